@@ -1,0 +1,110 @@
+//! Turns the header of each applet file into a row of a table.
+//!
+//! A header is the `//!` block that a file under `src/applets` opens with:
+//!
+//! ```text
+//! //! name - what it does in one line
+//! //!
+//! //! Usage: name [options] OPERAND
+//! //!
+//! //! Anything else; all of it is what `--help` prints.
+//! ```
+//!
+//! A file without a `Usage:` line is an internal role: it gets a row of its
+//! own table, so that it can be started but is listed nowhere.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
+    let (applets, roles) = rows(&root.join("src/applets"));
+    let applets = table("APPLETS", "What can be called, as `nbs --list` shows it.", &applets);
+    let roles = table("ROLES", "What the file starts itself as.", &roles);
+    fs::write(out.join("applets.rs"), applets + &roles).unwrap();
+    let (verbs, _) = rows(&root.join("src/applets/ts"));
+    let verbs = table("VERBS", "The commands of `nbs-ts`.", &verbs);
+    fs::write(out.join("verbs.rs"), verbs).unwrap();
+
+    println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
+    println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/applets");
+}
+
+struct Row {
+    name: String,
+    summary: String,
+    usage: Option<String>,
+    help: String,
+    module: String,
+}
+
+/// The rows of one folder, by name: those that people call, and the roles.
+fn rows(folder: &Path) -> (Vec<Row>, Vec<Row>) {
+    let mut all: Vec<Row> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| row(&path))
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.into_iter().partition(|row| row.usage.is_some())
+}
+
+fn row(path: &Path) -> Row {
+    let text = fs::read_to_string(path).unwrap();
+    let header: Vec<&str> = text
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    let (name, summary) = header
+        .first()
+        .and_then(|line| line.split_once(" - "))
+        .unwrap_or_else(|| panic!("{}: the header does not begin `//! name - summary`", path.display()));
+    let usage = header.iter().find_map(|line| line.strip_prefix("Usage: "));
+    Row {
+        name: name.to_owned(),
+        summary: summary.to_owned(),
+        usage: usage.map(str::to_owned),
+        help: header.join("\n") + "\n",
+        module: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+    }
+}
+
+fn table(name: &str, about: &str, rows: &[Row]) -> String {
+    let rows: String = rows
+        .iter()
+        .map(|row| {
+            format!(
+                "    Applet {{ name: {:?}, summary: {:?}, usage: {:?}, help: {:?}, run: {}::run }},\n",
+                row.name,
+                row.summary,
+                row.usage.as_deref().unwrap_or(""),
+                row.help,
+                row.module,
+            )
+        })
+        .collect();
+    format!("/// {about}\npub(crate) const {name}: &[Applet] = &[\n{rows}];\n")
+}
+
+/// The commit that is built, or `unknown` outside a git checkout.
+fn commit(root: &Path) -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(head) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return "unknown".to_owned();
+    };
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={}", root.join(log).display());
+    }
+    head
+}

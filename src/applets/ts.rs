@@ -1,0 +1,60 @@
+//! ts - create and control terminal sessions
+//!
+//! Usage: nbs-ts COMMAND [arguments]
+//!
+//! Each call acts and exits; a session lives on in a process of its own, and
+//! all that is known of it lies in plain files in $NBS_TS_HOME (or ~/.nbs-ts).
+//! A session is named by its handle, which `create` prints, or by @name.
+//!
+//! Exit codes: 0 success, 1 error, 2 not found, 3 timeout, 4 bad arguments.
+
+mod attach;
+mod create;
+mod exit_code;
+mod find;
+mod gc;
+mod help;
+mod kill;
+mod list;
+mod read;
+mod read_new;
+mod send;
+mod status;
+mod wait_complete;
+mod wait_pattern;
+
+use crate::{
+    applets::{self, APPLETS, Applet, find, listing},
+    cli::{self, Args},
+    outcome::{Failure, Result},
+};
+
+include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::Value;
+    let word = match args.next() {
+        Err(Failure::HelpAsked) => return cli::print(overview()),
+        Ok(Some(Value(word))) => word,
+        Ok(Some(other)) => return Err(other.unexpected().into()),
+        Ok(None) => return Err(Failure::BadArgs("missing a command; 'nbs-ts help' lists them".into())),
+        Err(failure) => return Err(failure),
+    };
+    let verb = find(VERBS, &word).ok_or_else(|| {
+        Failure::BadArgs(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
+    })?;
+    applets::run(verb, args).map_err(|failure| with_next_step(failure, verb))
+}
+
+fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
+    match failure {
+        Failure::BadArgs(message) => Failure::BadArgs(format!("{message}; see 'nbs-ts help {}'", verb.name)),
+        other => other,
+    }
+}
+
+/// What `nbs-ts help` prints.
+pub(crate) fn overview() -> String {
+    let applet = APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row");
+    format!("{}\nCommands:\n{}\nMore: nbs-ts help COMMAND\n", applet.help, listing(VERBS))
+}

@@ -1,0 +1,32 @@
+//! exit-code - print how a session ended
+//!
+//! Usage: nbs-ts exit-code [--json] SESSION
+//!
+//! Prints the exit code of its command, 128 + N if signal N killed it, or -1
+//! while it runs and where nobody could see it.
+//!
+//! Options:
+//!   --json            print an object: handle, exit_code (null for -1)
+//!
+//! Example:
+//!   nbs-ts exit-code "$h"
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::Result,
+    session::Home,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let target = cli::sole_target(args)?;
+
+    let session = Home::open()?.session(&target)?;
+    let code = session.exit_code()?.map(i64::from);
+    if args.json() {
+        let object =
+            Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code);
+        return cli::print(object.line());
+    }
+    cli::print(format!("{}\n", code.unwrap_or(-1)))
+}

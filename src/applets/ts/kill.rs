@@ -1,0 +1,86 @@
+//! kill - end sessions and remove them
+//!
+//! Usage: nbs-ts kill [options] SESSION...
+//!
+//! All of a session ends: background jobs, stopped jobs, what left it by setsid
+//! or a double fork. SIGTERM first, SIGKILL to whoever is left. Returns as soon
+//! as all are gone.
+//!
+//! Options:
+//!   --grace=TIME      how long after SIGTERM comes SIGKILL (default: 100ms)
+//!   --all             all sessions
+//!   --name=PATTERN    all sessions with this in their name, dead ones too
+//!   --keep            do not remove them, so that output can still be read
+//!   --if-exists       a session that is not there is no error
+//!   --json            print an object for each that was ended
+//!
+//! Example:
+//!   nbs-ts kill "$h"
+
+use std::time::Duration;
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result},
+    session::{self, Ended, Home, SessionDir, Target},
+};
+
+const GRACE: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut targets, mut all, mut pattern) = (Vec::new(), false, None);
+    let (mut grace, mut keep, mut if_exists) = (GRACE, false, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("grace") => grace = args.time_value("grace")?,
+            Long("all") => all = true,
+            Long("name") => pattern = Some(args.text_value("name")?),
+            Long("keep") => keep = true,
+            Long("if-exists") => if_exists = true,
+            Value(word) => targets.push(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if targets.is_empty() && !all && pattern.is_none() {
+        return Err(cli::missing_handle());
+    }
+
+    let home = Home::open()?;
+    let picked =
+        |session: &SessionDir| all || pattern.as_ref().is_some_and(|pattern| session.is_named_like(pattern));
+    if all || pattern.is_some() {
+        let found = home.summaries(picked)?;
+        targets.extend(found.into_iter().map(|summary| Target::Handle(summary.handle)));
+    }
+    let mut failures = Vec::new();
+    for target in &targets {
+        match kill(&home, target, grace, keep) {
+            Ok(line) if args.json() => cli::print(line)?,
+            Ok(_) => {}
+            Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Failure::all(failures)
+}
+
+fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
+    let session = home.session(target)?;
+    if let Ended::But(left) = session::end(&session, grace, "kill")? {
+        let left: Vec<String> =
+            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
+        return Err(Failure::Failed(format!(
+            "cannot end all of session '{}': still there: {}",
+            session.handle(),
+            left.join(", ")
+        )));
+    }
+    // What is unreadable goes all the same.
+    let code = session.exit_code().ok().flatten().map(i64::from);
+    if !keep {
+        home.remove(session.handle())?;
+    }
+    Ok(Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code).line())
+}

@@ -1,0 +1,60 @@
+//! read - print a session's output from anywhere
+//!
+//! Usage: nbs-ts read [options] SESSION
+//!
+//! Prints all of it, or what the options pick. Reading moves no cursor.
+//!
+//! Options:
+//!   --offset=N        begin at this byte of the output
+//!   --last=N          only the last N lines
+//!   --limit=SIZE      at most so many bytes, from where it begins
+//!   --strip           leave escape sequences out
+//!   --json            print an object: output, offset, next_offset
+//!
+//! Example:
+//!   nbs-ts read "$h" --last=20 --strip
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    output,
+    session::Home,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut offset, mut last, mut limit, mut strip) = (None, None, None, u64::MAX, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("offset") => offset = Some(args.number_value("offset")?),
+            Long("last") => last = Some(args.number_value("last")?),
+            Long("limit") => limit = args.size_value("limit")?,
+            Long("strip") => strip = true,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+    if offset.is_some() && last.is_some() {
+        return Err(Failure::BadArgs("--offset and --last exclude each other".into()));
+    }
+
+    let session = Home::open()?.session(&target)?;
+    let what = || format!("read the output of session '{}'", session.handle());
+    let log = session.log()?;
+    let length = log.length().trying(what())?;
+    let start = match (offset, last) {
+        (Some(offset), _) if offset > length => {
+            return Err(Failure::Failed(format!(
+                "cannot {}: offset {offset} is beyond its end at {length}",
+                what()
+            )));
+        }
+        (Some(offset), _) => offset,
+        (None, Some(last)) => log.start_of_last_lines(last, length).trying(what())?,
+        (None, None) => 0,
+    };
+    let end = length.min(start.saturating_add(limit));
+    output::print(&session, start..end, output::Form { strip, complete: true, json: args.json() })?;
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! read-new - print what came since the last read-new
+//!
+//! Usage: nbs-ts read-new [options] SESSION
+//!
+//! Prints all of it. Two at a time never get the same byte twice, nor miss one;
+//! the cursor moves only when everything has been written, so that what a
+//! killed reader got comes again.
+//!
+//! Options:
+//!   --reader=NAME     use a cursor of this name instead of the common one
+//!   --strip           leave escape sequences out; one that is cut off at the
+//!                     end is left for the next time
+//!   --json            print an object: output, offset, next_offset
+//!
+//! Example:
+//!   nbs-ts read-new "$h" --strip
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    output,
+    session::Home,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut reader, mut strip) = (None, None, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("reader") => reader = Some(args.name_value("reader")?),
+            Long("strip") => strip = true,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+
+    let session = Home::open()?.session(&target)?;
+    let what = || format!("read the output of session '{}'", session.handle());
+    let reader = session.reader(reader.as_ref())?;
+    let start = reader.cursor()?;
+    // First whether it lives, then how much there is: so a dead one's is all.
+    let complete = !session.is_alive()?;
+    let length = session.log()?.length().trying(what())?;
+    if start > length {
+        return Err(Failure::Failed(format!(
+            "cannot {}: the cursor at {start} is beyond its end at {length}",
+            what()
+        )));
+    }
+    let end = output::print(&session, start..length, output::Form { strip, complete, json: args.json() })?;
+    if end == start { Ok(()) } else { reader.advance(end) }
+}

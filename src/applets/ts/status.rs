@@ -1,0 +1,54 @@
+//! status - tell whether a session is alive
+//!
+//! Usage: nbs-ts status [--json] SESSION
+//!
+//! Prints `alive`, or `dead` and a line `exit_code: N`, where N is `unknown` if
+//! nobody could see it.
+//!
+//! Options:
+//!   --json            print an object that also tells what the terminal is
+//!                     doing: prompt, line, secret, raw or running
+//!
+//! Example:
+//!   nbs-ts status "$h"
+
+use std::time::SystemTime;
+
+use crate::{
+    cli::{self, Args},
+    outcome::Result,
+    session::{Contact, Home, SessionDir, unix_seconds},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let target = cli::sole_target(args)?;
+
+    let session = Home::open()?.session(&target)?;
+    let alive = session.is_alive()?;
+    if args.json() {
+        return cli::print(json(&session, alive)?);
+    }
+    if alive {
+        return cli::print("alive\n");
+    }
+    let code = session.exit_code()?.map_or("unknown".to_owned(), |code| code.to_string());
+    cli::print(format!("dead\nexit_code: {code}\n"))
+}
+
+fn json(session: &SessionDir, alive: bool) -> Result<String> {
+    let state = match alive {
+        true => Contact::open(session)?.map(|mut contact| contact.state()).transpose()?.flatten(),
+        false => None,
+    };
+    let (doing, stalled) = state.map_or((None, None), |(doing, stalled)| (Some(doing), stalled));
+    let exit_code = if alive { None } else { session.exit_code()? };
+    let ended: Option<SystemTime> = if alive { None } else { session.end_time() };
+    Ok(session
+        .described()?
+        .text("state", if alive { "alive" } else { "dead" })
+        .number_or_null("exit_code", exit_code.map(i64::from))
+        .seconds_or_null("ended", ended.map(unix_seconds))
+        .bytes_or_null("terminal", doing.as_deref().map(str::as_bytes))
+        .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))
+        .line())
+}

@@ -1,0 +1,67 @@
+//! wait-complete - wait for the next command to be done, print its exit code
+//!
+//! Usage: nbs-ts wait-complete [options] SESSION
+//!
+//! Completions come in order, each once. When one is printed, all that its
+//! command printed can be read. What was run once is complete when it ends. If
+//! the session ends with nothing complete, that is an error, at once.
+//!
+//! Options:
+//!   --timeout=TIME    give up after this (default: 60)
+//!   --json            print an object: handle, seq, exit_code
+//!
+//! Example:
+//!   nbs-ts send "$h" make && nbs-ts wait-complete "$h" --timeout=10m
+
+use std::time::Duration;
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::Result,
+    session::{Completion, Home, SessionDir, Wait},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut timeout) = (None, Wait::TIMEOUT);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("timeout") => timeout = args.time_value("timeout")?,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+
+    let session = Home::open()?.session(&target)?;
+    wait(&session, timeout, args.json())
+}
+
+fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
+    let mut wait = Wait::begin(session, timeout)?;
+    loop {
+        let last_look = wait.next()?;
+        let reader = session.completion_reader()?;
+        if let Some(completion) = session.completion_from(reader.cursor()?)? {
+            print(session, completion, json)?;
+            return reader.advance(completion.seq + 1);
+        }
+        // Not to keep it from others while we sleep.
+        drop(reader);
+        if let Some(why) = last_look {
+            return Err(wait.in_vain(why, "wait for a command to be done"));
+        }
+    }
+}
+
+fn print(session: &SessionDir, completion: Completion, json: bool) -> Result<()> {
+    if !json {
+        return cli::print(format!("{}\n", completion.code));
+    }
+    let object = Object::new()
+        .text("handle", session.handle().as_str())
+        .number("seq", i64::try_from(completion.seq).unwrap_or(i64::MAX))
+        .number("exit_code", completion.code.into());
+    cli::print(object.line())
+}

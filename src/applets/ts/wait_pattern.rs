@@ -1,0 +1,82 @@
+//! wait-pattern - wait until the output holds some text
+//!
+//! Usage: nbs-ts wait-pattern [options] SESSION PATTERN
+//!
+//! PATTERN is plain bytes, looked for from the beginning of the output, or from
+//! where the options say; an empty one is found as soon as there is any. Mind
+//! that a terminal echoes what is typed. If the session ends without it, that
+//! is an error, at once.
+//!
+//! Options:
+//!   --offset=N        look from this byte on
+//!   --new             look only at what comes from now on
+//!   --timeout=TIME    give up after this (default: 60)
+//!   --json            print an object: handle, pattern, offset
+//!
+//! Example:
+//!   nbs-ts wait-pattern "$h" 'listening on' --timeout=30
+
+use std::os::unix::ffi::OsStringExt;
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{Home, Wait},
+    text::Finder,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut pattern, mut offset, mut new, mut timeout) =
+        (None, None, None, false, Wait::TIMEOUT);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("offset") => offset = Some(args.number_value("offset")?),
+            Long("new") => new = true,
+            Long("timeout") => timeout = args.time_value("timeout")?,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            Value(word) if pattern.is_none() => pattern = Some(word.into_vec()),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+    let pattern = pattern.ok_or_else(|| Failure::BadArgs("missing a pattern".into()))?;
+    if new && offset.is_some() {
+        return Err(Failure::BadArgs("--offset and --new exclude each other".into()));
+    }
+
+    let session = Home::open()?.session(&target)?;
+    let what = || format!("read the output of session '{}'", session.handle());
+    let log = session.log()?;
+    let mut looked_at = match offset {
+        Some(offset) => offset,
+        None if new => log.length().trying(what())?,
+        None => 0,
+    };
+    let mut finder = Finder::new(&pattern, looked_at);
+    let mut wait = Wait::begin(&session, timeout)?;
+    loop {
+        let last_look = wait.next()?;
+        let mut found = None;
+        looked_at = log
+            .blocks(looked_at, log.length().trying(what())?, |block| {
+                found = finder.feed(block);
+                Ok(found.is_none())
+            })
+            .trying(what())?
+            .max(looked_at);
+        if let Some(found) = found {
+            return if args.json() { print(session.handle().as_str(), &pattern, found) } else { Ok(()) };
+        }
+        if let Some(why) = last_look {
+            let pattern = String::from_utf8_lossy(&pattern);
+            return Err(wait.in_vain(why, &format!("find '{pattern}'")));
+        }
+    }
+}
+
+fn print(handle: &str, pattern: &[u8], offset: u64) -> Result<()> {
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    cli::print(Object::new().text("handle", handle).bytes("pattern", pattern).number("offset", offset).line())
+}

@@ -1,0 +1,287 @@
+//! What command lines are made of: options, times, sizes, names, free text;
+//! and the one way to print an answer.
+//!
+//! Everything here turns a word into a type once, at the edge, or says in one
+//! line what would have been right.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    time::Duration,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{Name, Target},
+    sys::pty::Size,
+};
+
+/// The words of a call, read one by one.
+///
+/// `--json` and `--help` work everywhere and are taken out here.
+pub(crate) struct Args {
+    parser: lexopt::Parser,
+    json: bool,
+    // A `--` has been seen: what follows are operands.
+    options_over: bool,
+    /// The umask of whoever called us; our own is 077.
+    pub(crate) umask: u32,
+}
+
+impl Args {
+    pub(crate) fn new(words: Vec<OsString>, umask: u32) -> Args {
+        Args { parser: lexopt::Parser::from_args(words), json: false, options_over: false, umask }
+    }
+
+    /// The next option or operand; see [`lexopt::Parser::next`].
+    pub(crate) fn next(&mut self) -> Result<Option<lexopt::Arg<'_>>> {
+        self.take_common_options()?;
+        Ok(self.parser.next()?)
+    }
+
+    fn take_common_options(&mut self) -> Result<()> {
+        if self.options_over {
+            return Ok(());
+        }
+        let Some(mut words) = self.parser.try_raw_args() else { return Ok(()) };
+        while let Some(word) = words.peek() {
+            match word.as_bytes() {
+                b"--json" => {
+                    words.next();
+                    self.json = true;
+                }
+                b"--help" | b"-h" => return Err(Failure::HelpAsked),
+                b"--" => {
+                    self.options_over = true;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of the option that [`Args::next`] just gave.
+    pub(crate) fn value(&mut self) -> Result<OsString> {
+        Ok(self.parser.value()?)
+    }
+
+    /// The same, as text.
+    pub(crate) fn text_value(&mut self, option: &str) -> Result<String> {
+        let value = self.value()?;
+        value.into_string().map_err(|value| bad_value(option, &value, "is not UTF-8 text"))
+    }
+
+    pub(crate) fn time_value(&mut self, option: &str) -> Result<Duration> {
+        let value = self.value()?;
+        parse_time(&value)
+            .ok_or_else(|| bad_value(option, &value, "is not a time like 5, 500ms, 1.5, 2m or 1h"))
+    }
+
+    pub(crate) fn size_value(&mut self, option: &str) -> Result<u64> {
+        let value = self.value()?;
+        parse_size(&value).ok_or_else(|| bad_value(option, &value, "is not a size like 512, 64K, 1M or 2G"))
+    }
+
+    /// A whole number from 0 up.
+    pub(crate) fn number_value(&mut self, option: &str) -> Result<u64> {
+        let value = self.value()?;
+        whole_number(value.as_bytes())
+            .ok_or_else(|| bad_value(option, &value, "is not a whole number from 0 up"))
+    }
+
+    pub(crate) fn name_value(&mut self, option: &str) -> Result<Name> {
+        let value = self.value()?;
+        Name::parse(value.as_bytes()).ok_or_else(|| {
+            bad_value(
+                option,
+                &value,
+                "is not a name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-', and not '-' alone",
+            )
+        })
+    }
+
+    /// The columns and rows of a terminal, as in `80x24`.
+    pub(crate) fn terminal_size_value(&mut self, option: &str) -> Result<Size> {
+        let value = self.value()?;
+        parse_terminal_size(&value)
+            .ok_or_else(|| bad_value(option, &value, "is not a size like 80x24 (1 to 9999 each)"))
+    }
+
+    /// All words that are left, as they are.
+    pub(crate) fn words(&mut self) -> Result<Vec<OsString>> {
+        Ok(self.parser.raw_args()?.collect())
+    }
+
+    /// The same, joined by spaces.
+    pub(crate) fn free_text(&mut self, first: Option<OsString>) -> Result<Vec<u8>> {
+        let mut words: Vec<OsString> = first.into_iter().collect();
+        words.extend(self.parser.raw_args()?);
+        Ok(words.join(OsStr::new(" ")).into_vec())
+    }
+
+    /// Does the caller want JSON?
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The same after a failure, when options may not have been read to the end.
+    pub(crate) fn json_asked(&mut self) -> bool {
+        let rest = self.parser.try_raw_args();
+        self.json |= rest.is_some_and(|mut rest| rest.any(|word| word == "--json"));
+        self.json
+    }
+}
+
+/// Takes exactly one operand, which names a session.
+pub(crate) fn sole_target(args: &mut Args) -> Result<Target> {
+    let mut target = None;
+    while let Some(arg) = args.next()? {
+        match arg {
+            lexopt::Arg::Value(word) if target.is_none() => target = Some(parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    target.ok_or_else(missing_handle)
+}
+
+pub(crate) fn missing_handle() -> Failure {
+    Failure::BadArgs("missing a session: a handle or @name".into())
+}
+
+pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
+    Target::parse(word.as_bytes()).ok_or_else(|| {
+        Failure::BadArgs(format!("'{}' is neither a handle (8 of 0-9 and a-f) nor @name", word.display()))
+    })
+}
+
+pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
+    Failure::BadArgs(format!("'{}', given for --{option}, {why}", value.display()))
+}
+
+/// The longest time that is taken for meant: a hundred years.
+const LONGEST_TIME: f64 = 100.0 * 366.0 * 86_400.0;
+
+fn parse_time(value: &OsStr) -> Option<Duration> {
+    let value = value.to_str()?;
+    let digits = value.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let unit = match &value[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    let seconds = digits.parse::<f64>().ok()? * unit;
+    (seconds <= LONGEST_TIME).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn parse_size(value: &OsStr) -> Option<u64> {
+    let value = value.as_bytes();
+    let (digits, unit) = match value.split_last()? {
+        (b'K' | b'k', digits) => (digits, 1 << 10),
+        (b'M' | b'm', digits) => (digits, 1 << 20),
+        (b'G' | b'g', digits) => (digits, 1 << 30),
+        _ => (value, 1),
+    };
+    whole_number(digits)?.checked_mul(unit)
+}
+
+fn whole_number(digits: &[u8]) -> Option<u64> {
+    let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let digits = std::str::from_utf8(digits).ok()?;
+    digits.parse().ok().filter(|number| all_digits && *number <= i64::MAX as u64)
+}
+
+pub(crate) fn parse_terminal_size(value: &OsStr) -> Option<Size> {
+    let (cols, rows) = value.to_str()?.split_once('x')?;
+    let side = |digits: &str| {
+        let side = whole_number(digits.as_bytes())?;
+        (1..=9_999).contains(&side).then_some(side as u16)
+    };
+    Some(Size { cols: side(cols)?, rows: side(rows)? })
+}
+
+/// Writes an answer to standard output.
+pub(crate) fn print(answer: impl AsRef<[u8]>) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    written(stdout.write_all(answer.as_ref()).and_then(|()| stdout.flush()))
+}
+
+/// What became of writing an answer.
+pub(crate) fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
+        other => other.trying("write to standard output"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_and_no_signs() {
+        let cases: [(&str, Option<u64>); 22] = [
+            ("5", Some(5_000)),
+            ("1.5", Some(1_500)),
+            ("500ms", Some(500)),
+            ("2m", Some(120_000)),
+            ("1h", Some(3_600_000)),
+            ("0", Some(0)),
+            ("3s", Some(3_000)),
+            ("1.5h", Some(5_400_000)),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e3", None),
+            ("inf", None),
+            ("nan", None),
+            (".5", None),
+            ("5.", None),
+            ("1 s", None),
+            ("s", None),
+            ("1x", None),
+            ("1.2.3", None),
+            ("99999999999999999999", None),
+            ("0x10", None),
+        ];
+        for (word, milliseconds) in cases {
+            assert_eq!(parse_time(OsStr::new(word)), milliseconds.map(Duration::from_millis), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_count_in_1024() {
+        let cases = [
+            ("512", Some(512)),
+            ("64K", Some(65_536)),
+            ("1M", Some(1 << 20)),
+            ("2G", Some(2 << 30)),
+            ("", None),
+            ("K", None),
+            ("-1", None),
+            ("1.5M", None),
+            ("1T", None),
+            ("99999999999G", None),
+        ];
+        for (word, bytes) in cases {
+            assert_eq!(parse_size(OsStr::new(word)), bytes, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_has_columns_and_rows() {
+        assert_eq!(parse_terminal_size(OsStr::new("80x24")), Some(Size { cols: 80, rows: 24 }));
+        for word in ["", "80", "x", "0x24", "80x0", "80x24x1", "-1x5", "80X24", "10000x1", "1e1x2"] {
+            assert_eq!(parse_terminal_size(OsStr::new(word)), None, "{word:?}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One JSON object, on one line.
+//!
+//! Fields come out in the order in which they were put in. Bytes that are not
+//! UTF-8 are replaced by U+FFFD, and then the object says `"lossy": true`.
+
+use std::fmt::Write;
+
+#[derive(Debug, Default)]
+pub(crate) struct Object {
+    body: String,
+    lossy: bool,
+}
+
+impl Object {
+    pub(crate) fn new() -> Object {
+        Object::default()
+    }
+
+    pub(crate) fn text(self, name: &str, value: &str) -> Object {
+        let value = quoted(value);
+        self.raw(name, &value)
+    }
+
+    /// Bytes that ought to be UTF-8.
+    pub(crate) fn bytes(mut self, name: &str, value: &[u8]) -> Object {
+        self.lossy |= std::str::from_utf8(value).is_err();
+        self.text(name, &String::from_utf8_lossy(value))
+    }
+
+    /// Bytes, or `null` where there are none.
+    pub(crate) fn bytes_or_null(self, name: &str, value: Option<&[u8]>) -> Object {
+        match value {
+            Some(value) => self.bytes(name, value),
+            None => self.raw(name, "null"),
+        }
+    }
+
+    pub(crate) fn number(self, name: &str, value: i64) -> Object {
+        self.raw(name, &value.to_string())
+    }
+
+    pub(crate) fn number_or_null(self, name: &str, value: Option<i64>) -> Object {
+        match value {
+            Some(value) => self.number(name, value),
+            None => self.raw(name, "null"),
+        }
+    }
+
+    /// Unix seconds with six digits of fraction, or `null`.
+    pub(crate) fn seconds_or_null(self, name: &str, value: Option<f64>) -> Object {
+        match value {
+            Some(value) => self.raw(name, &format!("{value:.6}")),
+            None => self.raw(name, "null"),
+        }
+    }
+
+    pub(crate) fn truth(self, name: &str, value: bool) -> Object {
+        self.raw(name, if value { "true" } else { "false" })
+    }
+
+    /// A list of strings.
+    pub(crate) fn list(mut self, name: &str, values: &[Vec<u8>]) -> Object {
+        self.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());
+        let values: Vec<String> =
+            values.iter().map(|value| quoted(&String::from_utf8_lossy(value))).collect();
+        self.raw(name, &format!("[{}]", values.join(",")))
+    }
+
+    /// The object, with a newline.
+    pub(crate) fn line(self) -> String {
+        let object = if self.lossy { self.truth("lossy", true) } else { self };
+        format!("{{{}}}\n", object.body)
+    }
+
+    fn raw(mut self, name: &str, value: &str) -> Object {
+        if !self.body.is_empty() {
+            self.body.push(',');
+        }
+        self.body += &quoted(name);
+        self.body.push(':');
+        self.body += value;
+        self
+    }
+}
+
+/// A JSON string. Control characters (RFC 8259, section 7) and DEL are escaped,
+/// so that an object can be shown on a terminal.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            control if control.is_control() => {
+                write!(quoted, "\\u{:04x}", u32::from(control)).expect("a String takes all");
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_is_written_as_json() {
+        let object = Object::new()
+            .text("a", "q\"b\\n\n\u{1b}[0m\u{9b}é漢")
+            .number("b", -1)
+            .number_or_null("c", None)
+            .seconds_or_null("d", Some(1.5))
+            .truth("e", true)
+            .list("f", &[b"x".to_vec(), b"\xff".to_vec()])
+            .bytes_or_null("g", None);
+        assert_eq!(
+            object.line(),
+            "{\"a\":\"q\\\"b\\\\n\\n\\u001b[0m\\u009bé漢\",\"b\":-1,\"c\":null,\"d\":1.500000,\
+             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"lossy\":true}\n"
+        );
+    }
+
+    #[test]
+    fn only_what_was_not_utf8_is_lossy() {
+        assert_eq!(Object::new().bytes("a", b"\xc3\xa9").line(), "{\"a\":\"é\"}\n");
+        assert_eq!(Object::new().bytes("a", b"\xc3").line(), "{\"a\":\"\u{fffd}\",\"lossy\":true}\n");
+    }
+}

@@ -1,0 +1,23 @@
+//! Finds the applet that we were called as, runs it, and exits.
+//!
+//! Nothing below here ends the process, so every guard puts back what it
+//! changed; and nothing below here prints an error, so all of nbs speaks with
+//! one voice.
+
+mod applets;
+mod cli;
+mod json;
+mod outcome;
+mod output;
+mod relay;
+mod session;
+mod sys;
+mod text;
+
+use std::{env, process::ExitCode};
+
+fn main() -> ExitCode {
+    let mut words = env::args_os();
+    let called_as = words.next().unwrap_or_default();
+    applets::call(&called_as, words.collect())
+}

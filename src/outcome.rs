@@ -1,0 +1,126 @@
+//! How a call can end, what it says then, and its exit code.
+//!
+//! There is one grammar of messages, `<who>: cannot <what>: <why>`, on one line
+//! of standard error, and it is put together here and nowhere else. Control
+//! characters of what users typed and programs printed are shown escaped.
+
+use std::{fmt, io, process::ExitCode};
+
+use crate::{json::Object, text};
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a call did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Exit 1: it was tried, and the system or the other side refused.
+    Failed(String),
+    /// Exit 2: there is no such session.
+    NotFound(String),
+    /// Exit 3: our deadline passed; what was waited for may still come.
+    TimedOut(String),
+    /// Exit 4: the command line is wrong; nothing was tried.
+    BadArgs(String),
+    /// Exit 1, and the answer has been given already: nothing to say.
+    Quiet,
+    /// Whoever read our output has gone: we end as SIGPIPE would end us.
+    ReaderGone,
+    /// `--help` stood on the command line: the caller prints it, and exits 0.
+    HelpAsked,
+}
+
+impl Failure {
+    /// The number that the process exits with.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::HelpAsked => 0,
+            Failure::Failed(_) | Failure::Quiet | Failure::ReaderGone => 1,
+            Failure::NotFound(_) => 2,
+            Failure::TimedOut(_) => 3,
+            Failure::BadArgs(_) => 4,
+        }
+    }
+
+    /// The word for this kind of failure in `--json` output.
+    fn kind(&self) -> &'static str {
+        match self {
+            Failure::Failed(_) | Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => "failed",
+            Failure::NotFound(_) => "not_found",
+            Failure::TimedOut(_) => "timeout",
+            Failure::BadArgs(_) => "bad_arguments",
+        }
+    }
+
+    /// Several at once: what each has to say, and the exit code of the first.
+    pub(crate) fn all(failures: Vec<Failure>) -> Result<()> {
+        let said: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
+        let said = said.join("; ");
+        match failures.into_iter().next() {
+            None => Ok(()),
+            Some(Failure::Failed(_)) => Err(Failure::Failed(said)),
+            Some(Failure::NotFound(_)) => Err(Failure::NotFound(said)),
+            Some(Failure::TimedOut(_)) => Err(Failure::TimedOut(said)),
+            Some(Failure::BadArgs(_)) => Err(Failure::BadArgs(said)),
+            Some(other) => Err(other),
+        }
+    }
+
+    fn message(&self) -> Option<&str> {
+        match self {
+            Failure::Failed(message)
+            | Failure::NotFound(message)
+            | Failure::TimedOut(message)
+            | Failure::BadArgs(message) => Some(message),
+            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
+        }
+    }
+
+    /// The line (or, with `--json`, the object) for standard error.
+    pub(crate) fn line(&self, who: &str, json: bool) -> Option<String> {
+        let message = self.message()?;
+        if json {
+            let object = Object::new()
+                .text("error", message)
+                .text("kind", self.kind())
+                .number("exit", self.code().into());
+            return Some(object.line());
+        }
+        Some(format!("{who}: {}\n", text::escaped(message.as_bytes())))
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.message().unwrap_or(self.kind()))
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// For what is passed through a closure that may also fail otherwise; say
+    /// what was tried with [`Trying`] where you can.
+    fn from(error: io::Error) -> Failure {
+        Failure::Failed(format!("cannot read: {error}"))
+    }
+}
+
+impl From<lexopt::Error> for Failure {
+    fn from(error: lexopt::Error) -> Failure {
+        Failure::BadArgs(error.to_string())
+    }
+}
+
+/// Says what an [`io::Error`] or another reason kept us from doing.
+pub(crate) trait Trying<T> {
+    /// `what` is a verb phrase: `open the log of '1f3a9c02'`.
+    fn trying(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T> Trying<T> for io::Result<T> {
+    fn trying(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Failure::Failed(format!("cannot {what}: {error}")))
+    }
+}

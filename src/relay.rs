@@ -1,0 +1,346 @@
+//! The relay: the one process behind each session.
+//!
+//! It holds the PTY master. What the terminal prints it appends to output.log,
+//! before anything else happens; what is typed, through the FIFO or a client of
+//! its socket, it hands to the terminal, in order and whole. It is one loop
+//! over poll(2), built anew each turn from what there is to do, so it sleeps
+//! while nothing happens, and neither direction ever waits for the other.
+//!
+//! It keeps a slave of the terminal open, so that a program which closes its
+//! own and opens it again (EIO is not final) is still in its session; the end
+//! is the child's end, and what comes after it is `Phase`.
+
+mod clients;
+mod flow;
+mod launch;
+mod line;
+mod phase;
+mod recorder;
+mod terminal;
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{EndedBy, Making, Receipt, SessionDir, protocol::Answer},
+    sys::{
+        child::{self, ExitStatus},
+        poll::Turn,
+        pty::Master,
+        signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ, Signals, disregard},
+    },
+};
+use clients::{ClientId, Clients};
+use flow::Flow;
+pub(crate) use launch::{Environment, Gate, start};
+use line::Line;
+use phase::{Change, Phase};
+use recorder::Recorder;
+pub(crate) use terminal::Prompt;
+
+/// What a relay begins with.
+pub(crate) struct Start {
+    pub(crate) making: Making,
+    pub(crate) master: Master,
+    pub(crate) child: u32,
+    pub(crate) listener: UnixListener,
+    pub(crate) fifo: File,
+    pub(crate) started: SystemTime,
+}
+
+/// The signals that a relay acts on; to be caught before its child is started,
+/// so that no child's end is missed.
+pub(crate) struct Caught {
+    children: Signals,
+    hang_up: Signals,
+}
+
+impl Caught {
+    pub(crate) fn new() -> io::Result<Caught> {
+        // A log that has reached a limit of file size is an error to us.
+        disregard(SIGXFSZ)?;
+        Ok(Caught {
+            children: Signals::catch(&[SIGCHLD])?,
+            hang_up: Signals::catch(&[SIGTERM, SIGINT, SIGHUP])?,
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Output,
+    Input,
+    CanType,
+    Children,
+    HangUp,
+    Visitor,
+    Client(ClientId),
+    ClientLeft(ClientId),
+}
+
+pub(crate) struct Relay {
+    // Holds the lock for as long as the session is alive.
+    making: Making,
+    session: SessionDir,
+    master: Master,
+    // Ours, so that the terminal does not hang up while the child lives.
+    slave: Option<OwnedFd>,
+    child: u32,
+    recorder: Recorder,
+    fifo: File,
+    typed: Flow,
+    line: Line,
+    // What is to be typed would overflow a canonical line.
+    held: bool,
+    listener: UnixListener,
+    clients: Clients,
+    phase: Phase,
+    ending: Option<String>,
+    started: SystemTime,
+}
+
+impl Relay {
+    pub(crate) fn new(start: Start) -> Result<Relay> {
+        let recorder = Recorder::open(&start.making.folder).trying("open the logs")?;
+        let slave = start.master.open_slave().trying("open the slave of the terminal")?;
+        let session = start.making.session().trying("open the session's folder")?;
+        Ok(Relay {
+            session,
+            making: start.making,
+            master: start.master,
+            slave: Some(slave),
+            child: start.child,
+            recorder,
+            fifo: start.fifo,
+            typed: Flow::new(),
+            line: Line::default(),
+            held: false,
+            listener: start.listener,
+            clients: Clients::default(),
+            phase: Phase::Running,
+            ending: None,
+            started: start.started,
+        })
+    }
+
+    /// Lets everybody see the session, which is complete.
+    pub(crate) fn publish(&self) -> io::Result<()> {
+        self.making.publish()
+    }
+
+    /// Takes back a session that nobody knows of; its child has not begun.
+    pub(crate) fn withdraw(self) -> Result<()> {
+        self.making.withdraw().trying("take the session back")
+    }
+
+    /// Serves the session until it has ended and all of it is written down.
+    pub(crate) fn serve(mut self, mut caught: Caught) -> Result<()> {
+        loop {
+            let unwritten = !self.recorder.is_idle() && self.ending.is_none();
+            if let Some((status, drained)) = self.phase.over()
+                && !unwritten
+            {
+                return self.conclude(status, drained);
+            }
+            for event in self.turn(&caught).trying("wait for something to happen")? {
+                match event {
+                    Event::Output => self.take_output().trying("read the terminal")?,
+                    Event::Input => self.take_input().trying("read the input")?,
+                    Event::CanType => {}
+                    Event::Children => {
+                        caught.children.take();
+                        self.collect_children().trying("collect a child")?;
+                    }
+                    Event::HangUp => {
+                        caught.hang_up.take();
+                        self.hang_up();
+                    }
+                    Event::Visitor => self.clients.welcome(&self.listener),
+                    Event::Client(id) => self.attend(id),
+                    Event::ClientLeft(id) => self.clients.note_left(id),
+                }
+            }
+            self.recorder.retry();
+            self.type_on();
+            self.clients.tell(self.recorder.changes());
+            if self.phase.deadline().has_passed() {
+                self.phase = self.phase.after(Change::LingeredEnough);
+            }
+        }
+    }
+
+    fn turn(&self, caught: &Caught) -> io::Result<Vec<Event>> {
+        let mut turn = Turn::new();
+        if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
+            turn.readable(&self.master, Event::Output);
+        }
+        if self.wants_input() {
+            turn.readable(&self.fifo, Event::Input);
+        }
+        if self.wants_to_type() && !self.held {
+            turn.writable(&self.master, Event::CanType);
+        }
+        turn.readable(&caught.children, Event::Children);
+        turn.readable(&caught.hang_up, Event::HangUp);
+        if self.clients.have_room() {
+            turn.readable(&self.listener, Event::Visitor);
+        }
+        for (id, client) in self.clients.all() {
+            let (read, write) = (client.wants_read(), client.wants_write());
+            let left = (!client.has_hung_up()).then_some(Event::ClientLeft(id));
+            turn.peer(client, read, write, Event::Client(id), left);
+        }
+        turn.wait(self.phase.deadline().min(self.recorder.deadline()))
+    }
+
+    /// Appends what was printed to the log before anything else happens.
+    fn take_output(&mut self) -> io::Result<()> {
+        match self.recorder.record(|buffer| self.master.read(buffer)) {
+            Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
+            Ok(_) => self.held = false,
+            Err(error) if is_for_later(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// From the FIFO only between the messages of clients, and one read's worth
+    /// at a time: what one writer wrote at once (up to PIPE_BUF) stays whole.
+    fn wants_input(&self) -> bool {
+        self.typed.is_empty() && self.clients.typist().is_none() && self.phase.command_runs()
+    }
+
+    fn take_input(&mut self) -> io::Result<()> {
+        match self.typed.fill(|buffer| io::Read::read(&mut self.fifo, buffer)) {
+            Err(error) if !is_for_later(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn wants_to_type(&self) -> bool {
+        !self.typed.is_empty() || self.clients.typist().is_some_and(|client| !client.to_type().is_empty())
+    }
+
+    /// Types as much as the terminal takes: first what came through the FIFO,
+    /// then for one client after another.
+    fn type_on(&mut self) {
+        loop {
+            if !self.typed.is_empty() {
+                let Some(count) = self.type_some(self.typed.waiting().to_vec()) else { return };
+                let taken = self.typed.drain(|_| Ok(count));
+                debug_assert!(taken.is_ok(), "draining by a count cannot fail");
+                continue;
+            }
+            let Some(client) = self.clients.typist() else { return };
+            if client.to_type().is_empty() {
+                return;
+            }
+            let Some(count) = self.type_some(client.to_type().to_vec()) else { return };
+            self.clients.note_typed(count);
+        }
+    }
+
+    /// Types some of the bytes; `None` where none can be typed now.
+    fn type_some(&mut self, bytes: Vec<u8>) -> Option<usize> {
+        let modes = self.master.modes().ok()?;
+        let room = self.line.room_for(&bytes, &modes);
+        self.held = room == 0;
+        self.clients.note_held(self.held);
+        if self.held {
+            return None;
+        }
+        match self.master.write(&bytes[..room]) {
+            Ok(count) if count > 0 => {
+                self.line.note(&bytes[..count], &modes);
+                self.recorder.note_typed(&bytes[..count]);
+                Some(count)
+            }
+            _ => None,
+        }
+    }
+
+    /// Collects the child, and the orphans that have become ours.
+    fn collect_children(&mut self) -> io::Result<()> {
+        while let Some((pid, status)) = child::collect()? {
+            if pid == self.child {
+                self.child_has_ended(status);
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on only what the child left behind has the terminal open.
+    fn child_has_ended(&mut self, status: ExitStatus) {
+        self.phase = self.phase.after(Change::CommandEnded(status));
+        self.slave = None;
+        self.typed = Flow::new();
+    }
+
+    /// Somebody wants us to go (a logout, a shutdown): to those on the terminal
+    /// it looks as if it had been unplugged.
+    fn hang_up(&mut self) {
+        let group = self.master.foreground().and_then(|group| u32::try_from(group).ok());
+        for pid in group.into_iter().chain([self.child]) {
+            // A process group's leader that has ended is none of our concern.
+            let _ = terminal::hang_up(pid, self.child);
+        }
+    }
+
+    fn attend(&mut self, id: ClientId) {
+        let Some(request) = self.clients.attend(id) else { return };
+        use crate::session::protocol::Request;
+        let answer = match request {
+            Request::State => Answer::State {
+                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                stalled: self.recorder.stalled(),
+            },
+            Request::Ending { cause } => {
+                self.ending.get_or_insert(cause);
+                Answer::Noted
+            }
+            Request::Follow { .. } | Request::Type { .. } => return,
+        };
+        self.clients.answer(id, &answer);
+    }
+
+    /// Writes down how the session ended, and lets go of it.
+    fn conclude(mut self, status: ExitStatus, drained: bool) -> Result<()> {
+        let receipt = Receipt {
+            handle: self.session.handle().clone(),
+            name: self.session.name(),
+            status,
+            ended_by: self.ending.clone().map_or(EndedBy::Itself, EndedBy::Cause),
+            last_lines: self.session.log()?.last_visible_lines(Receipt::LAST_LINES).unwrap_or_default(),
+            started: self.started,
+            ended: SystemTime::now(),
+            output_bytes: self.recorder.output_bytes(),
+            drained,
+        };
+        let interactive = self.session.is_interactive().unwrap_or(false);
+        let written = self.recorder.conclude(&receipt, interactive);
+        // Dead from here on; and only then do those who wait learn of the end.
+        let unlocked = self.making.lock.unlock();
+        drop(self.clients);
+        unlocked.trying("unlock the session")?;
+        written.trying("write down the end")
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// How long, after the child's end, we go on reading what others print that
+/// still have the terminal open. Long enough for the other members of a
+/// pipeline and for a process substitution to have their say, short enough that
+/// nobody notices a daemon that forgot to close its terminal.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// How long to wait before trying again to write what could not be written.
+/// The kernel does not tell when a disk has room again.
+const RETRY: Duration = Duration::from_millis(250);

@@ -1,0 +1,300 @@
+//! Those who have come to the relay's socket to ask it things.
+//!
+//! Each has a bounded inbox; one that dawdles, dribbles or hangs up half-way
+//! costs that and a descriptor, and delays nobody. Those who want to type are
+//! served one after another, each to its end, in the order in which they came.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{ErrorKind, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+};
+
+use crate::{
+    session::protocol::{Answer, LONGEST_LINE, Request},
+    sys::socket,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClientId(u64);
+
+/// How much of a client's text is kept here; the rest waits in its socket.
+const INBOX: usize = 16 * 1024;
+
+/// More would take descriptors that the relay itself needs; who comes then
+/// waits in the socket's queue.
+const MOST: usize = 4_000;
+
+#[derive(Default)]
+pub(crate) struct Clients {
+    all: BTreeMap<ClientId, Client>,
+    // Who types now, and who types next.
+    typists: VecDeque<ClientId>,
+    last: u64,
+    // No descriptor could be had for the last one who came; until somebody
+    // leaves, looking again would only find that again.
+    full: bool,
+}
+
+pub(crate) struct Client {
+    stream: UnixStream,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    wish: Wish,
+    hung_up: bool,
+}
+
+/// What a client has asked for and not been given yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    None,
+    /// To be told when the session has changed more often than this.
+    News {
+        seen: u64,
+    },
+    /// To have typed what is still to come, or has come: `left` bytes.
+    Type {
+        left: u64,
+        done: u64,
+        held: bool,
+    },
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Client {
+    pub(crate) fn wants_read(&self) -> bool {
+        let room = match self.wish {
+            Wish::Type { .. } => self.inbox.len() < INBOX,
+            Wish::None | Wish::News { .. } => self.inbox.len() < LONGEST_LINE,
+        };
+        room && !self.hung_up
+    }
+
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    pub(crate) fn has_hung_up(&self) -> bool {
+        self.hung_up
+    }
+
+    /// What of its text is here and can be typed.
+    pub(crate) fn to_type(&self) -> &[u8] {
+        match self.wish {
+            Wish::Type { left, .. } => {
+                let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                &self.inbox[..here]
+            }
+            Wish::None | Wish::News { .. } => &[],
+        }
+    }
+
+    /// Reads what has come; `false` where the client has gone for good.
+    fn receive(&mut self) -> bool {
+        let mut buffer = [0; INBOX];
+        let room = INBOX - self.inbox.len().min(INBOX);
+        match self.stream.read(&mut buffer[..room.max(1)]) {
+            Ok(0) => self.hung_up = true,
+            Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Sends what it can; `false` where the client has gone for good.
+    fn send(&mut self) -> bool {
+        while !self.outbox.is_empty() {
+            match self.stream.write(&self.outbox) {
+                Ok(count) => drop(self.outbox.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// The next whole line of its inbox; `Err` where it can never be one.
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
+        if self.wish != Wish::None {
+            return Ok(None);
+        }
+        match memchr::memchr(b'\n', &self.inbox) {
+            Some(end) => {
+                let line: Vec<u8> = self.inbox.drain(..=end).collect();
+                Ok(Some(line[..end].to_vec()))
+            }
+            None if self.inbox.len() >= LONGEST_LINE => Err(()),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Clients {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.all.iter().map(|(id, client)| (*id, client))
+    }
+
+    pub(crate) fn have_room(&self) -> bool {
+        self.all.len() < MOST && !self.full
+    }
+
+    /// Lets in one who has come, if it is our own user.
+    pub(crate) fn welcome(&mut self, listener: &UnixListener) {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                let gone = matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                );
+                self.full = !gone && !self.all.is_empty();
+                return;
+            }
+        };
+        if !socket::peer_is_trusted(&stream).unwrap_or(false) || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        self.last += 1;
+        let client =
+            Client { stream, inbox: Vec::new(), outbox: Vec::new(), wish: Wish::None, hung_up: false };
+        self.all.insert(ClientId(self.last), client);
+    }
+
+    /// Hears a client out, and sends what is there for it. Returns a request
+    /// that is the relay's to answer.
+    pub(crate) fn attend(&mut self, id: ClientId) -> Option<Request> {
+        let client = self.all.get_mut(&id)?;
+        if !client.receive() || !client.send() {
+            self.dismiss(id);
+            return None;
+        }
+        match client.next_line() {
+            Ok(Some(line)) => self.heed(id, &line),
+            Ok(None) => {
+                self.leave_if_done(id);
+                None
+            }
+            Err(()) => {
+                self.dismiss(id);
+                None
+            }
+        }
+    }
+
+    fn heed(&mut self, id: ClientId, line: &[u8]) -> Option<Request> {
+        let request = Request::decode(line);
+        let client = self.all.get_mut(&id)?;
+        match request {
+            Some(Request::Follow { seen }) => client.wish = Wish::News { seen },
+            Some(Request::Type { length: left }) => {
+                client.wish = Wish::Type { left, done: 0, held: false };
+                self.typists.push_back(id);
+                self.note_typed(0);
+            }
+            Some(other) => return Some(other),
+            None => self.answer(id, &Answer::Unknown),
+        }
+        self.leave_if_done(id);
+        None
+    }
+
+    pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer) {
+        let Some(client) = self.all.get_mut(&id) else { return };
+        client.wish = Wish::None;
+        client.outbox.extend_from_slice(answer.encode().as_bytes());
+        if !client.send() {
+            self.dismiss(id);
+        }
+    }
+
+    /// Tells those who want to know that the session has changed so many times.
+    pub(crate) fn tell(&mut self, changes: u64) {
+        let curious: Vec<ClientId> = self
+            .all
+            .iter()
+            .filter(|(_, client)| matches!(client.wish, Wish::News { seen } if seen < changes))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in curious {
+            self.answer(id, &Answer::Changed { seen: changes });
+        }
+    }
+
+    /// The one whose text is being typed.
+    pub(crate) fn typist(&self) -> Option<&Client> {
+        self.all.get(self.typists.front()?)
+    }
+
+    /// Notes that so many bytes of the typist's text have been typed.
+    pub(crate) fn note_typed(&mut self, count: usize) {
+        let Some(id) = self.typists.front().copied() else { return };
+        let Some(client) = self.all.get_mut(&id) else { return };
+        let Wish::Type { left, done, .. } = &mut client.wish else { return };
+        client.inbox.drain(..count);
+        *left -= count as u64;
+        *done += count as u64;
+        let (left, count) = (*left, *done);
+        if left == 0 {
+            self.typists.pop_front();
+            self.answer(id, &Answer::Typed { count, held: false });
+            self.leave_if_done(id);
+        }
+    }
+
+    /// Notes whether the typist's text is held back.
+    pub(crate) fn note_held(&mut self, now: bool) {
+        let Some(id) = self.typists.front() else { return };
+        if let Some(Wish::Type { held, .. }) = self.all.get_mut(id).map(|client| &mut client.wish) {
+            *held = now;
+        }
+    }
+
+    /// It has hung up, or its half: it will ask for nothing more, and what it
+    /// wanted typed and is not yet shall not be.
+    pub(crate) fn note_left(&mut self, id: ClientId) {
+        if let Some(client) = self.all.get_mut(&id) {
+            client.hung_up = true;
+            self.leave_if_done(id);
+        }
+    }
+
+    /// A client that has hung up wants nothing any more, but to be told how
+    /// much of its text was typed.
+    fn leave_if_done(&mut self, id: ClientId) {
+        let Some(client) = self.all.get(&id) else { return };
+        if !client.hung_up {
+            return;
+        }
+        match client.wish {
+            Wish::Type { .. } => self.stop_typing(id),
+            Wish::None | Wish::News { .. } if !client.wants_write() => self.dismiss(id),
+            Wish::None | Wish::News { .. } => {}
+        }
+    }
+
+    fn stop_typing(&mut self, id: ClientId) {
+        if let Some(Wish::Type { done: count, held, .. }) = self.all.get(&id).map(|client| client.wish) {
+            self.typists.retain(|typist| *typist != id);
+            self.answer(id, &Answer::Typed { count, held });
+            if self.all.get(&id).is_some_and(|client| !client.wants_write()) {
+                self.dismiss(id);
+            }
+        }
+    }
+
+    fn dismiss(&mut self, id: ClientId) {
+        self.all.remove(&id);
+        self.typists.retain(|typist| *typist != id);
+        self.full = false;
+    }
+}

@@ -1,0 +1,161 @@
+//! Writing down what the terminal prints, and what it means.
+//!
+//! First the bytes, then what they say: a mark of the shell's counts only once
+//! it is in output.log itself. What cannot be written (disk full, quota, limit
+//! of file size) is kept, and as nothing more is read while it is, it is little.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+};
+
+use crate::{
+    relay::{Prompt, RETRY, flow::Flow},
+    session::{Completion, Found, Launch, Mark, Marks, Receipt, completion_line},
+    sys::{deadline::Deadline, files::Folder, syncer::Syncer},
+};
+
+pub(crate) struct Recorder {
+    folder: Folder,
+    log: File,
+    syncer: Syncer,
+    completions: File,
+    printed: Flow,
+    // What of the lines for completion.log is still to be written.
+    lines: Vec<u8>,
+    marks: Marks,
+    found: Vec<Found>,
+    prompt: Prompt,
+    output_bytes: u64,
+    changes: u64,
+    // Why something cannot be written at the moment, and when to try again.
+    stalled: Option<(String, Deadline)>,
+}
+
+impl Recorder {
+    pub(crate) fn open(folder: &Folder) -> io::Result<Recorder> {
+        let log = folder.open_appending(crate::session::OUTPUT)?;
+        Ok(Recorder {
+            syncer: Syncer::start(log.try_clone()?)?,
+            completions: folder.open_appending(crate::session::COMPLETIONS)?,
+            folder: folder.open_folder(".".as_ref())?,
+            log,
+            printed: Flow::new(),
+            lines: Vec::new(),
+            marks: Marks::new(&Launch::secret(folder)?, 0),
+            found: Vec::new(),
+            prompt: Prompt::Unknown,
+            output_bytes: 0,
+            changes: 1,
+            stalled: None,
+        })
+    }
+
+    /// Is everything written that was read?
+    pub(crate) fn is_idle(&self) -> bool {
+        self.printed.is_empty() && self.lines.is_empty()
+    }
+
+    /// When to try again, if something could not be written.
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.stalled.as_ref().map_or(Deadline::NEVER, |(_, retry)| *retry)
+    }
+
+    pub(crate) fn stalled(&self) -> Option<String> {
+        self.stalled.as_ref().map(|(why, _)| why.clone())
+    }
+
+    /// Where the shell is, as its marks tell.
+    pub(crate) fn prompt(&self) -> Prompt {
+        self.prompt
+    }
+
+    pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
+        self.prompt = self.prompt.after_typing(bytes);
+    }
+
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.output_bytes
+    }
+
+    /// How many times something has changed that a follower may want to see.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Takes what one read gives, and writes it down.
+    pub(crate) fn record(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        let count = self.printed.fill(read)?;
+        if count > 0 {
+            self.write_down();
+        }
+        Ok(count)
+    }
+
+    /// Tries again what could not be written, if it is time to.
+    pub(crate) fn retry(&mut self) {
+        if self.deadline().has_passed() {
+            self.write_down();
+        }
+    }
+
+    fn write_down(&mut self) {
+        self.stalled = match self.write_all() {
+            Ok(()) => None,
+            Err(error) => Some((error.to_string(), Deadline::after(RETRY))),
+        };
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        while !self.printed.is_empty() {
+            let (log, marks, found) = (&mut self.log, &mut self.marks, &mut self.found);
+            let count = self.printed.drain(|bytes| {
+                let count = written(log.write(bytes))?;
+                marks.feed(&bytes[..count], found);
+                Ok(count)
+            })?;
+            self.output_bytes += count as u64;
+            self.changes += 1;
+            self.syncer.request();
+            self.heed_marks();
+        }
+        self.write_lines()
+    }
+
+    fn heed_marks(&mut self) {
+        for found in self.found.drain(..) {
+            self.prompt = self.prompt.after(&found.mark);
+            if let Mark::Done { seq, code } = found.mark {
+                self.lines.extend_from_slice(completion_line(Completion { seq, code }).as_bytes());
+            }
+        }
+    }
+
+    fn write_lines(&mut self) -> io::Result<()> {
+        while !self.lines.is_empty() {
+            let count = written(self.completions.write(&self.lines))?;
+            self.lines.drain(..count);
+            self.changes += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes down the end: what waiters look for comes last.
+    pub(crate) fn conclude(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<()> {
+        let code = receipt.status.number();
+        self.folder.replace(crate::session::RECEIPT, receipt.json().as_bytes())?;
+        self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
+        if !interactive {
+            self.lines.extend_from_slice(completion_line(Completion { seq: 0, code }).as_bytes());
+        }
+        self.write_lines()
+    }
+}
+
+/// A write that takes nothing would be tried for ever.
+fn written(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+        other => other,
+    }
+}

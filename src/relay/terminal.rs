@@ -1,0 +1,109 @@
+//! What a terminal is doing, read off the kernel.
+//!
+//! The modes and the foreground process group come from the master; who of the
+//! group sleeps until the terminal can be read comes from /proc. The only thing
+//! that the kernel cannot tell is whether a shell is at its prompt: that its own
+//! marks say.
+//!
+//! It cannot be seen who waits for the terminal through an io_uring, an epoll
+//! within an epoll, or in a 32-bit program: they are `running`.
+
+use std::io;
+
+use crate::{
+    session::Mark,
+    sys::{
+        processes::{self, Awaited, Process, Thread},
+        pty::{self, Master},
+        signals::{SIGCONT, SIGHUP},
+    },
+};
+
+/// Where the session's shell is, as its marks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    /// It has no marks, or has not come to its first.
+    Unknown,
+    /// Its prompt stands, and it waits for a command.
+    Stands,
+    /// A command has been typed, or is being executed.
+    Left,
+}
+
+impl Prompt {
+    pub(crate) fn after(self, mark: &Mark) -> Prompt {
+        match mark {
+            Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
+            Mark::Started { .. } | Mark::Done { .. } => Prompt::Left,
+            Mark::Stale => self,
+        }
+    }
+
+    /// What has been typed at a prompt ends it with a line's end: what follows
+    /// is a command, or the rest of one (PS2), until the shell says otherwise.
+    pub(crate) fn after_typing(self, bytes: &[u8]) -> Prompt {
+        let ends = memchr::memchr2(b'\r', b'\n', bytes).is_some();
+        if ends && self == Prompt::Stands { Prompt::Left } else { self }
+    }
+}
+
+/// One word: `prompt`, `line`, `secret`, `raw` or `running`.
+///
+/// `secret` needs no look at any process: only who asks for a secret turns off
+/// the echo of a line, and that often is one whom we may not look at (sudo).
+pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return "running" };
+    let Some(group) = master.foreground() else { return "running" };
+    let line = modes.is_canonical();
+    if line && !modes.echoes() {
+        return "secret";
+    }
+    // The reader mostly is the group's leader; the others are below the shell,
+    // or orphans that we have adopted.
+    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
+    let roots: Vec<u32> = roots.into_iter().flatten().collect();
+    let session = i32::try_from(shell).unwrap_or_default();
+    let awaited = processes::any_in_group(group, session, &roots, |process| {
+        process.threads().any(|thread| waits_for(device, &thread, line))
+    });
+    match (awaited, line) {
+        (false, _) => "running",
+        (true, true) => "line",
+        (true, false) if prompt == Prompt::Stands && group == session => "prompt",
+        (true, false) => "raw",
+    }
+}
+
+/// Does a thread of the foreground group sleep until somebody types?
+///
+/// Where we may not see what it sleeps for, the modes say what is probable. Who
+/// has switched off lines wants keys, and sleeps to get them. But with the modes
+/// that a terminal always has, whoever is in a poll, or hidden from us, mostly
+/// waits for a network or a child.
+fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
+    let is_it = |device| device == terminal || device == pty::CONTROLLING_TERMINAL;
+    let has_it = || thread.devices().any(is_it);
+    match thread.awaits() {
+        Awaited::Input(descriptors) => {
+            descriptors.into_iter().any(|descriptor| thread.device(descriptor).is_some_and(is_it))
+        }
+        Awaited::SomeRead => has_it(),
+        Awaited::SomePoll => !line && has_it(),
+        Awaited::Hidden => !line,
+        Awaited::Other => false,
+    }
+}
+
+/// Tells a process that its terminal has gone, if it is in the session that
+/// `leader` leads.
+pub(crate) fn hang_up(pid: u32, leader: u32) -> io::Result<()> {
+    let Some(process) = Process::read(pid) else { return Ok(()) };
+    if u32::try_from(process.session) != Ok(leader) {
+        return Ok(());
+    }
+    if let Some(held) = process.hold()? {
+        held.signal(SIGHUP)?;
+        held.signal(SIGCONT)?;
+    }
+    Ok(())
+}

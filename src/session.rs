@@ -1,0 +1,32 @@
+//! What a session is: a handle, and a folder of files with fixed meanings.
+//!
+//! This layer knows the files and how to talk to the relay behind them. It
+//! starts no processes.
+
+mod completion;
+mod contact;
+mod dir;
+mod end;
+mod evidence;
+mod exit;
+mod handle;
+mod home;
+mod log;
+mod marks;
+pub(crate) mod protocol;
+mod shell;
+mod wait;
+
+pub(crate) use completion::{Completion, completion_line};
+pub(crate) use contact::{Contact, News, Typed};
+pub(crate) use dir::{
+    COMPLETIONS, EXIT_CODE, INPUT, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, unix_seconds,
+};
+pub(crate) use end::{Ended, end};
+pub(crate) use evidence::Evidence;
+pub(crate) use exit::{EndedBy, Receipt};
+pub(crate) use handle::{Handle, Name, Target};
+pub(crate) use home::{Home, Making};
+pub(crate) use log::Log;
+pub(crate) use marks::{Found, Mark, Marks};
+pub(crate) use wait::Wait;

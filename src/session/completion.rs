@@ -1,0 +1,58 @@
+//! completion.log: a line `<seq> <exit_code>` for each command that is done.
+//!
+//! The relay appends a line only when every byte that the command printed is
+//! in output.log; so whoever sees the line can read them all. Lines are whole
+//! and in order: a last line without its end is still being written.
+
+/// A command that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    pub(crate) seq: u64,
+    pub(crate) code: i32,
+}
+
+/// The line that the relay writes.
+pub(crate) fn completion_line(completion: Completion) -> String {
+    format!("{} {}\n", completion.seq, completion.code)
+}
+
+impl Completion {
+    fn parse(line: &[u8]) -> Option<Completion> {
+        let (seq, code) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+        Some(Completion { seq: seq.parse().ok()?, code: code.parse().ok()? })
+    }
+
+    /// The first at or after `cursor` in the whole lines of `content`.
+    pub(crate) fn first_from(cursor: u64, content: &[u8]) -> Option<Completion> {
+        content
+            .split_inclusive(|byte| *byte == b'\n')
+            .filter_map(|line| Completion::parse(line.strip_suffix(b"\n")?))
+            .find(|completion| completion.seq >= cursor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_from_the_cursor_on_is_found() {
+        let content = b"0 0\n1 2\n2 130\n3 -1\n4 0";
+        let from = |cursor| Completion::first_from(cursor, content).map(|found| (found.seq, found.code));
+        assert_eq!(from(0), Some((0, 0)));
+        assert_eq!(from(2), Some((2, 130)));
+        assert_eq!(from(3), Some((3, -1)));
+        assert_eq!(from(4), None, "its line is not whole yet");
+    }
+
+    #[test]
+    fn a_line_of_rubbish_is_passed_over() {
+        assert_eq!(Completion::first_from(0, b"x y\n\n9\n1 1\n"), Some(Completion { seq: 1, code: 1 }));
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let completion = Completion { seq: 12, code: 137 };
+        assert_eq!(Completion::first_from(0, completion_line(completion).as_bytes()), Some(completion));
+    }
+}

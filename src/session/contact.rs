@@ -1,0 +1,255 @@
+//! A connection to the relay of a session.
+//!
+//! Whoever holds one learns of every change as it happens, with no watch to
+//! run out of, and of the session's end by the end of the connection, also
+//! where the relay was killed. To look without missing anything: ask for news,
+//! look, and ask for news since then.
+
+use std::{
+    io::{self, Read, Write},
+    os::{fd::AsFd, unix::net::UnixStream},
+    time::Duration,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{
+        Handle, SessionDir,
+        protocol::{Answer, LONGEST_LINE, Request},
+    },
+    sys::{deadline::Deadline, poll::Turn, socket},
+};
+
+/// A relay answers at once; one that has not by now was stopped by somebody.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Contact {
+    handle: Handle,
+    stream: UnixStream,
+    // What has come of the next answer.
+    inbox: Vec<u8>,
+    // How many changes we have been told of.
+    seen: u64,
+}
+
+/// What there is to know when waiting is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Changed,
+    /// The relay has gone, and so the session has ended.
+    Ended,
+    TimedOut,
+}
+
+/// What became of typing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Typed {
+    pub(crate) count: u64,
+    /// The rest is a line that is too long for the terminal's present mode.
+    pub(crate) held: bool,
+}
+
+impl Contact {
+    /// `None` where the session has ended.
+    pub(crate) fn open(session: &SessionDir) -> Result<Option<Contact>> {
+        let Some(stream) = session.connect()? else { return Ok(None) };
+        let what = format!("reach the relay of session '{}'", session.handle());
+        if !socket::peer_is_trusted(&stream).trying(&what)? {
+            return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
+        }
+        stream.set_nonblocking(true).trying(&what)?;
+        Ok(Some(Contact { handle: session.handle().clone(), stream, inbox: Vec::new(), seen: 0 }))
+    }
+
+    fn what(&self) -> String {
+        format!("talk to the relay of session '{}'", self.handle)
+    }
+
+    /// The PID of the relay, as the kernel knows it.
+    pub(crate) fn relay_pid(&self) -> Result<u32> {
+        socket::peer_pid(&self.stream).trying(self.what())
+    }
+
+    /// Waits until something has changed since the last time; the first time,
+    /// not at all.
+    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
+        if !self.say(&Request::Follow { seen: self.seen })? {
+            return Ok(News::Ended);
+        }
+        match self.hear(deadline)? {
+            Heard::Answer(Answer::Changed { seen }) => {
+                self.seen = seen;
+                Ok(News::Changed)
+            }
+            Heard::Answer(_) => Err(self.misunderstood()),
+            Heard::End => Ok(News::Ended),
+            Heard::Nothing => Ok(News::TimedOut),
+        }
+    }
+
+    /// Types, and waits until the terminal has taken all of it. `None` where
+    /// the session ended first. When the deadline passes, what has not been
+    /// typed by then never will be.
+    pub(crate) fn type_in(mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
+        if !self.say(&Request::Type { length: bytes.len() as u64 })? {
+            return Ok(None);
+        }
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match (&self.stream).write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.wait(Way::Out, deadline)? {
+                        return self.stop_typing();
+                    }
+                }
+                Err(error) if has_hung_up(&error) => break,
+                Err(error) => return Err(error).trying(self.what()),
+            }
+        }
+        match self.hear(deadline)? {
+            Heard::Nothing => self.stop_typing(),
+            heard => self.typed(heard),
+        }
+    }
+
+    /// Tells the relay, by hanging up our half, that no more is to be typed.
+    fn stop_typing(mut self) -> Result<Option<Typed>> {
+        // Where the relay has gone, hearing tells.
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        let heard = self.hear(Deadline::after(PATIENCE))?;
+        self.typed(heard)
+    }
+
+    fn typed(&self, heard: Heard) -> Result<Option<Typed>> {
+        match heard {
+            Heard::Answer(Answer::Typed { count, held }) => Ok(Some(Typed { count, held })),
+            Heard::End => Ok(None),
+            Heard::Answer(_) => Err(self.misunderstood()),
+            Heard::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// What the terminal is doing, in a word, and why output is held back, if
+    /// it is. `None` where the session has ended.
+    pub(crate) fn state(&mut self) -> Result<Option<(String, Option<String>)>> {
+        match self.ask(&Request::State)? {
+            Some(Answer::State { doing, stalled }) => Ok(Some((doing, stalled))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Tells the relay why the session is about to end.
+    pub(crate) fn ending(&mut self, cause: &str) -> Result<()> {
+        self.ask(&Request::Ending { cause: cause.to_owned() })?;
+        Ok(())
+    }
+
+    /// Waits until the relay has gone; `false` when the deadline passed first.
+    pub(crate) fn wait_for_end(&mut self, deadline: Deadline) -> Result<bool> {
+        loop {
+            match self.hear(deadline)? {
+                Heard::End => return Ok(true),
+                Heard::Nothing => return Ok(false),
+                Heard::Answer(_) => {}
+            }
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Option<Answer>> {
+        if !self.say(request)? {
+            return Ok(None);
+        }
+        match self.hear(Deadline::after(PATIENCE))? {
+            Heard::Answer(answer) => Ok(Some(answer)),
+            Heard::End => Ok(None),
+            Heard::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// `false` where nobody is there to hear it. A line always fits: we never
+    /// say more than one before hearing the answer.
+    fn say(&mut self, request: &Request) -> Result<bool> {
+        match self.stream.write_all(request.encode().as_bytes()) {
+            Ok(()) => Ok(true),
+            Err(error) if has_hung_up(&error) => Ok(false),
+            Err(error) => Err(error).trying(self.what()),
+        }
+    }
+
+    fn hear(&mut self, deadline: Deadline) -> Result<Heard> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.inbox) {
+                let line: Vec<u8> = self.inbox.drain(..=end).collect();
+                let answer = Answer::decode(&line[..end]);
+                return answer.map(Heard::Answer).ok_or_else(|| self.misunderstood());
+            }
+            let mut buffer = [0; LONGEST_LINE];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(Heard::End),
+                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.wait(Way::In, deadline)? {
+                        return Ok(Heard::Nothing);
+                    }
+                }
+                Err(error) if has_hung_up(&error) => return Ok(Heard::End),
+                Err(error) => return Err(error).trying(self.what()),
+            }
+        }
+    }
+
+    fn wait(&self, way: Way, deadline: Deadline) -> Result<bool> {
+        loop {
+            let mut turn = Turn::new();
+            match way {
+                Way::In => turn.readable(&self.stream, ()),
+                Way::Out => turn.writable(&self.stream, ()),
+            }
+            if !turn.wait(deadline).trying(self.what())?.is_empty() {
+                return Ok(true);
+            }
+            if deadline.has_passed() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::Failed(format!(
+            "cannot {}: it does not answer; is process {} stopped?",
+            self.what(),
+            self.relay_pid().unwrap_or(0)
+        ))
+    }
+
+    fn misunderstood(&self) -> Failure {
+        Failure::Failed(format!("cannot {}: it is of another version of nbs", self.what()))
+    }
+}
+
+impl AsFd for Contact {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+enum Heard {
+    Answer(Answer),
+    End,
+    Nothing,
+}
+
+/// A peer that has gone with something of ours unread is a reset (unix(7)).
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

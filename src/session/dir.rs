@@ -1,0 +1,372 @@
+//! The folder of a session: its files, what each means, and its lock.
+//!
+//! A session is alive exactly as long as its relay holds the lock, which a
+//! recycled PID cannot fake and a killed relay cannot leave behind (flock(2)).
+//! `pid` and `daemon_pid` are written for other programs; nobody here acts on
+//! them unproved. Files that are replaced are replaced whole.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    os::unix::{ffi::OsStringExt, net::UnixStream},
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{Completion, Handle, Log, Making, Name, home, shell},
+    sys::{files::Folder, pty::Size, random, socket},
+    text,
+};
+
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const OUTPUT: &str = "output.log";
+pub(crate) const INPUT: &str = "input.fifo";
+pub(crate) const COMPLETIONS: &str = "completion.log";
+pub(crate) const EXIT_CODE: &str = "exit_code";
+pub(crate) const RECEIPT: &str = "exit.json";
+pub(crate) const SOCKET: &str = "relay.sock";
+const PID: &str = "pid";
+const RELAY_PID: &str = "daemon_pid";
+const SLAVE: &str = "slave_pty";
+const META: &str = "meta";
+const COMMAND: &str = "command";
+const NAME: &str = "name";
+const RCFILE: &str = "bashrc";
+const SECRET: &str = "secret";
+const READ_CURSOR: &str = "read_cursor";
+const COMPLETION_CURSOR: &str = "completion_cursor";
+
+/// How long a relay may take to let us in. It does at once, unless it has been
+/// stopped and as many wait for it already as the kernel lets queue.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More than any command line that the kernel takes (execve(2)).
+const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
+/// A cursor, a PID, a name: all are shorter.
+const LONGEST_WORD: u64 = 128;
+/// A million completions are some ten million bytes.
+const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
+
+/// What `create` was asked to start.
+pub(crate) struct Launch {
+    pub(crate) command: Vec<u8>,
+    pub(crate) name: Option<Name>,
+    pub(crate) size: Size,
+    pub(crate) started: SystemTime,
+}
+
+impl Launch {
+    /// `bash` and `bash -i` are shells to converse with; all else runs once.
+    pub(crate) fn is_interactive(command: &[u8]) -> bool {
+        command == b"bash" || command == b"bash -i"
+    }
+
+    /// Writes the files that are known before anything runs.
+    pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+        let secret = random::hex::<16>()?;
+        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
+        let interactive = Launch::is_interactive(&self.command);
+        folder.create(COMMAND, &self.command)?;
+        folder.create(META, meta.as_bytes())?;
+        if let Some(name) = &self.name {
+            folder.create(NAME, name.as_str().as_bytes())?;
+        }
+        folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
+        folder.create(SECRET, secret.as_bytes())?;
+        folder.create(OUTPUT, b"")?;
+        folder.create(COMPLETIONS, b"")?;
+        folder.create(READ_CURSOR, b"0")?;
+        // Number 0 of a shell is its first prompt, which completes no command;
+        // of anything else it is the end.
+        folder.create(COMPLETION_CURSOR, if interactive { b"1" } else { b"0" })?;
+        folder.make_fifo(INPUT)
+    }
+
+    /// Writes what is known once the child is there.
+    pub(crate) fn write_running(making: &Making, child: u32, slave: Option<&Path>) -> io::Result<()> {
+        let slave = slave.map(|path| path.display().to_string()).unwrap_or_default();
+        making.folder.create(PID, child.to_string().as_bytes())?;
+        making.folder.create(RELAY_PID, std::process::id().to_string().as_bytes())?;
+        making.folder.create(SLAVE, slave.as_bytes())
+    }
+
+    /// The secret that the marks of this session's shell carry.
+    pub(crate) fn secret(folder: &Folder) -> io::Result<String> {
+        let secret = folder.read(SECRET, LONGEST_WORD)?;
+        String::from_utf8(secret).map_err(io::Error::other)
+    }
+
+    pub(crate) fn command(folder: &Folder) -> io::Result<Vec<u8>> {
+        folder.read(COMMAND, LONGEST_COMMAND)
+    }
+
+    /// The program that runs a command in the session of this folder, and its
+    /// arguments. A command that begins with a dash is still a command.
+    pub(crate) fn words(command: &[u8], folder: &Path) -> Vec<OsString> {
+        if Launch::is_interactive(command) {
+            return vec!["bash".into(), "--rcfile".into(), folder.join(RCFILE).into(), "-i".into()];
+        }
+        vec!["bash".into(), "-c".into(), "--".into(), OsString::from_vec(command.to_vec())]
+    }
+}
+
+/// A session, alive or dead.
+#[derive(Debug)]
+pub(crate) struct SessionDir {
+    handle: Handle,
+    folder: Folder,
+}
+
+/// What a listing shows of a session.
+pub(crate) struct Summary {
+    pub(crate) handle: Handle,
+    pub(crate) alive: bool,
+    pub(crate) name: Option<Name>,
+    pub(crate) command: Vec<u8>,
+    pub(crate) created: SystemTime,
+    /// Of a dead session: since when it has been dead, as far as files tell.
+    pub(crate) ended: SystemTime,
+    pub(crate) exit_code: Option<i32>,
+}
+
+impl Summary {
+    pub(crate) fn state(&self) -> &'static str {
+        if self.alive { "alive" } else { "dead" }
+    }
+
+    pub(crate) fn json(&self) -> Object {
+        Object::new()
+            .text("handle", self.handle.as_str())
+            .text("state", self.state())
+            .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
+            .bytes("command", &self.command)
+            .number_or_null("exit_code", self.exit_code.filter(|_| !self.alive).map(i64::from))
+            .seconds_or_null("started", Some(unix_seconds(self.created)))
+            .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)))
+    }
+}
+
+impl SessionDir {
+    pub(crate) fn new(handle: Handle, folder: Folder) -> SessionDir {
+        SessionDir { handle, folder }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
+        match result {
+            // The folder that we hold open has been emptied.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.folder.has(META) => {
+                Err(self.removed())
+            }
+            other => other.trying(format!("{what} of session '{}'", self.handle)),
+        }
+    }
+
+    /// What to say when it was removed under our eyes.
+    pub(crate) fn removed(&self) -> Failure {
+        Failure::NotFound(format!("session '{}' has been removed", self.handle))
+    }
+
+    /// What to say where only a live session will do.
+    pub(crate) fn ended(&self) -> Failure {
+        if !self.folder.has(META) {
+            return self.removed();
+        }
+        let code = match self.exit_code() {
+            Ok(Some(code)) => format!("with exit code {code}"),
+            _ => "with an unknown exit code".to_owned(),
+        };
+        Failure::Failed(format!("session '{}' has ended {code}", self.handle))
+    }
+
+    pub(crate) fn is_alive(&self) -> Result<bool> {
+        self.trying(home::is_locked(&self.folder), "look at the lock")
+    }
+
+    pub(crate) fn is_interactive(&self) -> Result<bool> {
+        Ok(Launch::is_interactive(&self.command()?))
+    }
+
+    pub(crate) fn name(&self) -> Option<Name> {
+        Name::parse(&self.folder.read(NAME, LONGEST_WORD).ok()?)
+    }
+
+    /// Is this in its name?
+    pub(crate) fn is_named_like(&self, pattern: &str) -> bool {
+        self.name().is_some_and(|name| name.as_str().contains(pattern))
+    }
+
+    /// What does not change while it lives, as JSON.
+    pub(crate) fn described(&self) -> Result<Object> {
+        let started = self.folder.modified(META).ok();
+        Ok(Object::new()
+            .text("handle", self.handle.as_str())
+            .bytes_or_null("name", self.name().as_ref().map(|name| name.as_str().as_bytes()))
+            .bytes("command", &self.command()?)
+            .number_or_null("pid", self.pid().map(i64::from))
+            .seconds_or_null("started", started.map(unix_seconds)))
+    }
+
+    pub(crate) fn command(&self) -> Result<Vec<u8>> {
+        self.trying(self.folder.read(COMMAND, LONGEST_COMMAND), "read the command")
+    }
+
+    /// Is it alive, and is this what its relay says is its PID?
+    pub(crate) fn is_served_by(&self, pid: u32) -> bool {
+        self.number(RELAY_PID) == Some(pid) && self.is_alive().unwrap_or(false)
+    }
+
+    /// Of the child, for other programs to see.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.number(PID)
+    }
+
+    fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
+        let digits = self.folder.read(file, LONGEST_WORD).ok()?;
+        std::str::from_utf8(&digits).ok()?.trim_end().parse().ok()
+    }
+
+    /// `None` while the child runs, or where nobody saw how it ended.
+    pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
+        match self.folder.read(EXIT_CODE, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => {
+                let digits = self.trying(other, "read the exit code")?;
+                Ok(std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok()))
+            }
+        }
+    }
+
+    /// When its end was written down.
+    pub(crate) fn end_time(&self) -> Option<SystemTime> {
+        self.folder.modified(EXIT_CODE).ok()
+    }
+
+    /// Did the helper make its terminal, so that its processes are not below
+    /// its relay?
+    pub(crate) fn was_made_by_helper(&self) -> bool {
+        self.folder.read(SLAVE, LONGEST_COMMAND).is_ok_and(|slave| slave.is_empty())
+    }
+
+    /// `None` if it has been removed meanwhile. Somebody's meddling with its
+    /// files must not hide a session from `list` and `kill --all`: what cannot
+    /// be read is shown as empty.
+    pub(crate) fn summary(&self) -> Option<Summary> {
+        if !self.folder.has(LOCK) && !self.folder.has(META) {
+            return None;
+        }
+        let created = self.folder.modified(META).unwrap_or(UNIX_EPOCH);
+        // A relay that was killed wrote no end; the last it did was to log.
+        let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok()).unwrap_or(created);
+        Some(Summary {
+            handle: self.handle.clone(),
+            alive: self.is_alive().unwrap_or(false),
+            name: self.name(),
+            command: self.command().unwrap_or_default(),
+            created,
+            ended,
+            exit_code: self.exit_code().unwrap_or(None),
+        })
+    }
+
+    pub(crate) fn log(&self) -> Result<Log> {
+        self.trying(self.folder.open_file(OUTPUT), "open the log").map(Log::new)
+    }
+
+    /// Connects to its relay; `None` where the session has ended.
+    pub(crate) fn connect(&self) -> Result<Option<UnixStream>> {
+        match socket::connect(&self.folder, SOCKET, PATIENCE) {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Failure::Failed(format!(
+                "cannot reach the relay of session '{}': it has let nobody in for {} s; is it stopped?",
+                self.handle,
+                PATIENCE.as_secs()
+            ))),
+            other => other.map(Some).trying(format!("reach the relay of session '{}'", self.handle)),
+        }
+    }
+
+    /// Refuses a session whose input is not the FIFO that it was made with.
+    pub(crate) fn check_input(&self) -> Result<()> {
+        let what = "look at the input";
+        match self.trying(self.folder.has_fifo(INPUT), what)? {
+            true => Ok(()),
+            false => self.trying(Err(io::Error::other(format!("'{INPUT}' is no FIFO of ours"))), what),
+        }
+    }
+
+    /// The first completion at or after `cursor`, if there is one by now.
+    pub(crate) fn completion_from(&self, cursor: u64) -> Result<Option<Completion>> {
+        let content =
+            self.trying(self.folder.read(COMPLETIONS, LONGEST_COMPLETIONS), "read the completions")?;
+        Ok(Completion::first_from(cursor, &content))
+    }
+
+    /// Takes the cursor of those who read output, each by a name of its own,
+    /// and keeps all others from it. Waits until it is free.
+    pub(crate) fn reader(&self, name: Option<&Name>) -> Result<Reader<'_>> {
+        self.take_cursor(match name {
+            Some(name) => format!("{READ_CURSOR}.{}", name.as_str()),
+            None => READ_CURSOR.to_owned(),
+        })
+    }
+
+    /// The same for those who wait for completions.
+    pub(crate) fn completion_reader(&self) -> Result<Reader<'_>> {
+        self.take_cursor(COMPLETION_CURSOR.to_owned())
+    }
+
+    fn take_cursor(&self, file: String) -> Result<Reader<'_>> {
+        let lock = self.folder.open_lock(&format!("lock.{file}")).and_then(|lock| {
+            lock.lock()?;
+            Ok(lock)
+        });
+        Ok(Reader { _lock: self.trying(lock, "take the cursor")?, session: self, file })
+    }
+}
+
+/// A cursor that is ours alone for as long as we hold this.
+pub(crate) struct Reader<'a> {
+    _lock: File,
+    session: &'a SessionDir,
+    file: String,
+}
+
+impl Reader<'_> {
+    /// Where to go on.
+    pub(crate) fn cursor(&self) -> Result<u64> {
+        match self.session.folder.read(&self.file, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => self.session.trying(Err(error), "read the cursor"),
+            Ok(digits) => {
+                let number =
+                    std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok());
+                let bad = || io::Error::other(format!("'{}' holds no number", self.file));
+                self.session.trying(number.ok_or_else(bad), "read the cursor")
+            }
+        }
+    }
+
+    /// Sets where to go on the next time.
+    pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
+        let written = self.session.folder.replace(&self.file, cursor.to_string().as_bytes());
+        self.session.trying(written, "move the cursor")
+    }
+}
+
+/// Unix seconds with a fraction.
+pub(crate) fn unix_seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64()
+}

@@ -1,0 +1,215 @@
+//! Ending a session: every process of it, proved to be of it, and nobody else.
+//!
+//! The relay is a subreaper: what leaves the session by `setsid` or a double
+//! fork becomes its child when its parent ends. So the session is all that
+//! descends from the relay. Where the relay does not stand above them (it was
+//! killed, or the helper made the terminal), the mark in their environment
+//! tells. A session that was created from inside this one is not part of it.
+
+use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{Contact, Handle, SessionDir},
+    sys::{
+        deadline::Deadline,
+        files::Folder,
+        poll::Turn,
+        processes::{self, Held, Process},
+        signals::{self, SIGCONT, SIGKILL, SIGTERM},
+    },
+};
+
+/// How long a killed process may take to be gone, and a relay to write down
+/// the end. Only a process inside a system call that cannot be interrupted, or
+/// a machine in trouble, takes longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What has become of a session that was to end.
+pub(crate) enum Ended {
+    /// Nobody is left.
+    Wholly,
+    /// These are left: we may not signal them, or they do not die.
+    But(Vec<Process>),
+}
+
+/// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
+/// Returns as soon as all have gone. The folder stays.
+pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<Ended> {
+    let what = || format!("end session '{}'", session.handle());
+    // We may be inside the session, whose terminal hangs up before we are done.
+    signals::disregard(signals::SIGHUP).trying(what())?;
+    let mut relay = Relay::of(session)?;
+    if let Some(relay) = &mut relay {
+        // One that was stopped must go on, to see its child end.
+        relay.held.signal(SIGCONT).trying(what())?;
+        relay.contact.ending(cause)?;
+    }
+    let members = Members {
+        handle: session.handle().clone(),
+        relay: relay.as_ref().map(|relay| relay.pid),
+        by_mark: relay.is_none() || session.was_made_by_helper(),
+    };
+    let survivors = end_processes(&members, grace).trying(what())?;
+    if !survivors.is_empty() {
+        return Ok(Ended::But(survivors));
+    }
+    if let Some(relay) = relay {
+        relay.wait_or_kill().map_err(|failure| Failure::Failed(format!("cannot {}: {failure}", what())))?;
+    }
+    Ok(Ended::Wholly)
+}
+
+/// The relay of a live session, held on to.
+struct Relay {
+    contact: Contact,
+    pid: u32,
+    held: Held,
+}
+
+impl Relay {
+    /// `None` where the session is dead. The PID comes from the kernel, and
+    /// the relay still being there after we took hold proves that it is its.
+    fn of(session: &SessionDir) -> Result<Option<Relay>> {
+        let Some(mut contact) = Contact::open(session)? else { return Ok(None) };
+        let pid = contact.relay_pid()?;
+        let held = Held::open(pid).trying(format!("take hold of process {pid}"))?;
+        let Some(held) = held else { return Ok(None) };
+        if contact.wait_for_end(Deadline::after(Duration::ZERO))? {
+            return Ok(None);
+        }
+        Ok(Some(Relay { contact, pid, held }))
+    }
+
+    /// It ends by itself once its child has; one that was stopped does not.
+    fn wait_or_kill(mut self) -> Result<()> {
+        if self.contact.wait_for_end(Deadline::after(PATIENCE))? {
+            return Ok(());
+        }
+        self.held.signal(SIGKILL).trying(format!("signal process {}", self.pid))?;
+        self.contact.wait_for_end(Deadline::after(PATIENCE))?;
+        Ok(())
+    }
+}
+
+/// Who belongs to a session.
+struct Members {
+    handle: Handle,
+    relay: Option<u32>,
+    by_mark: bool,
+}
+
+impl Members {
+    /// Those that run now. Never the relay, and never we ourselves.
+    fn now(&self) -> io::Result<Vec<Process>> {
+        let all = processes::all()?;
+        let mut ours: HashSet<u32> = self.relay.into_iter().collect();
+        if self.by_mark {
+            let mark = format!("NBS_TS_SESSION={}", self.handle);
+            let marked = all.iter().filter(|process| process.had_in_environment(mark.as_bytes()));
+            ours.extend(marked.filter(|process| !self.is_anothers_relay(process)).map(|process| process.pid));
+        }
+        // Parents may stand after their children, so until nobody is added.
+        let mut strangers = HashSet::new();
+        loop {
+            let known = |pid: &u32| ours.contains(pid) || strangers.contains(pid);
+            let (relays, children): (Vec<&Process>, Vec<&Process>) = all
+                .iter()
+                .filter(|process| ours.contains(&process.parent) && !known(&process.pid))
+                .partition(|process| self.is_anothers_relay(process));
+            if relays.is_empty() && children.is_empty() {
+                break;
+            }
+            strangers.extend(relays.iter().map(|process| process.pid));
+            ours.extend(children.iter().map(|process| process.pid));
+        }
+        let never = [self.relay.unwrap_or(0), std::process::id()];
+        let is_ours = |process: &Process| ours.contains(&process.pid) && !never.contains(&process.pid);
+        Ok(all.into_iter().filter(|process| is_ours(process) && !process.has_ended()).collect())
+    }
+
+    /// Is it the relay of another session, which is not ours to end, wherever
+    /// it stands? It says so in its arguments; the lock and `daemon_pid` of the
+    /// session that it names say whether that is true.
+    fn is_anothers_relay(&self, process: &Process) -> bool {
+        if process.name != RELAY_NAME {
+            return false;
+        }
+        let arguments = process.arguments();
+        let [role, handle, sessions, ..] = &arguments[..] else { return false };
+        let Some(handle) = Handle::parse(handle).filter(|_| role == RELAY_NAME.as_bytes()) else {
+            return false;
+        };
+        let folder = Folder::open(&Path::new(OsStr::from_bytes(sessions)).join(handle.as_str()));
+        let session = folder.map(|folder| SessionDir::new(handle.clone(), folder));
+        handle != self.handle && session.is_ok_and(|session| session.is_served_by(process.pid))
+    }
+}
+
+/// What a relay calls itself.
+const RELAY_NAME: &str = "nbs-relay";
+
+/// Signals in rounds until nobody is left. Returns who is.
+fn end_processes(members: &Members, grace: Duration) -> io::Result<Vec<Process>> {
+    let grace = Deadline::after(grace);
+    let mut asked = HashSet::new();
+    loop {
+        let left = members.now()?;
+        // Who ignores SIGTERM, as an idle bash does, will not end by it; where
+        // all do, waiting out the grace would be waiting for nothing.
+        let hopeless = left.iter().all(|process| process.ignores(SIGTERM));
+        if left.is_empty() || grace.has_passed() || hopeless {
+            break;
+        }
+        let held = hold_all(&left)?;
+        for (process, held) in &held {
+            if asked.insert(process.pid) {
+                // Who may not be signalled is found among the survivors.
+                let _ = held.signal(SIGTERM);
+                // A stopped process gets no signal but this and SIGKILL.
+                let _ = held.signal(SIGCONT);
+            }
+        }
+        wait_for_any(&held, grace)?;
+    }
+    kill_processes(members)
+}
+
+fn kill_processes(members: &Members) -> io::Result<Vec<Process>> {
+    let patience = Deadline::after(PATIENCE);
+    loop {
+        let left = members.now()?;
+        if left.is_empty() {
+            return Ok(left);
+        }
+        let held = hold_all(&left)?;
+        let refused = held.iter().filter(|(_, held)| held.signal(SIGKILL).is_err()).count();
+        if patience.has_passed() || refused == held.len() && !held.is_empty() {
+            return Ok(left);
+        }
+        wait_for_any(&held, patience)?;
+    }
+}
+
+fn hold_all(processes: &[Process]) -> io::Result<Vec<(&Process, Held)>> {
+    let mut all = Vec::new();
+    for process in processes {
+        if let Some(held) = process.hold()? {
+            all.push((process, held));
+        }
+    }
+    Ok(all)
+}
+
+/// Waits until one of them has ended.
+fn wait_for_any(held: &[(&Process, Held)], deadline: Deadline) -> io::Result<()> {
+    if held.is_empty() {
+        return Ok(());
+    }
+    let mut turn = Turn::new();
+    for (_, held) in held {
+        turn.readable(held, ());
+    }
+    turn.wait(deadline)?;
+    Ok(())
+}

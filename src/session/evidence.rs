@@ -1,0 +1,63 @@
+//! What there is to say when a wait was in vain.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    session::{Contact, SessionDir},
+    text,
+};
+
+/// Makes a failed wait's message one that needs no second look.
+pub(crate) struct Evidence {
+    waited: Duration,
+    doing: Option<String>,
+    last_line: Option<String>,
+}
+
+impl Evidence {
+    /// How much of a log's end is looked at for what was printed last.
+    pub(crate) const TAIL: u64 = 64 * 1024;
+
+    /// What was printed last, in one line that can be shown.
+    pub(crate) fn last_line(session: &SessionDir) -> Option<String> {
+        let tail = session.log().ok().and_then(|log| log.tail().ok());
+        tail.and_then(|tail| text::last_line_shown(&tail))
+    }
+
+    /// Gathers what can be had; what cannot is left out.
+    pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Evidence {
+        let state =
+            Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
+        Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session) }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "after {}", seconds(self.waited))?;
+        if let Some(doing) = &self.doing {
+            write!(formatter, "; the terminal is at: {doing}")?;
+        }
+        match &self.last_line {
+            Some(line) => write!(formatter, "; last line: '{line}'"),
+            None => formatter.write_str("; nothing was printed"),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    let seconds = format!("{:.3}", time.as_secs_f64());
+    format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_short_as_they_are() {
+        assert_eq!(seconds(Duration::from_secs(60)), "60 s");
+        assert_eq!(seconds(Duration::from_millis(1_500)), "1.5 s");
+        assert_eq!(seconds(Duration::ZERO), "0 s");
+    }
+}

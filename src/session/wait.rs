@@ -1,0 +1,70 @@
+//! Waiting on one session: woken by each change, until its end or a deadline.
+
+use std::time::Duration;
+
+use crate::{
+    outcome::{Failure, Result},
+    session::{Contact, Evidence, News, SessionDir},
+    sys::deadline::Deadline,
+};
+
+pub(crate) struct Wait<'a> {
+    session: &'a SessionDir,
+    // `None` once the session has ended.
+    contact: Option<Contact>,
+    timeout: Duration,
+    deadline: Deadline,
+}
+
+/// Why there will be nothing more to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Ended,
+    TimedOut,
+}
+
+impl<'a> Wait<'a> {
+    /// How long waits last unless told otherwise.
+    pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+    pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
+        Ok(Wait { session, contact: Contact::open(session)?, timeout, deadline: Deadline::after(timeout) })
+    }
+
+    /// Returns when it is time to look: the first time at once, then after each
+    /// change; with a reason, when it is the last time.
+    pub(crate) fn next(&mut self) -> Result<Option<Over>> {
+        let Some(contact) = &mut self.contact else { return Ok(Some(Over::Ended)) };
+        match contact.news(self.deadline)? {
+            News::Changed if self.deadline.has_passed() => Ok(Some(Over::TimedOut)),
+            News::Changed => Ok(None),
+            News::TimedOut => Ok(Some(Over::TimedOut)),
+            News::Ended => {
+                self.contact = None;
+                Ok(Some(Over::Ended))
+            }
+        }
+    }
+
+    /// What to say when it did not come to what was waited for.
+    pub(crate) fn in_vain(&self, why: Over, what: &str) -> Failure {
+        match why {
+            Over::Ended => match self.session.ended() {
+                Failure::Failed(reason) => {
+                    Failure::Failed(format!("cannot {what}: {reason}{}", self.last_line()))
+                }
+                other => other,
+            },
+            Over::TimedOut => Failure::TimedOut(format!(
+                "cannot {what} in session '{}': timed out {}",
+                self.session.handle(),
+                Evidence::gather(self.session, self.timeout)
+            )),
+        }
+    }
+
+    fn last_line(&self) -> String {
+        let line = Evidence::last_line(self.session);
+        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
+    }
+}

@@ -1,0 +1,17 @@
+//! Linux in our own words.
+//!
+//! Nothing outside this room names rustix or signal-hook. The rooms return
+//! [`std::io::Result`], print nothing, and have not heard of sessions.
+
+pub(crate) mod child;
+pub(crate) mod deadline;
+pub(crate) mod files;
+pub(crate) mod inherited;
+pub(crate) mod links;
+pub(crate) mod poll;
+pub(crate) mod processes;
+pub(crate) mod pty;
+pub(crate) mod random;
+pub(crate) mod signals;
+pub(crate) mod socket;
+pub(crate) mod syncer;

@@ -1,0 +1,88 @@
+//! Processes that we start, and how they end.
+//!
+//! A child is always this same file under another name, which then becomes
+//! what is wanted by exec(3): so no code of ours ever runs between fork and
+//! exec. It is collected by waiting for any child, since a subreaper gets
+//! children that it has not started.
+
+use std::{io, os::unix::process::CommandExt, process::Command};
+
+use rustix::process::{WaitOptions, WaitStatus};
+
+/// This file, to be started as one of its internal roles.
+pub(crate) fn ourselves(role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(role);
+    command
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    Code(i32),
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// The one number that shells and files have for both.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            ExitStatus::Code(code) => code,
+            ExitStatus::Signal(signal) => 128 + signal,
+        }
+    }
+
+    fn of(status: WaitStatus) -> Option<ExitStatus> {
+        let code = status.exit_status().map(ExitStatus::Code);
+        code.or_else(|| status.terminating_signal().map(ExitStatus::Signal))
+    }
+}
+
+/// Collects one child that has ended, of whatever origin; `None` where there is
+/// none at the moment.
+pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                if let Some(status) = ExitStatus::of(status) {
+                    return Ok(Some((pid.as_raw_nonzero().get().unsigned_abs(), status)));
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Lets orphans among our descendants become our children, so that none gets
+/// out of sight by a double fork (prctl(2), PR_SET_CHILD_SUBREAPER).
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Leaves the session, and so the terminal, of whoever started us.
+pub(crate) fn leave_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// Sets the name by which `ps` and `top` show us.
+pub(crate) fn call_ourselves(name: &str) -> io::Result<()> {
+    let name = std::ffi::CString::new(name)?;
+    Ok(rustix::thread::set_name(&name)?)
+}
+
+/// Puts standard output where nobody is.
+pub(crate) fn forget_stdout() -> io::Result<()> {
+    let nobody = std::fs::File::options().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(&nobody)?)
+}
+
+/// Raises the limit of open files as far as we may.
+pub(crate) fn raise_open_files() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! A moment after which we stop waiting.
+//!
+//! It is made once, where the command line is read, and passed down by value.
+//! The clock is the monotonic one, so that a clock set back delays nobody.
+
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) const NEVER: Deadline = Deadline(None);
+
+    /// A moment so far away that the clock cannot tell it is never.
+    pub(crate) fn after(time: Duration) -> Deadline {
+        Deadline(Instant::now().checked_add(time))
+    }
+
+    /// How long until then; `None` is for ever.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        self.0.map(|moment| moment.saturating_duration_since(Instant::now()))
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.remaining().is_some_and(|remaining| remaining.is_zero())
+    }
+
+    /// The earlier of two.
+    pub(crate) fn min(self, other: Deadline) -> Deadline {
+        match (self.0, other.0) {
+            (Some(a), Some(b)) => Deadline(Some(a.min(b))),
+            (a, b) => Deadline(a.or(b)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_is_later_than_any_moment() {
+        let soon = Deadline::after(Duration::from_secs(1));
+        assert_eq!(soon.min(Deadline::NEVER), soon);
+        assert_eq!(Deadline::NEVER.min(soon), soon);
+        assert!(!Deadline::NEVER.has_passed());
+        assert!(Deadline::after(Duration::ZERO).has_passed());
+    }
+}

@@ -1,0 +1,219 @@
+//! A folder held open, and the files in it.
+//!
+//! Files are reached from the folder's descriptor, never by a long path, so a
+//! folder that is renamed meanwhile is still the same folder. No name here is
+//! followed if it is a link, and what ought to be a file is looked at before it
+//! is used: a FIFO or a device planted in its place is an error, not a hang.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
+
+const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
+const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
+
+/// Sets our umask to 077 and gives the one that we were called with.
+pub(crate) fn set_private_umask() -> u32 {
+    rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode()
+}
+
+pub(crate) fn set_umask(umask: u32) {
+    rustix::process::umask(Mode::from_raw_mode(umask));
+}
+
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens a folder by its path, following links as the user has laid them.
+    pub(crate) fn open(path: &Path) -> io::Result<Folder> {
+        Ok(Folder(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    pub(crate) fn open_folder(&self, name: &OsStr) -> io::Result<Folder> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(Folder(fs::openat(self, name, flags, Mode::empty())?))
+    }
+
+    /// Makes a folder with mode 0700; one that is there already is an error.
+    pub(crate) fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
+        fs::mkdirat(self, name, PRIVATE_FOLDER)?;
+        self.open_folder(name)
+    }
+
+    /// Opens a regular file for reading.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        self.regular(name, OFlags::RDONLY)
+    }
+
+    /// Opens a regular file for appending; it must be there.
+    pub(crate) fn open_appending(&self, name: &str) -> io::Result<File> {
+        self.regular(name, OFlags::WRONLY | OFlags::APPEND)
+    }
+
+    /// Opens a file whose only use is to be locked; makes it where it is not.
+    pub(crate) fn open_lock(&self, name: &str) -> io::Result<File> {
+        self.regular(name, OFlags::RDWR | OFlags::CREATE)
+    }
+
+    fn regular(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        // NONBLOCK: a FIFO in the file's place must not hold the open up.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(fs::openat(self, name, flags, PRIVATE_FILE)?);
+        match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+            FileType::RegularFile => Ok(file),
+            _ => Err(io::Error::other(format!("'{name}' is no regular file"))),
+        }
+    }
+
+    /// The content of a small file. One that is longer than `limit` bytes is
+    /// not ours, and is an error.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.open_file(name)?.take(limit + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > limit {
+            return Err(io::Error::other(format!("'{name}' is longer than {limit} bytes")));
+        }
+        Ok(content)
+    }
+
+    /// Makes a file; one that is there already is an error.
+    pub(crate) fn create(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        File::from(fs::openat(self, name, flags, PRIVATE_FILE)?).write_all(content)
+    }
+
+    /// Replaces a file whole: whoever reads it sees the old or the new one.
+    /// Two callers at once must be kept apart by a lock of theirs.
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let beside = format!(".{name}.new");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        File::from(fs::openat(self, &*beside, flags, PRIVATE_FILE)?).write_all(content)?;
+        Ok(fs::renameat(self, &*beside, self, name)?)
+    }
+
+    pub(crate) fn make_fifo(&self, name: &str) -> io::Result<()> {
+        Ok(fs::mkfifoat(self, name, PRIVATE_FILE)?)
+    }
+
+    /// Opens a FIFO for reading and writing, so that the last writer's going is
+    /// no hang-up (fifo(7)), and non-blocking.
+    pub(crate) fn open_fifo(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = File::from(fs::openat(self, name, flags, Mode::empty())?);
+        match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+            FileType::Fifo => Ok(file),
+            _ => Err(io::Error::other(format!("'{name}' is no FIFO"))),
+        }
+    }
+
+    /// Is there a FIFO of that name, and of our own?
+    pub(crate) fn has_fifo(&self, name: &str) -> io::Result<bool> {
+        let stat = self.stat(OsStr::new(name))?;
+        let ours = stat.st_uid == rustix::process::geteuid().as_raw();
+        Ok(ours && FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.stat(OsStr::new(name)).is_ok()
+    }
+
+    /// When a file was last written to.
+    pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
+        let stat = self.stat(OsStr::new(name))?;
+        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+        Ok(UNIX_EPOCH + seconds + Duration::from_nanos(stat.st_mtime_nsec))
+    }
+
+    fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Why this folder cannot be trusted with private files, if it cannot.
+    pub(crate) fn distrust(&self) -> io::Result<Option<&'static str>> {
+        let stat = fs::fstat(self)?;
+        Ok(if stat.st_uid != rustix::process::geteuid().as_raw() {
+            Some("it belongs to another user")
+        } else if stat.st_mode & 0o022 != 0 {
+            Some("others may write to it; 'chmod go-w' it")
+        } else {
+            None
+        })
+    }
+
+    /// Renames within the folder, or from it to `other`; nothing is replaced.
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        match fs::renameat_with(self, from, self, to, RenameFlags::NOREPLACE) {
+            // A file system without the flag; our names are random, or our own.
+            Err(rustix::io::Errno::INVAL) => Ok(fs::renameat(self, from, self, to)?),
+            other => Ok(other?),
+        }
+    }
+
+    /// Whether `file` is what has that name here now.
+    pub(crate) fn still_names(&self, name: &str, file: &File) -> bool {
+        let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else { return false };
+        (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+    }
+
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes a folder and all that is in it. What somebody else removes
+    /// meanwhile is fine.
+    pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        let folder = match self.open_folder(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        for inner in folder.names()? {
+            match fs::unlinkat(&folder, &inner, AtFlags::empty()) {
+                Err(rustix::io::Errno::ISDIR) => folder.remove_folder(&inner)?,
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match fs::unlinkat(self, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Makes a folder, and those above it, with mode 0700.
+pub(crate) fn make_private_folders(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.as_raw_mode()).create(path)
+}
+
+/// Is `path` itself a link that another user than us, or root, has laid?
+pub(crate) fn is_strangers_link(path: &Path) -> io::Result<bool> {
+    let stat = fs::lstat(path)?;
+    let strangers = stat.st_uid != rustix::process::geteuid().as_raw() && stat.st_uid != 0;
+    Ok(strangers && FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}

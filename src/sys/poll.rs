@@ -1,0 +1,74 @@
+//! One turn of poll(2).
+//!
+//! A turn is built from the state of its owner, waited for once, and thrown
+//! away. There is no registration to keep in step with the state, and so
+//! nothing that can fall out of step. It borrows its descriptors, so none can
+//! be closed under it.
+
+use std::{io, os::fd::AsFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::sys::deadline::Deadline;
+
+/// Invariant: `descriptors` and `events` are of one length, in one order.
+pub(crate) struct Turn<'a, Event> {
+    descriptors: Vec<PollFd<'a>>,
+    events: Vec<Event>,
+}
+
+impl<'a, Event: Copy> Turn<'a, Event> {
+    pub(crate) fn new() -> Self {
+        Turn { descriptors: Vec::new(), events: Vec::new() }
+    }
+
+    pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
+        self.watch(descriptor, PollFlags::IN, event);
+    }
+
+    pub(crate) fn writable(&mut self, descriptor: &'a impl AsFd, event: Event) {
+        self.watch(descriptor, PollFlags::OUT, event);
+    }
+
+    /// A socket whose peer may go at any time: when it does, or hangs up its
+    /// half, `left` is an event even where we want neither to read nor to
+    /// write. It is for ever; so without `left`, that is known already.
+    pub(crate) fn peer(
+        &mut self,
+        descriptor: &'a impl AsFd,
+        read: bool,
+        write: bool,
+        event: Event,
+        left: Option<Event>,
+    ) {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, read);
+        flags.set(PollFlags::OUT, write);
+        self.watch(descriptor, flags, event);
+        if let Some(left) = left {
+            self.watch(descriptor, PollFlags::RDHUP, left);
+        }
+    }
+
+    fn watch(&mut self, descriptor: &'a impl AsFd, flags: PollFlags, event: Event) {
+        self.descriptors.push(PollFd::new(descriptor, flags));
+        self.events.push(event);
+    }
+
+    /// Waits, and gives the events that have come: none when the deadline has
+    /// passed or a signal came in between. Any `revents` at all is the event,
+    /// since hang-ups and errors come unasked (poll(2)).
+    pub(crate) fn wait(mut self, deadline: Deadline) -> io::Result<Vec<Event>> {
+        let timeout = deadline.remaining().map(|remaining| Timespec {
+            tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: remaining.subsec_nanos().into(),
+        });
+        match rustix::event::poll(&mut self.descriptors, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let came = self.descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
+        Ok(self.events.iter().zip(came).filter(|(_, came)| *came).map(|(event, _)| *event).collect())
+    }
+}

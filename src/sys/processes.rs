@@ -1,0 +1,509 @@
+//! The processes of this machine, as /proc shows them, and holding on to one.
+//!
+//! A PID is a number that is given out again. A [`Held`] process is a pidfd:
+//! what is signalled through it is the process that was meant, or nobody.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{FileExt, FileTypeExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// A line of /proc/PID/stat (proc_pid_stat(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// The name of its file, cut to 15 bytes.
+    pub(crate) name: String,
+    /// `R` running, `S` sleeping, `T` stopped, `Z` ended but not collected, ….
+    pub(crate) state: char,
+    pub(crate) parent: u32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    /// In clock ticks since boot: with the PID, it names a process for good.
+    started: u64,
+}
+
+impl Process {
+    pub(crate) fn read(pid: u32) -> Option<Process> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Process::parse(pid, &stat)
+    }
+
+    /// The name stands in parentheses and may hold anything, so the fields are
+    /// those after the last `)`.
+    fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
+        let opening = stat.iter().position(|byte| *byte == b'(')?;
+        let closing = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(stat.get(closing + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Process {
+            pid,
+            name: String::from_utf8_lossy(stat.get(opening + 1..closing)?).into_owned(),
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    /// Whether its environment, as it was at its start, has this entry.
+    pub(crate) fn had_in_environment(&self, entry: &[u8]) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|each| each == entry)
+    }
+
+    /// Its arguments, as they are now.
+    pub(crate) fn arguments(&self) -> Vec<Vec<u8>> {
+        let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+    }
+
+    /// Does it ignore this signal, so that sending it cannot end it?
+    pub(crate) fn ignores(&self, signal: i32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = Thread> {
+        let folder = PathBuf::from(format!("/proc/{}/task", self.pid));
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| Thread(entry.path()))
+    }
+
+    /// Its children, as its threads list them (proc_tid_children(5)).
+    fn children(&self) -> Vec<u32> {
+        let lists = self.threads().filter_map(|thread| fs::read_to_string(thread.0.join("children")).ok());
+        lists
+            .flat_map(|list| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<u32>>())
+            .collect()
+    }
+
+    /// Takes hold of it; `None` where it has gone, and its PID may be another's.
+    pub(crate) fn hold(&self) -> io::Result<Option<Held>> {
+        let Some(held) = Held::open(self.pid)? else { return Ok(None) };
+        let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
+        Ok(same.then_some(held))
+    }
+}
+
+/// A thread, by its folder in /proc. All of a thread's own is read there, for
+/// that of its process is gone once the first thread has ended.
+pub(crate) struct Thread(PathBuf);
+
+/// What a thread sleeps for, as far as we may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Input from one of these descriptors.
+    Input(Vec<i32>),
+    /// It sleeps as in a read of a terminal; which file it reads we may not see.
+    SomeRead,
+    /// It sleeps in a poll or select; of which files we may not see.
+    SomePoll,
+    /// It sleeps, and we may see nothing else of it.
+    Hidden,
+    /// Something else, or nothing: it runs, or is stopped.
+    Other,
+}
+
+impl Thread {
+    /// What it waits for, if it sleeps.
+    ///
+    /// The system call and its arguments stand in /proc/PID/syscall
+    /// (proc_pid_syscall(5)), and what they point to can be read in the memory
+    /// of the process (proc_pid_mem(5)); both take the right to trace it
+    /// (ptrace(2)), but nobody is stopped or attached to. Yama (ptrace_scope 1)
+    /// gives that right to ancestors only. Where we have not got it, the kernel
+    /// function in /proc/PID/wchan, which takes the right to read, tells less.
+    pub(crate) fn awaits(&self) -> Awaited {
+        let called = fs::read_to_string(self.0.join("syscall")).ok();
+        let awaited = match called.as_deref().and_then(Called::parse).map(|called| (called.kind(), called)) {
+            None | Some((Kind::Unknown, _)) => self.sleeps_in(),
+            Some((kind, called)) => Awaited::Input(self.inputs(kind, &called)),
+        };
+        // The call of a stopped thread is still shown, so this comes last.
+        if awaited == Awaited::Input(Vec::new()) || !self.is_asleep() { Awaited::Other } else { awaited }
+    }
+
+    fn is_asleep(&self) -> bool {
+        let stat = fs::read(self.0.join("stat")).unwrap_or_default();
+        Process::parse(0, &stat).is_some_and(|thread| thread.state == 'S')
+    }
+
+    /// The descriptors that the call waits for input from.
+    fn inputs(&self, kind: Kind, called: &Called) -> Vec<i32> {
+        let [first, second, ..] = called.arguments;
+        // An int is in the lower half of a register; in the other may be anything.
+        let int = |argument: u64| argument & u64::from(u32::MAX);
+        match kind {
+            Kind::Read => i32::try_from(int(first)).into_iter().collect(),
+            Kind::Poll => polled(&self.memory(first, int(second) * 8)),
+            Kind::Select => selected(&self.memory(second, int(first).div_ceil(64) * 8), int(first)),
+            Kind::Epoll => {
+                let fdinfo = self.0.join(format!("fdinfo/{}", int(first)));
+                epolled(&fs::read_to_string(fdinfo).unwrap_or_default())
+            }
+            // Among our kinds only poll(2) is resumed in this way, after a stop,
+            // and its arguments are still in the registers.
+            Kind::Restart if self.sleeps_in() == Awaited::SomePoll => self.inputs(Kind::Poll, called),
+            Kind::Restart | Kind::Other | Kind::Unknown => Vec::new(),
+        }
+    }
+
+    /// Some memory of the process; nothing where that may not be read.
+    fn memory(&self, address: u64, length: u64) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(LARGEST_SET)];
+        let read = File::open(self.0.join("mem")).and_then(|memory| memory.read_at(&mut bytes, address));
+        bytes.truncate(read.unwrap_or(0));
+        bytes
+    }
+
+    /// What the kernel function that it sleeps in tells.
+    fn sleeps_in(&self) -> Awaited {
+        let wchan = fs::read_to_string(self.0.join("wchan")).unwrap_or_default();
+        // A compiler's clone of a function has a suffix: `.constprop.0`.
+        match wchan.trim().split('.').next().unwrap_or_default() {
+            // "0" is what a thread has that runs, and whom we may not look at.
+            "" | "0" => Awaited::Hidden,
+            // Linux 5.4 to 6.18 sleep in the former, which sockets use as well.
+            "wait_woken" | "n_tty_read" => Awaited::SomeRead,
+            // Which one depends on what the compiler has inlined.
+            "poll_schedule_timeout"
+            | "do_select"
+            | "core_sys_select"
+            | "do_poll"
+            | "do_sys_poll"
+            | "ep_poll"
+            | "do_epoll_wait" => Awaited::SomePoll,
+            _ => Awaited::Other,
+        }
+    }
+
+    /// The device that a descriptor of it is, if it is a device.
+    pub(crate) fn device(&self, descriptor: i32) -> Option<u64> {
+        device(&self.0.join(format!("fd/{descriptor}")))
+    }
+
+    /// The devices among its descriptors.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = u64> {
+        let entries = fs::read_dir(self.0.join("fd")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| device(&entry.path()))
+    }
+}
+
+fn device(path: &Path) -> Option<u64> {
+    let found = fs::metadata(path).ok()?;
+    found.file_type().is_char_device().then(|| found.rdev())
+}
+
+/// The most of a set of descriptors that we look at: far more than anybody has
+/// who waits for a terminal, and too little to be a burden.
+const LARGEST_SET: usize = 64 << 10;
+
+/// A line of /proc/PID/syscall.
+#[derive(Debug, PartialEq, Eq)]
+struct Called {
+    /// -1 where the thread runs, or is blocked outside a system call.
+    number: i64,
+    arguments: [u64; 6],
+}
+
+/// What a system call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Poll,
+    Select,
+    Epoll,
+    Restart,
+    Other,
+    /// We do not know the numbers of this architecture.
+    Unknown,
+}
+
+impl Called {
+    fn parse(line: &str) -> Option<Called> {
+        let mut words = line.split_ascii_whitespace();
+        let mut arguments = [0; 6];
+        let number = match words.next()? {
+            "running" => -1,
+            word => word.parse().ok()?,
+        };
+        // -1 is followed by the stack pointer and the program counter alone.
+        if number >= 0 {
+            for argument in &mut arguments {
+                *argument = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+            }
+        }
+        Some(Called { number, arguments })
+    }
+
+    /// From the kernel's arch/x86/entry/syscalls/syscall_64.tbl and
+    /// include/uapi/asm-generic/unistd.h. A 32-bit program has other numbers and
+    /// counts as one that waits for something else.
+    fn kind(&self) -> Kind {
+        match self.number {
+            -1 => Kind::Other,
+            number if cfg!(target_arch = "x86_64") => match number {
+                // read, readv (musl's stdio), splice (some cats)
+                0 | 19 | 275 => Kind::Read,
+                // poll, ppoll
+                7 | 271 => Kind::Poll,
+                // select, pselect6
+                23 | 270 => Kind::Select,
+                // epoll_wait, epoll_pwait, epoll_pwait2
+                232 | 281 | 441 => Kind::Epoll,
+                219 => Kind::Restart,
+                _ => Kind::Other,
+            },
+            number if cfg!(target_arch = "aarch64") => match number {
+                63 | 65 | 76 => Kind::Read,
+                73 => Kind::Poll,
+                72 => Kind::Select,
+                22 | 441 => Kind::Epoll,
+                _ => Kind::Other,
+            },
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+/// POLLIN and POLLRDNORM, or EPOLLIN and EPOLLRDNORM, which are the same.
+const READABLE: u32 = 0x41;
+
+/// Whose input an array of `struct pollfd` (poll(2)) asks for.
+fn polled(array: &[u8]) -> Vec<i32> {
+    let entries = array.chunks_exact(8).map(|entry| {
+        let [a, b, c, d, e, f, ..] = *entry else { unreachable!("a chunk has 8 bytes") };
+        (i32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]))
+    });
+    entries
+        .filter(|(_, events)| u32::from(*events) & READABLE != 0)
+        .map(|(descriptor, _)| descriptor)
+        .collect()
+}
+
+/// Which of the first `count` descriptors are in an `fd_set` (select(2)).
+fn selected(set: &[u8], count: u64) -> Vec<i32> {
+    let words =
+        set.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("a chunk has 8 bytes")));
+    let bits = words.flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1));
+    (0..).zip(bits).filter(|(at, is_in)| *is_in && (*at as u64) < count).map(|(at, _)| at).collect()
+}
+
+/// Whose input an epoll asks for: in its /proc/PID/fdinfo (proc_pid_fdinfo(5))
+/// are lines like `tfd: 0 events: 19 data: 0 pos:0 ino:3 sdev:18`.
+fn epolled(fdinfo: &str) -> Vec<i32> {
+    let watched = |line: &str| {
+        let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+        let descriptor = words.next()?.parse().ok()?;
+        let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+        (events & READABLE != 0).then_some(descriptor)
+    };
+    fdinfo.lines().filter_map(watched).collect()
+}
+
+/// Is there one in a process group that passes a test?
+///
+/// Nothing lists the members of a group, and to read all of /proc takes long
+/// where much is running. But they are the roots, or below them and in the
+/// session of the terminal, so these are looked at, the last root first. Who is
+/// not found so has been adopted by a process far away; all of /proc is read
+/// only where that is so of the whole group, or where the kernel does not list
+/// children (CONFIG_PROC_CHILDREN).
+pub(crate) fn any_in_group(group: i32, session: i32, roots: &[u32], test: impl Fn(&Process) -> bool) -> bool {
+    let mut found = false;
+    if Path::new("/proc/thread-self/children").exists() {
+        let mut members = family(session, roots).filter(|process| process.group == group);
+        if members.any(|process| {
+            found = true;
+            test(&process)
+        }) {
+            return true;
+        }
+    }
+    !found && all().unwrap_or_default().iter().any(|process| process.group == group && test(process))
+}
+
+/// The roots, the last one first, and all below them that are in the session.
+/// Each one's children are only looked for when its turn is over.
+fn family(session: i32, roots: &[u32]) -> impl Iterator<Item = Process> {
+    let mut pending = roots.to_vec();
+    let mut seen = HashSet::new();
+    let mut last: Option<Process> = None;
+    std::iter::from_fn(move || {
+        pending.extend(last.take().iter().flat_map(Process::children));
+        while let Some(pid) = pending.pop() {
+            let process = Process::read(pid).filter(|_| seen.insert(pid));
+            last = process.filter(|process| process.session == session || roots.contains(&pid));
+            if last.is_some() {
+                return last.clone();
+            }
+        }
+        None
+    })
+}
+
+/// Every process that we may see.
+pub(crate) fn all() -> io::Result<Vec<Process>> {
+    Ok(fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Process::read)
+        .collect())
+}
+
+/// A process that cannot be mistaken for another: a pidfd (pidfd_open(2),
+/// Linux 5.3). It is readable once the process has ended.
+#[derive(Debug)]
+pub(crate) struct Held(OwnedFd);
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Held {
+    pub(crate) fn open(pid: u32) -> io::Result<Option<Held>> {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Some(Held(descriptor))),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a signal; to a process that has ended already, that is no error.
+    pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
+        let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+        match rustix::process::pidfd_send_signal(self, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_parentheses_and_spaces() {
+        let stat = b"7 (a) R (b) S 3 4 5 34816 6 4194304 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
+        let process = Process::parse(7, stat).unwrap();
+        assert_eq!((process.name.as_str(), process.state), ("a) R (b", 'S'));
+        assert_eq!((process.parent, process.group, process.session, process.started), (3, 4, 5, 99));
+    }
+
+    #[test]
+    fn a_short_line_is_no_process() {
+        assert_eq!(Process::parse(7, b"7 (a) S 3"), None);
+        assert_eq!(Process::parse(7, b""), None);
+    }
+
+    #[test]
+    fn a_system_call_is_read_with_its_arguments() {
+        let cases = [
+            ("0 0x3 0x7f00 0x1000 0x22 0x0 0x0 0x7ffc 0x7f3b\n", Some((0, [3, 0x7f00, 0x1000, 0x22, 0, 0]))),
+            ("-1 0x7ffc 0x7f3b\n", Some((-1, [0; 6]))),
+            ("running\n", Some((-1, [0; 6]))),
+            ("7 0xffffffffffffffff 0x1 0x0 0x0 0x0 0x0 0x1 0x2", Some((7, [u64::MAX, 1, 0, 0, 0, 0]))),
+            ("0 0x3 0x7f00", None),
+            ("0 3 4 5 6 7 8 9 10", None),
+            ("nonsense", None),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            let called = Called::parse(line).map(|called| (called.number, called.arguments));
+            assert_eq!(called, expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_ask_for_input_is_not_polled() {
+        let mut array = Vec::new();
+        for (descriptor, events) in [(0_i32, 1_u16), (5, 4), (7, 0x40), (-1, 1), (9, 0)] {
+            array.extend(descriptor.to_ne_bytes());
+            array.extend(events.to_ne_bytes());
+            array.extend([0, 0]);
+        }
+        assert_eq!(polled(&array), [0, 7, -1]);
+        assert_eq!(polled(&array[..7]), []);
+    }
+
+    #[test]
+    fn the_bits_of_a_set_count_up_to_a_number() {
+        let set: Vec<u8> = [1_u64 | 1 << 63, 1 << 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(selected(&set, 66), [0, 63, 65]);
+        assert_eq!(selected(&set, 65), [0, 63]);
+        assert_eq!(selected(&set, 1), [0]);
+        assert_eq!(selected(&set, 0), []);
+        assert_eq!(selected(&[], 64), []);
+    }
+
+    #[test]
+    fn an_epoll_lists_what_it_watches() {
+        let fdinfo = "pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t1057\n\
+            tfd:        0 events:       19 data:                0  pos:0 ino:3 sdev:18\n\
+            tfd:       12 events: 80000001 data:               1f  pos:0 ino:1 sdev:8\n\
+            tfd:        6 events:        4 data: ffffffffffffffff  pos:0 ino:1 sdev:8\n";
+        assert_eq!(epolled(fdinfo), [0, 12]);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_in_a_poll_names_its_descriptor() {
+        use rustix::event::{PollFd, PollFlags, poll};
+        use std::os::fd::AsRawFd;
+        let (reader, writer) = io::pipe().unwrap();
+        let expected = Awaited::Input(vec![reader.as_raw_fd()]);
+        let other = std::thread::spawn(move || poll(&mut [PollFd::new(&reader, PollFlags::IN)], None));
+        let ourselves = Process::read(std::process::id()).unwrap();
+        let found = loop {
+            if let Some(found) = ourselves.threads().find(|thread| thread.awaits() == expected) {
+                break found;
+            }
+            assert!(!other.is_finished());
+        };
+        assert_eq!(found.sleeps_in(), Awaited::SomePoll, "where we may see less");
+        drop(writer);
+        other.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_child_is_found_by_its_group_and_only_then() {
+        let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let ourselves = Process::read(std::process::id()).unwrap();
+        let finds = |group, session, roots: &[u32]| {
+            any_in_group(group, session, roots, |process| process.pid == child.id())
+        };
+        assert!(finds(ourselves.group, ourselves.session, &[ourselves.pid]));
+        assert!(finds(ourselves.group, ourselves.session, &[]), "by reading all of /proc");
+        assert!(!finds(-1, ourselves.session, &[ourselves.pid]));
+        assert!(!finds(ourselves.group, -1, &[ourselves.pid]), "not in the session");
+        Held::open(child.id()).unwrap().unwrap().signal(9).unwrap();
+        { child }.wait().unwrap();
+    }
+
+    #[test]
+    fn we_are_among_the_processes_and_can_be_held() {
+        let ourselves = std::process::id();
+        let process = all().unwrap().into_iter().find(|process| process.pid == ourselves).unwrap();
+        assert!(!process.has_ended());
+        assert!(process.hold().unwrap().is_some());
+    }
+}

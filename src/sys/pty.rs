@@ -1,0 +1,147 @@
+//! Pseudoterminals: the master, its slave, and becoming a slave's session.
+//!
+//! Facts (pty(7), tty_ioctl(2), and tried on Linux 6.18): a fresh terminal is
+//! 0 x 0 until somebody sets its size; reading a master whose last slave has
+//! been closed gives EIO once all output has been read; tcgetattr(3) and
+//! tcgetpgrp(3) on the master tell of the slave.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+};
+
+use rustix::{
+    io::Errno,
+    pty::OpenptFlags,
+    termios::{self, InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, Winsize},
+};
+
+/// The columns and rows of a terminal; each is at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) cols: u16,
+    pub(crate) rows: u16,
+}
+
+impl Size {
+    /// What a terminal has had since the VT100.
+    pub(crate) const DEFAULT: Size = Size { cols: 80, rows: 24 };
+}
+
+/// The device /dev/tty, 5:0, which is another terminal for each session (tty(4)).
+pub(crate) const CONTROLLING_TERMINAL: u64 = 5 << 8;
+
+/// The master side of a PTY.
+#[derive(Debug)]
+pub(crate) struct Master(OwnedFd);
+
+impl AsFd for Master {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Master {
+    /// Opens a new PTY of a size. Its erase character erases whole UTF-8
+    /// characters.
+    pub(crate) fn open(size: Size) -> io::Result<Master> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = Master(rustix::pty::openpt(flags)?);
+        rustix::pty::grantpt(&master)?;
+        rustix::pty::unlockpt(&master)?;
+        master.resize(size)?;
+        let mut modes = termios::tcgetattr(&master)?;
+        modes.input_modes.insert(InputModes::IUTF8);
+        termios::tcsetattr(&master, OptionalActions::Now, &modes)?;
+        rustix::io::ioctl_fionbio(&master, true)?;
+        Ok(master)
+    }
+
+    /// The path of the slave device, in the mount namespace that made it.
+    pub(crate) fn slave_path(&self) -> io::Result<PathBuf> {
+        let path = rustix::pty::ptsname(self, Vec::new())?;
+        Ok(PathBuf::from(std::ffi::OsString::from(path.into_string().map_err(io::Error::other)?)))
+    }
+
+    /// The device that the slave is, wherever it is mounted: every slave's major
+    /// number is 136, and its minor number is its own (the kernel's
+    /// drivers/tty/pty.c).
+    pub(crate) fn slave_device(&self) -> io::Result<u64> {
+        let path = rustix::pty::ptsname(self, Vec::new())?;
+        let number = path.to_str().ok().and_then(|path| path.rsplit('/').next()?.parse().ok());
+        Ok(rustix::fs::makedev(136, number.ok_or(io::ErrorKind::InvalidData)?))
+    }
+
+    /// Opens the slave without making it our controlling terminal, by
+    /// TIOCGPTPEER (Linux 4.13), which needs no path.
+    pub(crate) fn open_slave(&self) -> io::Result<OwnedFd> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        Ok(rustix::pty::ioctl_tiocgptpeer(self, flags)?)
+    }
+
+    pub(crate) fn resize(&self, size: Size) -> io::Result<()> {
+        let size = Winsize { ws_col: size.cols, ws_row: size.rows, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(termios::tcsetwinsize(self, size)?)
+    }
+
+    /// Reads what was printed; `Ok(0)` where all slaves have been closed and all
+    /// output has been read, which the kernel calls EIO.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match rustix::io::read(self, buffer) {
+            Err(Errno::IO) => Ok(0),
+            other => Ok(other?),
+        }
+    }
+
+    /// Types; less than all where the terminal's queue is full.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(self, bytes)?)
+    }
+
+    pub(crate) fn modes(&self) -> io::Result<Modes> {
+        Ok(Modes(termios::tcgetattr(self)?))
+    }
+
+    /// The foreground process group; `None` where there is none.
+    pub(crate) fn foreground(&self) -> Option<i32> {
+        termios::tcgetpgrp(self).ok().map(|group| group.as_raw_nonzero().get())
+    }
+}
+
+/// How the terminal treats its input (termios(3)).
+pub(crate) struct Modes(Termios);
+
+impl Modes {
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.0.local_modes.contains(LocalModes::ICANON)
+    }
+
+    pub(crate) fn echoes(&self) -> bool {
+        self.0.local_modes.contains(LocalModes::ECHO)
+    }
+
+    /// Does this byte, typed in canonical mode, end a line?
+    pub(crate) fn ends_line(&self, byte: u8) -> bool {
+        use SpecialCodeIndex as Code;
+        let is = |code| byte != 0 && self.0.special_codes[code] == byte;
+        byte == b'\n'
+            || (byte == b'\r' && self.0.input_modes.contains(InputModes::ICRNL))
+            || is(Code::VEOF)
+            || is(Code::VEOL)
+            || is(Code::VEOL2)
+    }
+}
+
+/// Makes us a session leader, with the terminal on standard input as our
+/// controlling terminal.
+pub(crate) fn adopt_stdin_as_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    Ok(())
+}
+
+/// Puts standard error where standard input is.
+pub(crate) fn point_stderr_at_stdin() -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stderr(rustix::stdio::stdin())?)
+}

@@ -1,0 +1,19 @@
+//! Bytes from the kernel's random source (getrandom(2)).
+
+use std::io;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// `N` random bytes as lower-case hex digits, two each.
+pub(crate) fn hex<const N: usize>() -> io::Result<String> {
+    let mut bytes = [0_u8; N];
+    let mut filled = 0;
+    while filled < N {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

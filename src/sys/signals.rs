@@ -1,0 +1,72 @@
+//! Signals: as something to poll, and put back to what a program expects.
+
+use std::{
+    io::{self, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, atomic::AtomicBool},
+};
+
+pub(crate) use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGXFSZ};
+
+/// A set of signals that make a descriptor readable instead of ending us.
+pub(crate) struct Signals(UnixStream);
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Signals {
+    pub(crate) fn catch(signals: &[i32]) -> io::Result<Signals> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        for signal in signals {
+            signal_hook::low_level::pipe::register(*signal, writer.try_clone()?)?;
+        }
+        Ok(Signals(reader))
+    }
+
+    /// Takes note of all that have come; they may come again.
+    pub(crate) fn take(&mut self) {
+        let mut noted = [0; 64];
+        while matches!(self.0.read(&mut noted), Ok(count) if count > 0) {}
+    }
+}
+
+/// Catches a signal and does nothing about it: the system call that it is about
+/// then tells by an error.
+pub(crate) fn disregard(signal: i32) -> io::Result<()> {
+    signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    Ok(())
+}
+
+/// Prepares for exec(3) so that the program starts with the default disposition
+/// of every signal, whatever our caller ignored: a caught signal is put back to
+/// its default by exec, an ignored one would stay ignored (execve(2)).
+///
+/// The four that cannot be caught here are SIGKILL and SIGSTOP, which nobody
+/// can ignore, and SIGILL, SIGFPE and SIGSEGV, which the library refuses.
+pub(crate) fn restore_defaults_at_exec() {
+    /// The highest real-time signal number of Linux (signal(7)).
+    const HIGHEST: i32 = 64;
+    for signal in (1..=HIGHEST).filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)) {
+        // The C library keeps a few numbers for itself and refuses them.
+        let _ = disregard(signal);
+    }
+}
+
+/// Ends the process as a write to a closed pipe would have, had std not told
+/// the kernel to ignore that signal.
+pub(crate) fn end_as_sigpipe_would() {
+    // Where even that fails, the exit code that follows has to do.
+    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
+}
+
+/// The name of a signal, as `SIGKILL`; a real-time one by its number.
+pub(crate) fn name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("SIG{signal}"), str::to_owned)
+}

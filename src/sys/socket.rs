@@ -1,0 +1,54 @@
+//! Unix sockets by their place in an open folder.
+//!
+//! A socket address holds 108 bytes (unix(7)), which the path of a state folder
+//! may well exceed. So an address is always `/proc/self/fd/N/name`, where N is
+//! the folder's descriptor.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::net::{
+    self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt::{self, Timeout},
+};
+
+use crate::sys::files::Folder;
+
+fn address(folder: &Folder, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd()))
+}
+
+/// Listens, non-blocking, on a socket that does not exist yet.
+pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(address(folder, name))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Connects. Where so many wait already that the kernel lets nobody else queue,
+/// gives up after `patience`: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
+pub(crate) fn connect(folder: &Folder, name: &str, patience: Duration) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &SocketAddrUnix::new(address(folder, name))?)?;
+    Ok(UnixStream::from(socket))
+}
+
+/// Is the process at the other end our own user's, or root's (SO_PEERCRED)?
+pub(crate) fn peer_is_trusted(stream: &UnixStream) -> io::Result<bool> {
+    let peer = sockopt::socket_peercred(stream)?;
+    Ok(peer.uid == rustix::process::geteuid() || peer.uid.is_root())
+}
+
+/// The process at the other end: of a listening peer, the one that listens.
+pub(crate) fn peer_pid(stream: &UnixStream) -> io::Result<u32> {
+    let peer = sockopt::socket_peercred(stream)?;
+    Ok(peer.pid.as_raw_nonzero().get().unsigned_abs())
+}
