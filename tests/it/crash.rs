@@ -1,0 +1,283 @@
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually, field, is_running, run};
+
+fn signal(signal: &str, pid: &str) {
+    run(Command::new("kill").args([signal, pid])).code(0);
+}
+
+#[test]
+fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("seq 1000; echo end; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "end"]).code(0);
+    let before = scratch.ts(&["read", &handle]).out();
+    let waits =
+        [scratch.start(&["wait-pattern", &handle, "never"]), scratch.start(&["wait-complete", &handle])];
+    let following = scratch.start(&["attach", &handle, "--new"]);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
+    for wait in waits {
+        wait.finish().code(1).stdout("").complains("unknown exit code");
+    }
+    following.finish().code(0).stdout_has("unknown");
+    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
+    scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");
+    scratch.ts(&["read", &handle]).code(0).stdout(before);
+    assert_eq!(
+        scratch.ts(&["list"]).out(),
+        format!("{handle}\tdead\t-\tseq 1000; echo end; exec sleep 1000\n")
+    );
+    // The kernel hung the terminal up.
+    let child = scratch.file(&handle, "pid");
+    eventually("the child's end", || !is_running(&child));
+}
+
+#[test]
+fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exec sleep 1000");
+    signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 129\n");
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "true"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+    scratch.wait_for_end(&handle);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_stops_nobody_else() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let mounted = Mount::tmpfs(&state, "size=512k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let command = "read x; seq 200000; echo sentinel; read y";
+    let handle = ts(&["create", command]).code(0).out().trim().to_owned();
+    let other = ts(&["create", "stty -echo; cat > /dev/null"]).code(0).out().trim().to_owned();
+    ts(&["send", &handle, "go"]).code(0);
+    eventually("the disk being full", || {
+        ts(&["status", "--json", &handle]).field("stalled").contains("No space left")
+    });
+    // Meanwhile all else works, what needs no room.
+    ts(&["status", &handle]).code(0).stdout("alive\n");
+    ts(&["send", &other, "x"]).code(0);
+    ts(&["send", &handle, "typed while it stood still"]).code(0);
+    ts(&["create", "true"]).code(1).stdout("");
+    mounted.remount("size=16m");
+    ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+    let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();
+    let printed = ts(&["read", &handle]).out();
+    // What is typed ahead is echoed where it happens to be read.
+    let printed = printed.replacen("typed while it stood still\r\n", "", 1);
+    assert!(printed == format!("go\r\n{expected}sentinel\r\n"), "{} bytes", printed.len());
+    ts(&["kill", "--all"]).code(0);
+    assert_eq!(ts(&["list"]).out(), "");
+}
+
+#[test]
+fn a_session_whose_disk_is_full_can_be_killed() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let _mounted = Mount::tmpfs(&state, "size=256k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let handle = ts(&["create", "seq 100000; exec sleep 1000"]).code(0).out().trim().to_owned();
+    eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
+    ts(&["kill", &handle]).code(0);
+    ts(&["list"]).code(0).stdout("");
+}
+
+/// A small file system of a test's own; such tests need root, as CI has it.
+struct Mount(std::path::PathBuf);
+
+impl Mount {
+    fn tmpfs(at: &std::path::Path, size: &str) -> Mount {
+        let options = format!("mode=700,{size}");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at)).code(0);
+        Mount(at.to_owned())
+    }
+
+    fn remount(&self, size: &str) {
+        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(&self.0)).code(0);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg("-l").arg(&self.0));
+    }
+}
+
+#[test]
+fn a_limit_of_file_size_stalls_and_does_not_kill() {
+    let scratch = Scratch::new();
+    let script = "ulimit -f 16; nbs-ts create 'seq 10000; exec sleep 1000'";
+    let handle = scratch.bash(script).code(0).out().trim().to_owned();
+    eventually("it being stalled", || {
+        scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")
+    });
+    scratch.ts(&["status", &handle]).stdout("alive\n");
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn a_log_that_is_removed_or_cut_takes_nobody_down() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; while read x; do echo $x; done");
+    scratch.ts(&["send", &handle, "one"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "one"]).code(0);
+    let log = scratch.folder(&handle).join("output.log");
+    fs::File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
+    scratch.ts(&["send", &handle, "two"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "two"]).code(0);
+    fs::remove_file(&log).unwrap();
+    scratch.ts(&["read", &handle]).code(1).complains("open the log");
+    scratch.ts(&["send", &handle, "three"]).code(0);
+    scratch.ts(&["status", &handle]).stdout("alive\n");
+}
+
+#[test]
+fn a_folder_that_vanishes_takes_nobody_with_it() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exec sleep 1000");
+    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
+    fs::remove_dir_all(scratch.folder(&handle)).unwrap();
+    scratch.ts(&["status", &handle]).code(2);
+    scratch.ts(&["list"]).code(0).stdout("");
+    signal("-TERM", &child);
+    eventually("the relay's end", || !is_running(&relay));
+}
+
+#[test]
+fn a_create_that_is_killed_leaves_nothing_that_gc_does_not_find() {
+    let scratch = Scratch::new();
+    scratch.create("exit 0");
+    for delay in 0..60 {
+        let creating = scratch.start(&["create", "--name=half", "sleep 1000"]);
+        for _ in 0..delay * 2_000 {
+            std::hint::spin_loop();
+        }
+        signal("-KILL", &creating.pid().to_string());
+        drop(creating.finish());
+    }
+    eventually("the makers being done", || {
+        scratch.ts(&["kill", "--name=half"]).code(0);
+        scratch.ts(&["gc", "--hours=0"]).code(0);
+        fs::read_dir(scratch.state().join("sessions")).unwrap().count() == 0
+    });
+    eventually("no process being left", || scratch.processes().is_empty());
+}
+
+#[test]
+fn descriptors_running_out_is_told_and_passes() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let relay = scratch.file(&handle, "daemon_pid");
+    let open = fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();
+    run(Command::new("prlimit").args(["--pid", &relay, &format!("--nofile={}", open + 3)])).code(0);
+    let waits: Vec<_> =
+        (0..8).map(|_| scratch.start(&["wait-pattern", &handle, "later", "--timeout=30"])).collect();
+    eventually("the relay being full", || {
+        fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count() >= open + 2
+    });
+    // Its own work goes on: what comes through the FIFO is typed and recorded.
+    fs::write(scratch.folder(&handle).join("input.fifo"), "later\n").unwrap();
+    for wait in waits {
+        wait.finish().code(0);
+    }
+    scratch.ts(&["send", &handle, "x"]).code(0);
+    let before = cpu_ticks(&relay);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(cpu_ticks(&relay) <= before + 1, "it spins");
+    for nofile in [3, 4, 6, 8, 10, 12] {
+        let ran = scratch.bash(&format!("ulimit -n {nofile}; exec nbs-ts create 'sleep 1000'"));
+        if !ran.status.success() {
+            assert!(ran.stdout.is_empty(), "{ran:?}");
+        }
+    }
+}
+
+fn cpu_ticks(pid: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_clock_that_is_wrong_in_the_files_harms_nobody() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exit 0");
+    scratch.wait_for_end(&handle);
+    for date in ["2100-01-01", "1970-01-02"] {
+        for file in ["meta", "exit_code"] {
+            run(Command::new("touch").args(["-d", date]).arg(scratch.folder(&handle).join(file))).code(0);
+        }
+        scratch.ts(&["list"]).code(0);
+        scratch.ts(&["status", "--json", &handle]).code(0);
+    }
+    scratch.ts(&["gc"]).code(0);
+    scratch.ts(&["status", &handle]).code(2);
+}
+
+#[test]
+fn rubbish_in_state_files_is_an_error_and_no_crash() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--name=x"], "exit 0");
+    scratch.wait_for_end(&handle);
+    let rubbish: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    for file in
+        ["name", "meta", "pid", "daemon_pid", "exit_code", "completion.log", "completion_cursor", "slave_pty"]
+    {
+        fs::write(scratch.folder(&handle).join(file), &rubbish).unwrap();
+        for verb in ["status", "exit-code", "list", "read", "wait-complete", "attach"] {
+            let arguments: &[&str] = if verb == "list" { &[verb] } else { &[verb, &handle] };
+            let ran = scratch.ts(arguments);
+            assert!(matches!(ran.status.code(), Some(0..=2)), "{file}: {ran:?}");
+        }
+    }
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn clients_that_misbehave_cost_the_session_nothing() {
+    use std::io::{Read, Write};
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; while read x; do echo \"<$x>\"; done");
+    let socket = scratch.folder(&handle).join("relay.sock");
+    let relay = scratch.file(&handle, "daemon_pid");
+    let open = || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();
+    let before = open();
+    let connect = || std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let mut silent = connect();
+    let mut dribbling = connect();
+    dribbling.write_all(b"fol").unwrap();
+    let mut promising = connect();
+    promising.write_all(b"type 1000000\n").unwrap();
+    drop(promising);
+    let mut endless = connect();
+    let _ = endless.write_all(&[b'x'; 100_000]);
+    let mut odd = connect();
+    odd.write_all(b"dance\n").unwrap();
+    let mut answer = [0; 8];
+    odd.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"unknown\n");
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..200 {
+        let bytes: Vec<u8> = (0..random.usize(..600)).map(|_| random.u8(..)).collect();
+        let _ = connect().write_all(&bytes);
+    }
+    scratch.ts(&["send", &handle, "still here"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<still here>"]).code(0);
+    silent.write_all(b"state\n").unwrap();
+    silent.read_exact(&mut answer).unwrap();
+    drop((silent, dribbling, endless, odd));
+    eventually("every descriptor being given back", || open() == before);
+    assert_eq!(field(&scratch.ts(&["status", "--json", &handle]).out(), "state"), "\"alive\"");
+}

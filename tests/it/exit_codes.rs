@@ -1,0 +1,186 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use crate::support::{Scratch, run};
+
+/// A handle that no session has.
+const NOBODY: &str = "00000000";
+
+#[test]
+fn bad_arguments_are_4_and_one_line() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exit 0");
+    let handle = handle.as_str();
+    let cases: &[&[&str]] = &[
+        &[],
+        &["frobnicate"],
+        &["--frobnicate"],
+        &["\u{1b}[31mred"],
+        &["create"],
+        &["create", ""],
+        &["create", "--name=", "true"],
+        &["create", "--name=-", "true"],
+        &["create", "--name=a b", "true"],
+        &["create", "--name=a/b", "true"],
+        &["create", "--name=é", "true"],
+        &["create", "--name=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "true"],
+        &["create", "--name"],
+        &["create", "--frobnicate", "true"],
+        &["create", "--size=80", "true"],
+        &["create", "--size=0x24", "true"],
+        &["create", "--size=-1x24", "true"],
+        &["create", "--size=99999x24", "true"],
+        &["create", "--env=", "true"],
+        &["create", "--env=A", "true"],
+        &["create", "--env==b", "true"],
+        &["create", "--pager=yes", "true"],
+        &["status"],
+        &["status", "xyz"],
+        &["status", "0000000"],
+        &["status", "000000000"],
+        &["status", "0000000G"],
+        &["status", "ABCDEF01"],
+        &["status", "../../etc"],
+        &["status", "@"],
+        &["status", "@-"],
+        &["status", "@a b"],
+        &["status", ""],
+        &["status", "a\nb"],
+        &["status", handle, handle],
+        &["status", handle, "--frobnicate"],
+        &["exit-code"],
+        &["exit-code", handle, "x"],
+        &["send"],
+        &["send", "xyz", "text"],
+        &["send", "--timeout=-1", handle, "x"],
+        &["send", "--timeout=", handle, "x"],
+        &["send", "--timeout=1x", handle, "x"],
+        &["send", "--stdin", handle, "text"],
+        &["read"],
+        &["read", handle, "--offset=1", "--last=1"],
+        &["read", handle, "--offset=-1"],
+        &["read", handle, "--offset="],
+        &["read", handle, "--offset=1.5"],
+        &["read", handle, "--offset=99999999999999999999"],
+        &["read", handle, "--last=x"],
+        &["read", handle, "--limit=1Q"],
+        &["read", handle, "surplus"],
+        &["read-new"],
+        &["read-new", handle, "--reader=a/b"],
+        &["read-new", handle, "--reader="],
+        &["wait-complete"],
+        &["wait-complete", handle, "--timeout=nan"],
+        &["wait-complete", handle, "--timeout=1e999"],
+        &["wait-pattern", handle],
+        &["wait-pattern", handle, "a", "b"],
+        &["wait-pattern", handle, "a", "--new", "--offset=1"],
+        &["kill"],
+        &["kill", "xyz"],
+        &["kill", handle, "--grace=-1"],
+        &["kill", handle, "--grace"],
+        &["list", "surplus"],
+        &["list", "--name"],
+        &["find"],
+        &["find", "a", "b"],
+        &["find", "a b"],
+        &["find", "-"],
+        &["attach"],
+        &["attach", handle, "--last=1", "--new"],
+        &["gc", "--hours=-1"],
+        &["gc", "--hours="],
+        &["gc", "surplus"],
+        &["help", "frobnicate"],
+        &["help", "send", "read"],
+    ];
+    for arguments in cases {
+        let ran = scratch.ts(arguments).code(4).stdout("").complains("nbs-ts: ");
+        assert!(String::from_utf8_lossy(&ran.stderr).len() < 400, "{ran:?}");
+    }
+    assert_eq!(scratch.ts(&["list"]).out().lines().count(), 1, "nothing was tried");
+}
+
+#[test]
+fn what_is_not_there_is_2() {
+    let scratch = Scratch::new();
+    scratch.create("true");
+    for verb in ["status", "exit-code", "read", "read-new", "wait-complete", "attach", "kill"] {
+        scratch.ts(&[verb, NOBODY]).code(2).stdout("").complains(NOBODY);
+        scratch.ts(&[verb, "@nobody"]).code(2).stdout("").complains("nobody");
+    }
+    scratch.ts(&["send", NOBODY, "x"]).code(2).complains(NOBODY);
+    scratch.ts(&["wait-pattern", NOBODY, "x"]).code(2).complains(NOBODY);
+    scratch.ts(&["find", "nobody"]).code(2).complains("nobody");
+}
+
+#[test]
+fn nothing_is_there_before_the_first_session() {
+    let scratch = Scratch::new();
+    scratch.ts(&["list"]).code(0).stdout("").silent();
+    scratch.ts(&["status", NOBODY]).code(2);
+    scratch.ts(&["gc"]).code(0).stdout("gc: removed 0 sessions, kept 0 alive + 0 recent dead\n");
+    scratch.ts(&["kill", "--all"]).code(0).silent();
+    assert!(!scratch.state().exists(), "looking makes nothing");
+}
+
+#[test]
+fn a_timeout_is_3_and_carries_its_evidence() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf 'one\\n\\033[1mtwo\\033[0m\\n'; sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "two"]).code(0);
+    let ran = scratch.ts(&["wait-pattern", &handle, "three", "--timeout=0.2"]).code(3).stdout("");
+    ran.complains("after 0.2 s").complains("running").complains("last line: 'two'").complains("three");
+    scratch.ts(&["wait-complete", &handle, "--timeout=100ms"]).code(3).complains("after 0.1 s");
+}
+
+#[test]
+fn errors_are_objects_where_json_was_asked_for() {
+    let scratch = Scratch::new();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["status", "--json", NOBODY], 2, "not_found"),
+        (&["status", NOBODY, "--json"], 2, "not_found"),
+        (&["status", "--bogus", "--json"], 4, "bad_arguments"),
+        (&["--json", "status", "xyz"], 4, "bad_arguments"),
+    ];
+    for (arguments, code, kind) in cases {
+        let ran = scratch.ts(arguments).code(*code).stdout("").complains(&format!("\"kind\":\"{kind}\""));
+        ran.complains(&format!("\"exit\":{code}")).complains("{\"error\":\"");
+    }
+}
+
+#[test]
+fn no_home_is_a_clear_error() {
+    let scratch = Scratch::new();
+    let mut command = scratch.command("nbs-ts");
+    run(command.env_remove("HOME").env_remove("NBS_TS_HOME").arg("list")).code(1).complains("HOME");
+    let mut command = scratch.command("nbs-ts");
+    run(command.env("HOME", "").env("NBS_TS_HOME", "").arg("list")).code(1).complains("HOME");
+    let mut command = scratch.command("nbs-ts");
+    run(command.env_remove("NBS_TS_HOME").arg("list")).code(0).stdout("");
+}
+
+#[test]
+fn a_state_folder_that_others_may_write_to_is_refused() {
+    let scratch = Scratch::new();
+    scratch.create("true");
+    for mode in [0o770, 0o707, 0o777] {
+        fs::set_permissions(scratch.state(), fs::Permissions::from_mode(mode)).unwrap();
+        scratch.ts(&["list"]).code(1).complains("others may write");
+        scratch.ts(&["create", "true"]).code(1).complains("others may write");
+    }
+    fs::set_permissions(scratch.state(), fs::Permissions::from_mode(0o700)).unwrap();
+    scratch.ts(&["list"]).code(0);
+    let file = scratch.path.join("file");
+    fs::write(&file, "").unwrap();
+    let mut command = scratch.command("nbs-ts");
+    run(command.env("NBS_TS_HOME", &file).arg("list")).code(1).complains("file");
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_us_as_sigpipe_would() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("seq 200000");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let script = format!("nbs-ts read {handle} | head -n 1; echo ${{PIPESTATUS[0]}}");
+    scratch.bash(&script).code(0).silent().stdout("1\r\n141\n");
+    let script = "nbs-ts help > /dev/full";
+    scratch.bash(script).code(1).complains("cannot write to standard output");
+}

@@ -1,0 +1,173 @@
+use std::{fs, io::Write, os::unix::fs::symlink};
+
+use crate::support::{Scratch, eventually, run};
+
+/// A program that takes every byte as it is, and writes them to the file `got`.
+const RAW_READER: &str = "stty raw -echo; echo ready; exec cat > got";
+
+#[test]
+fn a_text_is_typed_with_its_enter() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; while read -r line; do printf '<%s>' \"$line\"; done");
+    scratch.ts(&["send", &handle, "hello", "  wide  world"]).code(0).stdout("").silent();
+    scratch.ts(&["send", &handle]).code(0);
+    scratch.ts(&["send", &handle, "--stdin"]).code(0);
+    scratch.ts(&["send", &handle, "--", "--no-enter"]).code(0);
+    scratch.ts(&["send", "--no-enter", &handle, "split "]).code(0);
+    scratch.ts(&["send", &handle, "line"]).code(0);
+    scratch
+        .ts(&["wait-pattern", &handle, "<hello   wide  world><><--stdin><-- --no-enter><split line>"])
+        .code(0);
+    let typed = scratch.ts(&["send", "--json", &handle, "abc"]).code(0);
+    assert_eq!(typed.field("typed"), "4");
+}
+
+#[test]
+fn standard_input_is_typed_as_it_is() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(RAW_READER);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    scratch.ts_with_input(&["send", "--stdin", "--no-enter", &handle], &bytes).code(0);
+    let got = scratch.path.join("got");
+    eventually("all of it", || fs::metadata(&got).is_ok_and(|got| got.len() == bytes.len() as u64));
+    assert!(fs::read(&got).unwrap() == bytes);
+}
+
+#[test]
+fn the_fifo_is_a_keyboard_too() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    for round in 0..50 {
+        let mut fifo =
+            fs::OpenOptions::new().write(true).open(scratch.folder(&handle).join("input.fifo")).unwrap();
+        writeln!(fifo, "{round}").unwrap();
+    }
+    scratch.ts(&["wait-pattern", &handle, "<49>"]).code(0);
+    let expected: String = (0..50).map(|round| format!("<{round}>\r\n")).collect();
+    scratch.ts(&["read", &handle]).stdout(format!("ready\r\n{expected}"));
+}
+
+#[test]
+fn a_dead_session_takes_no_input() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exit 3");
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended with exit code 3");
+    scratch.ts(&["send", "--json", &handle, "x"]).code(1).complains("\"kind\":\"failed\"");
+}
+
+#[test]
+fn a_program_that_does_not_read_is_told_of_and_its_output_still_recorded() {
+    let scratch = Scratch::new();
+    let command = "trap 'echo tick' USR1; echo ready; while :; do sleep 1000 & wait $!; done";
+    let handle = scratch.create(command);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    // Lines, so that the terminal's own limit of a line is not what stops it.
+    let text = "line\n".repeat(12_000);
+    let sending = {
+        fs::write(scratch.path.join("text"), &text).unwrap();
+        let mut call = scratch.command("nbs-ts");
+        call.args(["send", "--stdin", "--timeout=2", &handle]);
+        call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
+        crate::support::start(&mut call)
+    };
+    let child = scratch.file(&handle, "pid");
+    for round in 1..=3 {
+        run(std::process::Command::new("kill").args(["-USR1", &child])).code(0);
+        eventually("a tick", || scratch.ts(&["read", &handle]).out().matches("tick\r\n").count() == round);
+    }
+    let ran = sending.finish().code(3);
+    let line = String::from_utf8_lossy(&ran.stderr).into_owned();
+    ran.complains("the program does not read").complains("of 60001 bytes went in after 2 s");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "60001").unwrap();
+    let count: u64 = words[at - 2].parse().unwrap();
+    assert!(count > 4_000 && count < 60_001, "{line}");
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+}
+
+#[test]
+fn a_line_too_long_for_the_terminal_is_told_of_not_cut() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["send", &handle, &"a".repeat(4_095)]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
+    let ran = scratch.ts(&["send", "--timeout=0.2", &handle, &"b".repeat(5_000)]).code(3);
+    ran.complains("4095 of 5001 bytes went in").complains("a terminal takes 4095 bytes of one");
+    scratch.ts(&["send", &handle]).code(0);
+    scratch.ts(&["send", &handle, "after"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<5>"]).code(0);
+    // The same in a shell that edits lines itself goes in whole.
+    let shell = scratch.create("bash");
+    scratch.ts(&["send", &shell, &format!("x={}; echo ${{#x}}", "c".repeat(20_000))]).code(0);
+    scratch.ts(&["wait-complete", &shell]).code(0).stdout("0\n");
+    assert!(scratch.ts(&["read", "--strip", &shell]).out().contains("\r20000\r\n"));
+}
+
+#[test]
+fn large_sends_at_once_do_not_mix() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(RAW_READER);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let texts: Vec<String> =
+        (b'a'..b'i').map(|letter| char::from(letter).to_string().repeat(60_000)).collect();
+    let sends: Vec<_> = texts.iter().map(|text| scratch.start(&["send", &handle, text])).collect();
+    for send in sends {
+        send.finish().code(0);
+    }
+    let got = scratch.path.join("got");
+    let length = texts.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
+    eventually("all of it", || fs::metadata(&got).is_ok_and(|got| got.len() == length));
+    let got = fs::read(&got).unwrap();
+    let mut runs: Vec<Vec<u8>> = got.split_inclusive(|byte| *byte == b'\r').map(<[u8]>::to_vec).collect();
+    runs.sort();
+    let expected: Vec<Vec<u8>> = texts.iter().map(|text| format!("{text}\r").into_bytes()).collect();
+    assert!(runs == expected, "mixed");
+}
+
+#[test]
+fn a_sender_that_is_killed_spoils_nothing() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo ready; sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    fs::write(scratch.path.join("text"), "line\n".repeat(50_000)).unwrap();
+    let mut call = scratch.command("nbs-ts");
+    call.args(["send", "--stdin", &handle]).stdin(fs::File::open(scratch.path.join("text")).unwrap());
+    let sender = crate::support::start(&mut call);
+    eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
+    run(std::process::Command::new("kill").args(["-KILL", &sender.pid().to_string()])).code(0);
+    sender.finish().signal(9);
+    scratch.ts(&["status", &handle]).stdout("alive\n");
+    scratch.ts(&["send", "--timeout=0.1", &handle, "x"]).code(3).complains("0 of 2 bytes");
+}
+
+#[test]
+fn an_input_that_is_no_fifo_is_refused() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let fifo = scratch.folder(&handle).join("input.fifo");
+    fs::remove_file(&fifo).unwrap();
+    scratch.ts(&["send", &handle, "x"]).code(1).stdout("");
+    fs::write(&fifo, "").unwrap();
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("no FIFO");
+    fs::remove_file(&fifo).unwrap();
+    symlink("/dev/null", &fifo).unwrap();
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("no FIFO");
+    assert_eq!(fs::metadata(&fifo).unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_typed_at_once_after_create_runs_exactly_once() {
+    let scratch = Scratch::new();
+    for round in 0..20 {
+        let handle = scratch.create("bash");
+        scratch.ts(&["send", &handle, &format!("echo $((1000 + {round})) >> ran")]).code(0);
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+        scratch.ts(&["kill", &handle]).code(0);
+    }
+    let expected: String = (1000..1020).map(|n| format!("{n}\n")).collect();
+    assert_eq!(fs::read_to_string(scratch.path.join("ran")).unwrap(), expected);
+}

@@ -1,0 +1,193 @@
+use std::{fs, process::Command, time::Duration};
+
+use crate::support::{Scratch, eventually, field, is_running, run};
+
+/// Waits until a session has written PIDs, a line each, into a file.
+fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
+    let path = scratch.path.join(file);
+    let lines =
+        || fs::read_to_string(&path).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    eventually("the PIDs", || lines().len() == count);
+    lines()
+}
+
+#[test]
+fn kill_removes_the_session() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    let child = scratch.file(&handle, "pid");
+    let relay = scratch.file(&handle, "daemon_pid");
+    scratch.ts(&["kill", &handle]).code(0).stdout("").silent();
+    assert!(!is_running(&child) && !is_running(&relay));
+    scratch.ts(&["status", &handle]).code(2);
+    scratch.ts(&["list"]).stdout("");
+    assert_eq!(fs::read_dir(scratch.state().join("sessions")).unwrap().count(), 0);
+    scratch.ts(&["kill", &handle]).code(2);
+    scratch.ts(&["kill", "--if-exists", &handle, "@nobody"]).code(0).silent();
+}
+
+#[test]
+fn keep_leaves_what_was_said() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo said; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "said"]).code(0);
+    let ran = scratch.ts(&["kill", "--keep", "--json", &handle]).code(0);
+    assert_eq!(ran.field("exit_code"), "143");
+    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 143\n");
+    scratch.ts(&["read", &handle]).stdout("said\r\n");
+    let receipt = scratch.file(&handle, "exit.json");
+    assert_eq!(field(&receipt, "ended_by"), "\"kill\"");
+    assert_eq!(field(&receipt, "signal"), "\"SIGTERM\"");
+    scratch.ts(&["kill", &handle]).code(0);
+    scratch.ts(&["status", &handle]).code(2);
+}
+
+#[test]
+fn nobody_of_a_session_is_left() {
+    let scratch = Scratch::new();
+    // A background job, a stopped one, one that ignores all it can, a group of
+    // its own, a session of its own, and a double fork that has lost its mark.
+    let handle = scratch.create("bash");
+    let script = [
+        "sleep 1001 & echo $! >> pids",
+        "sleep 1002 & echo $! >> pids; kill -STOP $!",
+        "(trap '' TERM HUP INT; sleep 1003 & echo $! >> pids; wait) & echo $! >> pids",
+        "nohup sleep 1004 >/dev/null 2>&1 & echo $! >> pids",
+        "setsid bash -c 'echo $$ >> pids; exec sleep 1005' &",
+        "(setsid env -i PATH=\"$PATH\" bash -c 'echo $$ >> pids; sleep 1006 & echo $! >> pids; wait' & )",
+        "(env -i bash -c 'trap \"\" TERM; echo $BASHPID >> pids; while :; do sleep 1007; done' & )",
+    ];
+    for line in script {
+        scratch.ts(&["send", &handle, line]).code(0);
+    }
+    let pids = pids(&scratch, "pids", 9);
+    assert!(pids.iter().all(|pid| is_running(pid)));
+    scratch.ts(&["kill", &handle]).code(0).silent();
+    for pid in pids {
+        assert!(!is_running(&pid), "{pid} is left");
+    }
+}
+
+#[test]
+fn what_a_killed_relay_left_is_found_by_its_mark() {
+    let scratch = Scratch::new();
+    let handle = scratch
+        .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
+    let pids = pids(&scratch, "pids", 2);
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
+    assert!(pids.iter().any(|pid| is_running(pid)));
+    scratch.ts(&["kill", &handle]).code(0);
+    for pid in pids {
+        assert!(!is_running(&pid), "{pid} is left");
+    }
+}
+
+#[test]
+fn kill_waits_for_those_who_need_their_time_and_no_longer() {
+    let scratch = Scratch::new();
+    let handle = scratch
+        .create("trap 'sleep 0.3; echo bye > bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let ran = scratch.ts(&["kill", "--keep", "--grace=30", &handle]).code(0);
+    assert!(ran.took < Duration::from_secs(20), "{ran:?}");
+    scratch.ts(&["exit-code", &handle]).stdout("5\n");
+    assert!(scratch.path.join("bye").exists());
+}
+
+#[test]
+fn who_ignores_sigterm_is_killed_after_the_grace() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("trap 'echo no' TERM; echo ready; while :; do sleep 0.01; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
+    scratch.ts(&["exit-code", &handle]).stdout("137\n");
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "signal"), "\"SIGKILL\"");
+}
+
+#[test]
+fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "true"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let ran = scratch.ts(&["kill", "--grace=50", &handle]).code(0);
+    assert!(ran.took < Duration::from_secs(25), "{ran:?}");
+}
+
+#[test]
+fn a_session_made_inside_a_session_is_not_of_it() {
+    let scratch = Scratch::new();
+    let outer = scratch.create("nbs-ts create --name=inner 'sleep 1000'; sleep 1000");
+    eventually("the inner session", || scratch.ts(&["find", "inner"]).status.success());
+    let inner = scratch.ts(&["find", "inner"]).out().trim().to_owned();
+    scratch.ts(&["kill", &outer]).code(0);
+    scratch.ts(&["status", &inner]).code(0).stdout("alive\n");
+    assert!(is_running(&scratch.file(&inner, "pid")));
+    scratch.ts(&["kill", &inner]).code(0);
+}
+
+#[test]
+fn a_session_can_end_itself() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "sleep 1000 & nbs-ts kill $NBS_TS_SESSION"]).code(0);
+    eventually("its end", || scratch.ts(&["status", &handle]).status.code() == Some(2));
+}
+
+#[test]
+fn several_can_be_killed_by_handle_by_name_or_all() {
+    let scratch = Scratch::new();
+    let first = scratch.create_with(&["--name=job-1"], "sleep 1000");
+    let second = scratch.create_with(&["--name=job-2"], "sleep 1000");
+    let third = scratch.create_with(&["--name=job-3"], "exit 0");
+    scratch.wait_for_end(&third);
+    let other = scratch.create("sleep 1000");
+    scratch.ts(&["kill", &first, "00000000", &second]).code(2).complains("00000000");
+    scratch.ts(&["status", &second]).code(2);
+    scratch.ts(&["kill", "--name=job"]).code(0).silent();
+    scratch.ts(&["status", &third]).code(2);
+    scratch.ts(&["status", &other]).code(0).stdout("alive\n");
+    scratch.ts(&["kill", "--name=job"]).code(0);
+    scratch.ts(&["kill", "--all"]).code(0).silent();
+    scratch.ts(&["list"]).stdout("");
+}
+
+#[test]
+fn an_unknown_session_costs_no_other_its_life() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--name=one"], "sleep 1000");
+    for target in ["00000000", "@on", "@onee"] {
+        scratch.ts(&["kill", target]).code(2);
+    }
+    scratch.ts(&["kill", "one"]).code(4);
+    scratch.ts(&["status", &handle]).stdout("alive\n");
+}
+
+#[test]
+fn a_stopped_relay_does_not_save_its_session() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
+    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(!is_running(&child) && !is_running(&relay));
+}
+
+#[test]
+fn a_pid_that_is_now_anothers_is_left_alone() {
+    let scratch = Scratch::new();
+    let mut innocent = Command::new("sleep").arg("1000").spawn().unwrap();
+    let handle = scratch.create("exit 0");
+    scratch.wait_for_end(&handle);
+    let pid = innocent.id().to_string();
+    for file in ["pid", "daemon_pid"] {
+        fs::write(scratch.folder(&handle).join(file), &pid).unwrap();
+    }
+    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 0\n");
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(is_running(&pid));
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+}

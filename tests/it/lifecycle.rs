@@ -1,0 +1,393 @@
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+};
+
+use crate::support::{Scratch, eventually, run};
+
+#[test]
+fn create_prints_the_handle_and_nothing_else() {
+    let scratch = Scratch::new();
+    let ran = scratch.ts(&["create", "true"]).code(0).silent();
+    assert_eq!(ran.stdout.len(), 9, "{ran:?}");
+    let ran = scratch.ts(&["create", "--json", "true"]).code(0).silent();
+    assert_eq!(ran.field("handle").len(), 10, "{ran:?}");
+}
+
+#[test]
+fn a_session_is_made_of_the_files_that_the_contract_names() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--name=work.1"], "exit 7");
+    scratch.wait_for_end(&handle);
+    let file = |name| scratch.file(&handle, name);
+    assert_eq!(file("name"), "work.1");
+    assert_eq!(file("command"), "exit 7");
+    assert_eq!(file("exit_code"), "7");
+    assert_eq!(file("completion.log"), "0 7\n");
+    let meta = file("meta");
+    let [command, start] = meta.lines().collect::<Vec<_>>()[..] else { panic!("{meta}") };
+    assert_eq!(command, "command: exit 7");
+    assert!(start.strip_prefix("start: ").unwrap().parse::<u64>().unwrap() > 1_700_000_000);
+    for number in ["pid", "daemon_pid", "read_cursor", "completion_cursor"] {
+        file(number).parse::<u64>().unwrap();
+    }
+    assert!(file("slave_pty").starts_with("/dev/pts/"));
+    assert!(file("exit.json").starts_with("{\"type\":\"pty_exited\","));
+    assert!(!scratch.folder(&scratch.create("true")).join("name").exists());
+}
+
+#[test]
+fn everything_is_private_whatever_the_umask() {
+    let scratch = Scratch::new();
+    for umask in ["000", "077", "777"] {
+        let ran = scratch.bash(&format!("umask {umask}; nbs-ts create umask")).code(0);
+        let handle = ran.out().trim().to_owned();
+        scratch.wait_for_end(&handle);
+        scratch.ts(&["read-new", &handle]).code(0).stdout(format!("0{umask}\r\n"));
+        for entry in fs::read_dir(scratch.folder(&handle)).unwrap() {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().mode() & 0o777;
+            let expected = if entry.file_name() == "relay.sock" { 0o700 } else { 0o600 };
+            assert_eq!(mode, expected, "{:?}", entry.file_name());
+        }
+        assert_eq!(fs::metadata(scratch.folder(&handle)).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(scratch.state()).unwrap().mode() & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn the_words_of_a_command_are_joined_and_options_end_where_it_begins() {
+    let scratch = Scratch::new();
+    let ran = scratch.ts(&["create", "printf", "'<%s>'", "--name=x", "--", "$((6*7))"]).code(0);
+    let handle = ran.out().trim().to_owned();
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["read", &handle]).stdout("<--name=x><--><42>");
+    let ran = scratch.ts(&["create", "--", "--help"]).code(0);
+    let handle = ran.out().trim().to_owned();
+    scratch.wait_for_end(&handle);
+    assert_eq!(scratch.file(&handle, "command"), "--help");
+    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 127\n");
+}
+
+#[test]
+fn a_command_of_any_bytes_is_kept_as_it_is() {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    let command = b"printf '\xff\t\x1b[1m%s' \"a'b\"\nexit 3";
+    let mut call = scratch.command("nbs-ts");
+    let ran = run(call.arg("create").arg(std::ffi::OsStr::from_bytes(command))).code(0);
+    let handle = ran.out().trim().to_owned();
+    scratch.wait_for_end(&handle);
+    assert_eq!(fs::read(scratch.folder(&handle).join("command")).unwrap(), command);
+    assert_eq!(scratch.file(&handle, "meta").lines().count(), 2);
+    scratch.ts(&["read", &handle]).stdout(b"\xff\t\x1b[1ma'b");
+    let listed = scratch.ts(&["list"]).code(0);
+    assert_eq!(listed.out().lines().count(), 1, "{listed:?}");
+    assert!(!listed.stdout.contains(&0x1b), "{listed:?}");
+    assert_eq!(scratch.ts(&["list", "--json"]).field("lossy"), "true");
+}
+
+#[test]
+fn exit_codes_are_the_childs_own() {
+    let scratch = Scratch::new();
+    let all: Vec<String> = [0, 1, 2, 3, 42, 126, 127, 128, 129, 137, 200, 254, 255]
+        .map(|code| scratch.create(&format!("exit {code}")))
+        .into();
+    for (handle, code) in all.iter().zip([0, 1, 2, 3, 42, 126, 127, 128, 129, 137, 200, 254, 255]) {
+        scratch.ts(&["wait-complete", handle]).code(0).stdout(format!("{code}\n"));
+        scratch.wait_for_end(handle);
+        scratch.ts(&["exit-code", handle]).code(0).stdout(format!("{code}\n"));
+    }
+    for (signal, number) in [("HUP", 1), ("INT", 2), ("KILL", 9), ("SEGV", 11), ("TERM", 15), ("USR1", 10)] {
+        let handle = scratch.create(&format!("kill -{signal} $$"));
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{}\n", 128 + number));
+        scratch.wait_for_end(&handle);
+        let receipt = scratch.file(&handle, "exit.json");
+        assert_eq!(crate::support::field(&receipt, "signal"), format!("\"SIG{signal}\""), "{receipt}");
+    }
+}
+
+#[test]
+fn exec_and_traps_change_no_exit_code() {
+    let scratch = Scratch::new();
+    for (command, code) in [
+        ("exec sh -c 'exit 9'", 9),
+        ("trap 'exit 4' EXIT; exit 1", 4),
+        ("trap '' EXIT; exit 5", 5),
+        ("exec /no/such/program", 127),
+        ("set -e; false; true", 1),
+    ] {
+        let handle = scratch.create(command);
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{code}\n"));
+    }
+}
+
+#[test]
+fn while_it_runs_there_is_no_exit_code() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n").silent();
+    scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    let status = scratch.ts(&["status", "--json", &handle]).code(0);
+    assert_eq!(status.field("state"), "\"alive\"");
+    assert_eq!(status.field("exit_code"), "null");
+    assert_eq!(status.field("pid"), scratch.file(&handle, "pid"));
+    assert_eq!(status.field("stalled"), "null");
+}
+
+#[test]
+fn the_child_gets_a_terminal_of_its_own_and_nothing_of_the_caller() {
+    let scratch = Scratch::new();
+    // Descriptors 7 and 50 are the caller's, and so are the signals that it ignores and blocks.
+    let script = r#"
+        exec 7</dev/null 50>/dev/null
+        trap '' HUP INT QUIT PIPE TERM TSTP TTOU USR1 ALRM
+        nbs-ts create 'ls /proc/self/fd; grep -E "^Sig(Ign|Blk)" /proc/self/status; stty size; tty; ps -o sid=,pgid=,tpgid= -p $$; echo $$ $TERM'
+    "#;
+    let handle = scratch.bash(script).code(0).silent().out().trim().to_owned();
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+    let printed = scratch.ts(&["read", &handle]).out().replace("\r\n", "\n");
+    let lines: Vec<&str> = printed.lines().collect();
+    // What a program of the session sees, as bash itself ignores SIGQUIT. 3 is
+    // the folder that `ls` looks at.
+    let descriptors: Vec<&str> = lines.iter().take_while(|line| !line.starts_with("Sig")).copied().collect();
+    assert!(
+        descriptors
+            .iter()
+            .flat_map(|line| line.split_whitespace())
+            .all(|fd| ["0", "1", "2", "3"].contains(&fd)),
+        "{printed}"
+    );
+    let rest = &lines[descriptors.len()..];
+    for line in &rest[..2] {
+        let mask = u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
+        // glibc's posix_spawn leaves its own two signals, 32 and 33, ignored.
+        assert_eq!(mask & !(0b11 << 31), 0, "{printed}");
+    }
+    assert_eq!(rest[2], "24 80");
+    assert_eq!(rest[3], scratch.file(&handle, "slave_pty"));
+    let pid = scratch.file(&handle, "pid");
+    assert_eq!(rest[4].split_whitespace().collect::<Vec<_>>(), [&pid; 3], "{printed}");
+    assert_eq!(rest[5], format!("{pid} xterm-256color"));
+}
+
+#[test]
+fn a_session_has_the_size_folder_and_environment_that_were_asked_for() {
+    let scratch = Scratch::new();
+    let folder = scratch.path.join("a folder");
+    fs::create_dir(&folder).unwrap();
+    let mut call = scratch.command("nbs-ts");
+    call.env("TMUX", "x").env("TMUX_PANE", "y").env("KEPT", "kept").args([
+        "create",
+        "--cwd=a folder",
+        "--size=132x43",
+        "--env=ONE=1=1",
+        "--env",
+        "TWO=zwei drei",
+        "pwd; stty size; echo ${TMUX-none} ${TMUX_PANE-none} $KEPT $ONE $TWO $PAGER $NBS_TS_SESSION",
+    ]);
+    let handle = run(&mut call).code(0).out().trim().to_owned();
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let expected = format!("{}\r\n43 132\r\nnone none kept 1=1 zwei drei cat {handle}\r\n", folder.display());
+    scratch.ts(&["read", &handle]).stdout(expected);
+    let handle = scratch.create("pwd");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    scratch.ts(&["read", &handle]).stdout(format!("{}\r\n", scratch.path.display()));
+}
+
+#[test]
+fn what_cannot_start_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    scratch.ts(&["create", "--cwd=/no/such/folder", "true"]).code(1).stdout("").complains("/no/such/folder");
+    scratch.ts(&["create", "--cwd=/etc/passwd", "true"]).code(1).stdout("").complains("/etc/passwd");
+    let nbs = fs::canonicalize(crate::support::binary()).unwrap();
+    let mut call = scratch.command(nbs);
+    run(call.env("PATH", "/no/such").args(["ts", "create", "true"]))
+        .code(1)
+        .complains("nbs-ts: cannot start 'bash'");
+    assert_eq!(fs::read_dir(scratch.state().join("sessions")).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn the_relay_holds_no_folder_of_the_caller() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    let relay = scratch.file(&handle, "daemon_pid");
+    assert_eq!(fs::read_link(format!("/proc/{relay}/cwd")).unwrap().to_str(), Some("/"));
+    let words = fs::read(format!("/proc/{relay}/cmdline")).unwrap();
+    assert!(words.starts_with(format!("nbs-relay\0{handle}\0").as_bytes()), "{words:?}");
+    assert_eq!(fs::read_to_string(format!("/proc/{relay}/comm")).unwrap(), "nbs-relay\n");
+}
+
+#[test]
+fn the_callers_pipes_and_locks_are_let_go() {
+    let scratch = Scratch::new();
+    // If the relay kept a pipe of the caller, `cat` would never see its end.
+    let script = "x=$(nbs-ts create 'sleep 1000'; nbs-ts create 'sleep 1000' 2>&1 | cat); echo ${#x}";
+    scratch.bash(script).code(0).stdout("17\n");
+    let script =
+        "exec 9>lock; flock 9; nbs-ts create 'sleep 1000' >/dev/null; exec 9>&-; flock -n lock echo free";
+    scratch.bash(script).code(0).stdout("free\n");
+    let script = "cat < <(nbs-ts create 'sleep 1000') | wc -l; nbs-ts create 'sleep 1000' > >(wc -l)";
+    scratch.bash(script).code(0).stdout("1\n1\n");
+}
+
+#[test]
+fn list_shows_the_oldest_first_and_escapes_what_is_not_text() {
+    let scratch = Scratch::new();
+    let first = scratch.create_with(&["--name=build-1"], "exit 0");
+    scratch.wait_for_end(&first);
+    let second = scratch.create("sleep 1000 # a\tb\nc");
+    let third = scratch.create_with(&["--name=build-2"], "sleep 1000");
+    scratch.ts(&["list"]).code(0).silent().stdout(format!(
+        "{first}\tdead\tbuild-1\texit 0\n{second}\talive\t-\tsleep 1000 # a\\tb\\nc\n{third}\talive\tbuild-2\tsleep 1000\n"
+    ));
+    scratch
+        .ts(&["list", "--name=build"])
+        .stdout(format!("{first}\tdead\tbuild-1\texit 0\n{third}\talive\tbuild-2\tsleep 1000\n"));
+    scratch.ts(&["list", "--name", "d-2"]).stdout(format!("{third}\talive\tbuild-2\tsleep 1000\n"));
+    scratch.ts(&["list", "--name=nobody"]).code(0).stdout("");
+    let objects = scratch.ts(&["list", "--json"]).code(0).out();
+    assert_eq!(objects.lines().count(), 3);
+    assert_eq!(crate::support::field(objects.lines().next().unwrap(), "exit_code"), "0");
+    assert_eq!(crate::support::field(objects.lines().nth(1).unwrap(), "name"), "null");
+}
+
+#[test]
+fn a_name_stands_for_the_newest_live_session_else_the_newest_dead_one() {
+    let scratch = Scratch::new();
+    let old = scratch.create_with(&["--name=x"], "exit 1");
+    scratch.wait_for_end(&old);
+    let newer = scratch.create_with(&["--name=x"], "exit 2");
+    scratch.wait_for_end(&newer);
+    scratch.ts(&["find", "x"]).code(0).stdout(format!("{newer}\n"));
+    scratch.ts(&["exit-code", "@x"]).code(0).stdout("2\n");
+    let live = scratch.create_with(&["--name=x"], "sleep 1000");
+    let dead = scratch.create_with(&["--name=x"], "exit 3");
+    scratch.wait_for_end(&dead);
+    scratch.ts(&["find", "x"]).code(0).stdout(format!("{live}\n"));
+    scratch.ts(&["status", "@x"]).stdout("alive\n");
+    let newest = scratch.create_with(&["--name=x"], "sleep 1000");
+    scratch.ts(&["find", "x"]).stdout(format!("{newest}\n"));
+    scratch.create_with(&["--name=xx"], "sleep 1000");
+    scratch.ts(&["find", "x"]).stdout(format!("{newest}\n"));
+}
+
+#[test]
+fn gc_removes_what_has_long_been_dead_and_says_so() {
+    let scratch = Scratch::new();
+    let named = scratch.create_with(&["--name=old"], "exit 0");
+    let unnamed = scratch.create("exit 0");
+    let recent = scratch.create("exit 0");
+    let alive = scratch.create("sleep 1000");
+    for handle in [&named, &unnamed, &recent] {
+        scratch.wait_for_end(handle);
+    }
+    for (handle, hours) in [(&named, "5"), (&unnamed, "100")] {
+        let end = scratch.folder(handle).join("exit_code");
+        run(std::process::Command::new("touch").args(["-d", &format!("{hours} hours ago")]).arg(end)).code(0);
+    }
+    let ran = scratch.ts(&["gc"]).code(0).silent();
+    ran.stdout(format!(
+        "gc: removed {named} (old), dead for 5h\ngc: removed {unnamed} (-), dead for 100h\n\
+         gc: removed 2 sessions, kept 1 alive + 1 recent dead\n"
+    ));
+    scratch.ts(&["status", &named]).code(2);
+    scratch.ts(&["gc", "--hours=0"]).code(0).stdout(format!(
+        "gc: removed {recent} (-), dead for 0h\ngc: removed 1 sessions, kept 1 alive + 0 recent dead\n"
+    ));
+    scratch.ts(&["status", &alive]).code(0).stdout("alive\n");
+}
+
+#[test]
+fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
+    let scratch = Scratch::new();
+    scratch.create("exit 0");
+    let sessions = scratch.state().join("sessions");
+    for name in [".new.0000abcd", ".gone.0000abce"] {
+        fs::create_dir(sessions.join(name)).unwrap();
+        fs::write(sessions.join(name).join("lock"), "").unwrap();
+        fs::write(sessions.join(name).join("output.log"), "x").unwrap();
+    }
+    let held = sessions.join(".new.0000abcf");
+    fs::create_dir(&held).unwrap();
+    let lock = fs::File::create(held.join("lock")).unwrap();
+    lock.lock().unwrap();
+    scratch.ts(&["gc"]).code(0);
+    assert!(!sessions.join(".new.0000abcd").exists() && !sessions.join(".gone.0000abce").exists());
+    assert!(held.exists());
+    drop(lock);
+    scratch.ts(&["gc"]).code(0);
+    assert!(!held.exists());
+}
+
+#[test]
+fn an_idle_session_costs_no_wake_up() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    scratch.ts(&["send", &handle, "ready"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "ready\r\nready"]).code(0);
+    let relay = scratch.file(&handle, "daemon_pid");
+    let switches = || {
+        let tasks = fs::read_dir(format!("/proc/{relay}/task")).unwrap();
+        let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+        let lines = statuses.flat_map(|status| status.lines().map(str::to_owned).collect::<Vec<_>>());
+        let counts = lines.filter(|line| line.contains("ctxt_switches"));
+        counts.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    // The last sync may still be under way.
+    let mut last = switches();
+    eventually("the relay being at rest", || state_of_all_is_sleeping(&relay));
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let now = switches();
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert_eq!(switches(), last, "the relay woke up for nothing");
+}
+
+fn state_of_all_is_sleeping(pid: &str) -> bool {
+    fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|task| {
+        let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    })
+}
+
+#[test]
+fn a_folder_that_is_gone_is_still_a_place_to_start_from() {
+    let scratch = Scratch::new();
+    let script = "mkdir gone; cd gone; rmdir ../gone; nbs-ts create 'echo here'";
+    let handle = scratch.bash(script).code(0).out().trim().to_owned();
+    scratch.ts(&["wait-pattern", &handle, "here"]).code(0);
+}
+
+#[test]
+fn state_under_a_very_long_path_works() {
+    let scratch = Scratch::new();
+    let long = scratch.path.join("d".repeat(120)).join("e".repeat(120));
+    let mut call = scratch.command("nbs-ts");
+    let handle = run(call.env("NBS_TS_HOME", &long).args(["create", "cat"])).code(0).out().trim().to_owned();
+    for arguments in
+        [&["send", &handle, "hello"][..], &["wait-pattern", &handle, "hello\r\nhello"], &["kill", &handle]]
+    {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", &long).args(arguments)).code(0);
+    }
+    fs::set_permissions(&long, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_relative_state_folder_is_the_same_from_inside() {
+    let scratch = Scratch::new();
+    let mut call = scratch.command("nbs-ts");
+    call.env("NBS_TS_HOME", "relative")
+        .args(["create", "cd /; echo $NBS_TS_HOME; nbs-ts status $NBS_TS_SESSION"]);
+    let handle = run(&mut call).code(0).out().trim().to_owned();
+    let ts =
+        |arguments: &[&str]| run(scratch.command("nbs-ts").env("NBS_TS_HOME", "relative").args(arguments));
+    ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+    ts(&["read", &handle]).stdout(format!("{}\r\nalive\r\n", scratch.path.join("relative").display()));
+}

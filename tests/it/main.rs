@@ -1,0 +1,19 @@
+//! nbs as its users call it: the built file, real PTYs, real programs.
+//!
+//! Every test has a state folder of its own and leaves no process behind. The
+//! file under test is the one that cargo built, or `$NBS_UNDER_TEST`.
+
+mod support;
+
+mod crash; // what is killed, filled, emptied and taken away
+mod exit_codes; // the shortest way to each code, and the line that goes with it
+mod help; // what the program says of itself, word for word
+mod input; // send: order, wholeness, limits
+mod kill; // who dies, who does not, and how fast
+mod lifecycle; // create, status, list, find, gc
+mod multicall; // nbs itself: names, links, --install
+mod output; // read, read-new, attach: every byte, once
+mod races; // twenty at once
+mod shell; // the interactive shell: its completions and the user's own settings
+mod terminal; // what the terminal is doing, by the kernel's word
+mod waits; // wait-complete, wait-pattern

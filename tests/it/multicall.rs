@@ -1,0 +1,110 @@
+use std::{fs, os::unix::fs::symlink, process::Command};
+
+use crate::support::{Scratch, binary, run};
+
+fn nbs(arguments: &[&str]) -> crate::support::Ran {
+    run(Command::new(binary()).args(arguments))
+}
+
+#[test]
+fn alone_it_lists_the_applets() {
+    nbs(&[]).code(0).silent().stdout_has("\n  ts ").stdout_has("create and control terminal sessions");
+    nbs(&["--help"]).code(0).stdout_has("--install");
+}
+
+#[test]
+fn it_tells_version_commit_and_target() {
+    nbs(&["--version"]).code(0).silent().stdout_has(concat!("nbs ", env!("CARGO_PKG_VERSION"), " ("));
+}
+
+#[test]
+fn it_lists_link_names_a_line_each() {
+    let listed = nbs(&["--list"]).code(0).silent().out();
+    assert!(listed.lines().any(|line| line == "nbs-ts"), "{listed}");
+    assert!(listed.lines().all(|line| line.starts_with("nbs-")), "{listed}");
+    for internal in ["nbs-relay", "nbs-child"] {
+        assert!(!listed.contains(internal), "{listed}");
+    }
+}
+
+#[test]
+fn an_unknown_name_is_told_with_what_there_is() {
+    nbs(&["frobnicate"]).code(4).stdout("").complains("'frobnicate' is no applet of nbs; there are: nbs-");
+    nbs(&["--frobnicate"]).code(4).complains("--frobnicate");
+    let scratch = Scratch::new();
+    for name in ["nbs-frobnicate", "busybox", "\u{1b}[31m"] {
+        let link = scratch.path.join(name);
+        symlink(binary(), &link).unwrap();
+        run(&mut Command::new(&link)).code(4).complains("nbs-ts");
+    }
+}
+
+#[test]
+fn only_the_last_component_of_the_name_counts() {
+    let scratch = Scratch::new();
+    let folder = scratch.path.join("a/nbs-frobnicate/b");
+    fs::create_dir_all(&folder).unwrap();
+    symlink(binary(), folder.join("nbs-ts")).unwrap();
+    let mut command = scratch.command(folder.join("nbs-ts"));
+    run(command.arg("list")).code(0).stdout("").silent();
+}
+
+#[test]
+fn the_internal_roles_refuse_to_run_by_hand() {
+    let scratch = Scratch::new();
+    for role in ["nbs-relay", "nbs-child"] {
+        let link = scratch.path.join(role);
+        symlink(binary(), &link).unwrap();
+        for arguments in [&[][..], &["0123abcd", "/tmp", "22", "80x24"], &["22", "true"]] {
+            run(scratch.command(&link).args(arguments)).code(4).complains("internal role");
+        }
+    }
+    nbs(&["relay"]).code(4).complains("no applet");
+}
+
+#[test]
+fn install_makes_links_that_work() {
+    let scratch = Scratch::new();
+    for kind in ["--symlink", "--hard"] {
+        let folder = scratch.path.join(kind);
+        fs::create_dir(&folder).unwrap();
+        let binary = scratch.path.join("nbs");
+        if !binary.exists() {
+            fs::copy(crate::support::binary(), &binary).unwrap();
+        }
+        run(scratch.command(&binary).args(["--install", kind]).arg(&folder)).code(0).silent().stdout("");
+        assert_eq!(fs::symlink_metadata(folder.join("nbs-ts")).unwrap().is_symlink(), kind == "--symlink");
+        run(scratch.command(folder.join("nbs-ts")).arg("list")).code(0);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), nbs(&["--list"]).out().lines().count());
+    }
+}
+
+#[test]
+fn install_replaces_nothing_unless_forced() {
+    let scratch = Scratch::new();
+    let taken = scratch.path.join("nbs-ts");
+    fs::write(&taken, "mine").unwrap();
+    let install =
+        |options: &[&str]| run(scratch.command(binary()).arg("--install").args(options).arg(&scratch.path));
+    install(&[]).code(1).complains("nbs-ts");
+    assert_eq!(fs::read(&taken).unwrap(), b"mine");
+    let made = fs::read_dir(&scratch.path)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("nbs-"));
+    assert_eq!(made.count(), 1, "all or nothing");
+    install(&["--force"]).code(0).silent();
+    assert!(fs::symlink_metadata(&taken).unwrap().is_symlink());
+    install(&["--force"]).code(0).silent();
+}
+
+#[test]
+fn install_says_what_is_wrong_with_its_arguments() {
+    let scratch = Scratch::new();
+    nbs(&["--install"]).code(4).complains("missing the folder");
+    nbs(&["--install", "--hard", "--symlink", "/tmp"]).code(4).complains("exclude each other");
+    nbs(&["--install", "a", "b"]).code(4).complains("b");
+    run(scratch.command(binary()).args(["--install", "no/such/folder"])).code(1).complains("no/such/folder");
+    let folder = scratch.path.join("nbs-ts");
+    fs::create_dir(&folder).unwrap();
+    run(scratch.command(binary()).args(["--install", "--force", "."])).code(1).complains("nbs-ts");
+}

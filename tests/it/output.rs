@@ -1,0 +1,260 @@
+use std::fs;
+
+use crate::support::{Scratch, field};
+
+#[test]
+fn read_new_gives_each_byte_once_and_all_of_them() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("seq 100000");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let all: String = (1..=100_000).map(|n| format!("{n}\r\n")).collect();
+    assert!(all.len() > 64 * 1024);
+    scratch.ts(&["read-new", &handle]).code(0).silent().stdout(&all);
+    scratch.ts(&["read-new", &handle]).code(0).stdout("");
+    assert_eq!(scratch.file(&handle, "read_cursor"), all.len().to_string());
+    scratch.ts(&["read-new", &handle, "--reader=second"]).code(0).stdout(&all);
+    scratch.ts(&["read-new", &handle, "--reader", "second"]).code(0).stdout("");
+    scratch.ts(&["read", &handle]).code(0).stdout(&all);
+}
+
+#[test]
+fn nuls_and_other_odd_bytes_are_bytes() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"stty -opost; printf 'a\0b\0\0c\377\n\033[1mx\033[0m\0'");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    scratch.ts(&["read-new", &handle]).code(0).stdout(b"a\0b\0\0c\xff\n\x1b[1mx\x1b[0m\0");
+    scratch.ts(&["read", "--strip", &handle]).code(0).stdout(b"a\0b\0\0c\xff\nx\0");
+    let object = scratch.ts(&["read", &handle, "--json"]).code(0);
+    assert_eq!(object.field("lossy"), "true");
+    assert_eq!(object.field("output"), "\"a\\u0000b\\u0000\\u0000c\u{fffd}\\n\\u001b[1mx\\u001b[0m\\u0000\"");
+    assert_eq!(object.field("next_offset"), "18");
+}
+
+#[test]
+fn read_picks_bytes_and_lines() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -opost; printf 'one\\ntwo\\nthree\\nfour'");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let read = |options: &[&str]| scratch.ts(&[&["read", &handle], options].concat());
+    read(&["--last=2"]).stdout("three\nfour");
+    read(&["--last=0"]).stdout("");
+    read(&["--last=99"]).stdout("one\ntwo\nthree\nfour");
+    read(&["--last=3", "--limit=5"]).stdout("two\nt");
+    read(&["--offset=4"]).stdout("two\nthree\nfour");
+    read(&["--offset=4", "--limit", "3"]).stdout("two");
+    read(&["--limit=0"]).stdout("");
+    read(&["--limit=1K"]).stdout("one\ntwo\nthree\nfour");
+    read(&["--offset=18"]).code(0).stdout("");
+    read(&["--offset=19"]).code(1).stdout("").complains("beyond its end at 18");
+    scratch.ts(&["read-new", &handle]).stdout("one\ntwo\nthree\nfour");
+}
+
+#[test]
+fn strip_lets_no_half_sequence_through_and_loses_no_character() {
+    let scratch = Scratch::new();
+    let steps: [&[u8]; 7] = [
+        b"a\x1b[3",
+        b"1mred\x1b]0;ti",
+        b"tle\x07b\x1b",
+        b"[0m\xc3",
+        b"\xa9\xe6\xbc",
+        b"\xa2\x1b]8;;x\x1b",
+        b"\\z",
+    ];
+    for (number, step) in steps.iter().enumerate() {
+        fs::write(scratch.path.join(number.to_string()), step).unwrap();
+    }
+    let handle = scratch.create("stty -opost -echo; while read n; do cat $n; done");
+    scratch.ts(&["wait-pattern", &handle, "", "--timeout=0"]).code(3);
+    let mut seen = Vec::new();
+    let mut length = 0;
+    for (number, step) in steps.iter().enumerate() {
+        scratch.ts(&["send", &handle, &number.to_string()]).code(0);
+        length += step.len() as u64;
+        let log = scratch.folder(&handle).join("output.log");
+        crate::support::eventually("the step's output", || fs::metadata(&log).unwrap().len() == length);
+        seen.push(scratch.ts(&["read-new", "--strip", &handle]).code(0).out());
+    }
+    assert_eq!(seen, ["a", "red", "b", "", "é", "漢", "z"]);
+}
+
+#[test]
+fn what_is_cut_off_at_the_end_of_a_dead_session_is_not_kept_back() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"stty -opost; printf 'end\303'");
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout(b"end\xc3");
+    scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout("");
+}
+
+#[test]
+fn a_reader_that_fails_gets_its_bytes_again() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("seq 50000");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    scratch.bash(&format!("nbs-ts read-new {handle} > /dev/full")).code(1).complains("standard output");
+    scratch
+        .bash(&format!("nbs-ts read-new {handle} | head -c 1; exit ${{PIPESTATUS[0]}}"))
+        .code(141)
+        .stdout("1");
+    let all: String = (1..=50_000).map(|n| format!("{n}\r\n")).collect();
+    scratch.ts(&["read-new", &handle]).code(0).stdout(all);
+}
+
+#[test]
+fn a_broken_cursor_is_told_not_guessed() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo hello");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let cursor = scratch.folder(&handle).join("read_cursor");
+    for content in ["rubbish", "", "-1", "99999999999999999999999999"] {
+        fs::write(&cursor, content).unwrap();
+        scratch.ts(&["read-new", &handle]).code(1).stdout("").complains("read_cursor");
+    }
+    fs::write(&cursor, "1000").unwrap();
+    scratch
+        .ts(&["read-new", &handle])
+        .code(1)
+        .stdout("")
+        .complains("the cursor at 1000 is beyond its end at 7");
+    fs::write(&cursor, "5\n").unwrap();
+    scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+}
+
+#[test]
+fn links_in_a_session_are_not_followed() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let secret = scratch.path.join("secret");
+    fs::write(&secret, "secret").unwrap();
+    for name in ["output.log", "read_cursor", "command"] {
+        let file = scratch.folder(&handle).join(name);
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&secret, &file).unwrap();
+    }
+    scratch.ts(&["read", &handle]).code(1).stdout("");
+    scratch.ts(&["read-new", &handle]).code(1).stdout("");
+    scratch.ts(&["status", "--json", &handle]).code(1).stdout("");
+    assert_eq!(fs::read(secret).unwrap(), b"secret");
+}
+
+#[test]
+fn a_fifo_in_a_files_place_hangs_nobody() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo hello");
+    scratch.wait_for_end(&handle);
+    for name in ["output.log", "exit_code", "read_cursor", "name"] {
+        let file = scratch.folder(&handle).join(name);
+        let _ = fs::remove_file(&file);
+        crate::support::run(std::process::Command::new("mkfifo").arg(file)).code(0);
+    }
+    scratch.ts(&["read", &handle]).code(1).complains("no regular file");
+    scratch.ts(&["read-new", &handle]).code(1).complains("no regular file");
+    scratch.ts(&["exit-code", &handle]).code(1).complains("no regular file");
+    scratch.ts(&["list"]).code(0);
+}
+
+#[test]
+fn attach_follows_to_the_end_and_says_how_it_ended() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read x; echo got $x; exit 3");
+    let following = scratch.start(&["attach", &handle]);
+    scratch.ts(&["send", &handle, "it"]).code(0);
+    let notice = "\r\n\x1b[2m[process exited with code 3]\x1b[0m\r\n";
+    following.finish().code(0).silent().stdout(format!("it\r\ngot it\r\n{notice}"));
+    scratch.ts(&["attach", &handle, "--last=1"]).code(0).stdout(format!("got it\r\n{notice}"));
+    scratch.ts(&["attach", &handle, "--new"]).code(0).stdout(notice);
+}
+
+#[test]
+fn attach_shows_everything_that_a_fast_program_prints() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("seq 300000");
+    let followed = scratch.ts(&["attach", &handle]).code(0);
+    let all: String = (1..=300_000).map(|n| format!("{n}\r\n")).collect();
+    assert!(followed.out().starts_with(&all));
+}
+
+#[test]
+fn a_stopped_follower_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read x; seq 500000; echo sentinel");
+    let follower = scratch.start(&["attach", &handle]);
+    let stop = |signal: &str| {
+        crate::support::run(std::process::Command::new("kill").args([signal, &follower.pid().to_string()]))
+            .code(0);
+    };
+    stop("-STOP");
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+    stop("-CONT");
+    follower.finish().code(0).stdout_has("sentinel\r\n");
+}
+
+#[test]
+fn the_tail_is_there_however_fast_the_end_comes() {
+    let scratch = Scratch::new();
+    let expected: String = (1..=3_000).map(|n| format!("{n}\r\n")).collect::<String>() + "sentinel\r\n";
+    for round in 0..4 {
+        let handles: Vec<String> = (0..10).map(|_| scratch.create("seq 3000; echo sentinel")).collect();
+        for handle in handles {
+            scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+            let printed = scratch.ts(&["read", &handle]).code(0);
+            assert!(printed.out() == expected, "round {round}: {}", printed.out().len());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_closes_its_terminal_and_opens_it_again_is_still_recorded() {
+    let scratch = Scratch::new();
+    let command =
+        "exec <&- >&- 2>&-; sleep 0.3; echo back >/dev/tty; sleep 0.3; exec >/dev/tty; echo again; exit 6";
+    let handle = scratch.create(command);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("6\n");
+    scratch.ts(&["read", &handle]).stdout("back\r\nagain\r\n");
+}
+
+#[test]
+fn what_outlives_the_command_and_holds_the_terminal_delays_its_end_little() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("trap '' HUP; (sleep 5; exit) & echo said; exit 4");
+    let ran = scratch.ts(&["wait-complete", &handle]).code(0).stdout("4\n");
+    assert!(ran.took.as_secs() < 4, "{ran:?}");
+    scratch.wait_for_end(&handle);
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "drained"), "false");
+    scratch.ts(&["read", &handle]).stdout("said\r\n");
+    let handle = scratch.create("echo said");
+    scratch.wait_for_end(&handle);
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "drained"), "true");
+}
+
+#[test]
+fn the_receipt_has_the_last_lines_with_anything_in_them() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"printf 'a\nb\nc\n\n  \nd\n\033[1me\033[0m\n\033[0m\nf'; exit 2");
+    scratch.wait_for_end(&handle);
+    let receipt = scratch.file(&handle, "exit.json");
+    assert_eq!(field(&receipt, "last_lines"), r#"["b","c","d","\u001b[1me\u001b[0m","f"]"#);
+    assert_eq!(field(&receipt, "exit_code"), "2");
+    assert_eq!(field(&receipt, "signal"), "null");
+    assert_eq!(field(&receipt, "ended_by"), "\"self\"");
+    assert_eq!(field(&receipt, "session_id"), format!("\"{handle}\""));
+    assert_eq!(field(&receipt, "output_bytes"), scratch.ts(&["read", &handle]).stdout.len().to_string());
+}
+
+#[test]
+fn a_sessions_log_may_be_read_while_it_grows() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; cat");
+    let mut expected = String::new();
+    for n in 0..20 {
+        let line = format!("line {n} {}", "x".repeat(n * 100));
+        scratch.ts(&["send", &handle, &line]).code(0);
+        let end = format!("{line}\r\n");
+        scratch.ts(&["wait-pattern", &handle, &end]).code(0);
+        expected += &end;
+        scratch.ts(&["read-new", &handle]).code(0);
+    }
+    assert!(scratch.ts(&["read", &handle]).out().ends_with(&expected));
+}

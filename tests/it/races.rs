@@ -1,0 +1,123 @@
+use std::collections::BTreeSet;
+
+use crate::support::Scratch;
+
+#[test]
+fn readers_at_once_share_the_bytes() {
+    let scratch = Scratch::new();
+    let handle =
+        scratch.create("for i in $(seq 200); do seq $((i * 100)) $((i * 100 + 99)); sleep 0.002; done");
+    let mut got = Vec::new();
+    let mut ended = false;
+    while !ended {
+        ended = scratch.ts(&["status", &handle]).out().starts_with("dead");
+        let readers: Vec<_> = (0..6).map(|_| scratch.start(&["read-new", &handle])).collect();
+        got.extend(readers.into_iter().map(|reader| reader.finish().code(0).silent().out()));
+    }
+    let whole = scratch.ts(&["read", &handle]).out();
+    got.sort_by_key(
+        |part| if part.is_empty() { 0 } else { whole.find(part.as_str()).expect("a stretch of it") },
+    );
+    assert_eq!(got.concat(), whole, "each byte once");
+}
+
+#[test]
+fn waiters_at_once_share_the_completions() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let waiters: Vec<_> = (0..10).map(|_| scratch.start(&["wait-complete", "--json", &handle])).collect();
+    for code in 1..=10 {
+        scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
+    }
+    let got: BTreeSet<(u64, u64)> = waiters
+        .into_iter()
+        .map(|waiter| {
+            let ran = waiter.finish().code(0);
+            (ran.field("seq").parse().unwrap(), ran.field("exit_code").parse().unwrap())
+        })
+        .collect();
+    assert_eq!(got, (1..=10).map(|n| (n, n)).collect());
+}
+
+#[test]
+fn creates_at_once_are_all_made_and_told_apart() {
+    let scratch = Scratch::new();
+    let creates: Vec<_> = (0..40).map(|n| scratch.start(&["create", &format!("exit {n}")])).collect();
+    let handles: Vec<String> =
+        creates.into_iter().map(|create| create.finish().code(0).silent().out().trim().to_owned()).collect();
+    assert_eq!(handles.iter().collect::<BTreeSet<_>>().len(), 40);
+    for (n, handle) in handles.iter().enumerate() {
+        scratch.ts(&["wait-complete", handle]).code(0).stdout(format!("{n}\n"));
+    }
+}
+
+#[test]
+fn kills_gcs_and_lists_at_once_all_end_well() {
+    let scratch = Scratch::new();
+    for _ in 0..5 {
+        let handle = scratch.create("sleep 1000");
+        let calls: Vec<_> = [
+            &["kill", "--if-exists", &handle][..],
+            &["kill", "--if-exists", &handle],
+            &["gc", "--hours=0"],
+            &["list"],
+            &["list", "--json"],
+            &["create", "true"],
+            &["kill", "--if-exists", &handle],
+            &["gc", "--hours=0"],
+        ]
+        .map(|arguments| scratch.start(arguments))
+        .into();
+        for call in calls {
+            call.finish().code(0).silent();
+        }
+        scratch.ts(&["status", &handle]).code(2);
+    }
+}
+
+#[test]
+fn a_listing_never_shows_half_a_session() {
+    let scratch = Scratch::new();
+    let creates: Vec<_> = (0..30).map(|_| scratch.start(&["create", "--name=whole", "sleep 1000"])).collect();
+    for _ in 0..30 {
+        for line in scratch.ts(&["list"]).code(0).silent().out().lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            assert_eq!(fields[1..], ["alive", "whole", "sleep 1000"], "{line}");
+            scratch.ts(&["send", fields[0], "x"]).code(0);
+        }
+    }
+    for create in creates {
+        create.finish().code(0);
+    }
+    scratch.ts(&["kill", "--all"]).code(0);
+}
+
+/// The point of it all: a program is built in a shell, a hundred times over, in
+/// parallel, with no sleep and nothing lost.
+#[test]
+fn a_hundred_builds_by_send_and_wait() {
+    let scratch = Scratch::new();
+    let script = r#"
+        build() {
+            mkdir "dir-$1" && cd "dir-$1" || return 1
+            h=$(nbs-ts create --name="build-$1" bash) || return 1
+            printf 'int main(void) { int unused_%s; return %s; }\n' "$1" "$(($1 % 7))" > main.c
+            nbs-ts send "$h" "gcc -Wall -o main main.c" || return 1
+            [ "$(nbs-ts wait-complete "$h")" = 0 ] || return 1
+            nbs-ts read-new --strip "$h" | grep -q "unused variable .unused_$1." || return 1
+            nbs-ts send "$h" ./main || return 1
+            [ "$(nbs-ts wait-complete "$h")" = "$(($1 % 7))" ] || return 1
+            nbs-ts kill "$h" || return 1
+            echo "done $1"
+        }
+        for n in $(seq 100); do
+            (build "$n" || echo "failed $n") &
+            [ $((n % 10)) = 0 ] && wait
+        done
+        wait
+    "#;
+    let ran = scratch.bash(script).code(0).silent();
+    let done = ran.out().lines().filter(|line| line.starts_with("done ")).count();
+    assert_eq!(done, 100, "{ran:?}");
+    scratch.ts(&["list"]).stdout("");
+}

@@ -1,0 +1,350 @@
+//! What every test stands on: a state folder of its own, and calls that cannot
+//! hang.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::{ffi::OsStrExt, fs::symlink, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long anything may take before it counts as hanging. Long, since the
+/// machines that run tests are busy; a passing test never waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The file under test.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("NBS_UNDER_TEST").map_or_else(|| env!("CARGO_BIN_EXE_nbs").into(), PathBuf::from)
+}
+
+/// A folder with the links, made once.
+fn links() -> &'static Path {
+    static LINKS: OnceLock<PathBuf> = OnceLock::new();
+    LINKS.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("links-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        symlink(fs::canonicalize(binary()).unwrap(), folder.join("nbs-ts")).unwrap();
+        folder
+    })
+}
+
+/// A world of its own for one test: a state folder, and a HOME beside it. On
+/// drop all that is left of its sessions is ended; one process too many fails
+/// the test.
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("nbs-it-{}-{count}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("home")).unwrap();
+        fs::write(path.join("home/.bashrc"), "PS1='$ '\n").unwrap();
+        Scratch { path: fs::canonicalize(path).unwrap() }
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path.join("state")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    /// The folder of a session.
+    pub(crate) fn folder(&self, handle: &str) -> PathBuf {
+        self.state().join("sessions").join(handle)
+    }
+
+    pub(crate) fn file(&self, handle: &str, name: &str) -> String {
+        let content = fs::read(self.folder(handle).join(name)).unwrap();
+        String::from_utf8_lossy(&content).into_owned()
+    }
+
+    /// A program in the environment that every call of this test has.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let path = std::env::var("PATH").unwrap();
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", format!("{}:{path}", links().display()))
+            .env("HOME", self.home())
+            .env("NBS_TS_HOME", self.state())
+            .env("LANG", "C.UTF-8")
+            .current_dir(&self.path);
+        command
+    }
+
+    /// `nbs-ts` with these arguments.
+    pub(crate) fn ts(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command(links().join("nbs-ts"));
+        run(command.args(arguments))
+    }
+
+    /// The same, with something on standard input.
+    pub(crate) fn ts_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let file = self.path.join("input");
+        fs::write(&file, input).unwrap();
+        let mut command = self.command(links().join("nbs-ts"));
+        run(command.args(arguments).stdin(fs::File::open(file).unwrap()))
+    }
+
+    /// A call that is not waited for yet.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(links().join("nbs-ts"));
+        start(command.args(arguments))
+    }
+
+    /// A bash script that calls `nbs-ts`.
+    pub(crate) fn bash(&self, script: &str) -> Ran {
+        run(self.command("bash").args(["-c", script]))
+    }
+
+    /// Creates a session, and gives its handle.
+    pub(crate) fn create(&self, command: &str) -> String {
+        self.create_with(&[], command)
+    }
+
+    pub(crate) fn create_with(&self, options: &[&str], command: &str) -> String {
+        let mut arguments = vec!["create"];
+        arguments.extend(options);
+        arguments.push(command);
+        let ran = self.ts(&arguments).code(0);
+        let handle = ran.out().strip_suffix('\n').unwrap().to_owned();
+        assert!(
+            handle.len() == 8 && handle.bytes().all(|byte| b"0123456789abcdef".contains(&byte)),
+            "{ran:?}"
+        );
+        handle
+    }
+
+    /// Waits until the session has ended.
+    pub(crate) fn wait_for_end(&self, handle: &str) {
+        eventually(&format!("the end of {handle}"), || {
+            self.ts(&["status", handle]).out().starts_with("dead")
+        });
+    }
+
+    /// Processes with this world in their environment, but zombies.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let mark = [b"NBS_TS_HOME=", self.state().as_os_str().as_bytes()].concat();
+        let belongs = |pid: &str| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == mark)
+        };
+        pids()
+            .into_iter()
+            .filter(|pid| belongs(pid) && state_of(pid) != Some('Z'))
+            .map(|pid| described(&pid))
+            .collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.start(&["kill", "--all"]).child.take().map(|mut child| child.wait());
+            let _ = writeln!(std::io::stderr(), "kept: {}", self.path.display());
+            return;
+        }
+        self.ts(&["kill", "--all"]).code(0);
+        eventually("no process being left", || self.processes().is_empty());
+        fs::remove_dir_all(&self.path).unwrap();
+    }
+}
+
+fn pids() -> Vec<String> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect()
+}
+
+/// The state letter of a process, `Z` for a zombie; `None` if there is none.
+pub(crate) fn state_of(pid: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Does it run, or could it again?
+pub(crate) fn is_running(pid: &str) -> bool {
+    state_of(pid).is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+fn described(pid: &str) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    format!("{pid}: {}", String::from_utf8_lossy(&words).replace('\0', " "))
+}
+
+/// Waits for a fact. The one place where tests sleep: facts of other processes
+/// cannot all be waited for otherwise.
+pub(crate) fn eventually(what: &str, fact: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !fact() {
+        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    words: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) took: Duration,
+}
+
+impl Ran {
+    fn shown(&self) -> String {
+        format!(
+            "{}\n  {} in {:?}\n  stdout: {:?}\n  stderr: {:?}",
+            self.words,
+            self.status,
+            self.took,
+            String::from_utf8_lossy(&self.stdout),
+            String::from_utf8_lossy(&self.stderr)
+        )
+    }
+
+    pub(crate) fn code(self, code: i32) -> Ran {
+        assert!(self.status.code() == Some(code), "expected exit code {code}:\n{}", self.shown());
+        self
+    }
+
+    pub(crate) fn signal(self, signal: i32) -> Ran {
+        assert!(self.status.signal() == Some(signal), "expected signal {signal}:\n{}", self.shown());
+        self
+    }
+
+    pub(crate) fn stdout(self, expected: impl AsRef<[u8]>) -> Ran {
+        let expected = expected.as_ref();
+        let shown = String::from_utf8_lossy(expected).into_owned();
+        assert!(self.stdout == expected, "expected stdout {shown:?}:\n{}", self.shown());
+        self
+    }
+
+    pub(crate) fn stdout_has(self, part: &str) -> Ran {
+        assert!(self.out().contains(part), "expected {part:?} in stdout:\n{}", self.shown());
+        self
+    }
+
+    /// One line on standard error, with this in it.
+    pub(crate) fn complains(self, part: &str) -> Ran {
+        let line = String::from_utf8_lossy(&self.stderr).into_owned();
+        let one_line = line.ends_with('\n') && line.matches('\n').count() == 1;
+        assert!(one_line && line.contains(part), "expected one line with {part:?}:\n{}", self.shown());
+        assert!(!line.trim_end().chars().any(char::is_control), "a raw control character:\n{}", self.shown());
+        self
+    }
+
+    pub(crate) fn silent(self) -> Ran {
+        assert!(self.stderr.is_empty(), "expected silence:\n{}", self.shown());
+        self
+    }
+
+    pub(crate) fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The value of a field of the one JSON object on stdout, as it is written.
+    pub(crate) fn field(&self, name: &str) -> String {
+        field(&self.out(), name)
+    }
+}
+
+/// The value of a field of a JSON object, as it is written. The objects under
+/// test are flat, so looking for the comma or brace after it will do, with care
+/// for strings and lists.
+pub(crate) fn field(object: &str, name: &str) -> String {
+    let key = format!("\"{name}\":");
+    let at = object.find(&key).unwrap_or_else(|| panic!("no {name} in {object}")) + key.len();
+    let (mut in_string, mut depth, mut escaped) = (false, 0, false);
+    for (offset, character) in object[at..].char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            '[' if !in_string => depth += 1,
+            ']' if !in_string => depth -= 1,
+            ',' | '}' if !in_string && depth == 0 => return object[at..at + offset].to_owned(),
+            _ => {}
+        }
+    }
+    panic!("{name} does not end in {object}")
+}
+
+/// A call under way.
+pub(crate) struct Running {
+    words: String,
+    begun: Instant,
+    child: Option<Child>,
+    outputs: mpsc::Receiver<(bool, Vec<u8>)>,
+}
+
+/// Runs a program to its end, which must come.
+pub(crate) fn run(command: &mut Command) -> Ran {
+    start(command).finish()
+}
+
+pub(crate) fn start(command: &mut Command) -> Running {
+    let words = format!("{command:?}");
+    let words = words.rsplit_once("NBS_TS_HOME=").map_or(words.clone(), |(_, end)| end.to_owned());
+    let begun = Instant::now();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (sender, outputs) = mpsc::channel();
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let errors = sender.clone();
+    thread::spawn(move || drop(sender.send((false, read_all(&mut stdout)))));
+    thread::spawn(move || drop(errors.send((true, read_all(&mut stderr)))));
+    Running { words, begun, child: Some(child), outputs }
+}
+
+fn read_all(from: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Waits for its end, and for the end of its output: whoever holds on to a
+    /// pipe of the caller is found out here.
+    pub(crate) fn finish(mut self) -> Ran {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let left = PATIENCE.saturating_sub(self.begun.elapsed());
+            match self.outputs.recv_timeout(left) {
+                Ok((true, bytes)) => stderr = bytes,
+                Ok((false, bytes)) => stdout = bytes,
+                Err(_) => panic!("hangs, or its output is held open: {}", self.words),
+            }
+        }
+        let mut child = self.child.take().unwrap();
+        let status = child.wait().unwrap();
+        Ran { words: self.words.clone(), status, stdout, stderr, took: self.begun.elapsed() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

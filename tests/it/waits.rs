@@ -1,0 +1,143 @@
+use std::fs;
+
+use crate::support::{Scratch, eventually};
+
+#[test]
+fn a_pattern_is_found_wherever_it_lies() {
+    let scratch = Scratch::new();
+    // Beyond the first MiB, after NULs, and across the seams of reads and writes.
+    let handle = scratch
+        .create(r"stty -opost; head -c 3000000 /dev/zero; printf nee; sleep 0.1; printf 'dle\0end'; cat");
+    scratch.ts(&["wait-pattern", &handle, "needle"]).code(0).stdout("").silent();
+    let found = scratch.ts(&["wait-pattern", "--json", &handle, "needle"]).code(0);
+    assert_eq!(found.field("offset"), "3000000");
+    scratch.ts(&["wait-pattern", &handle, "end", "--offset=3000001"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "needle", "--offset=3000001", "--timeout=0.1"]).code(3);
+}
+
+#[test]
+fn a_pattern_that_comes_later_is_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; while read x; do echo \"<$x>\"; done");
+    let waiting = scratch.start(&["wait-pattern", &handle, "<two>"]);
+    scratch.ts(&["send", &handle, "one"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<one>"]).code(0);
+    scratch.ts(&["send", &handle, "two"]).code(0);
+    waiting.finish().code(0);
+}
+
+#[test]
+fn new_means_from_now_on() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; echo ready; while read x; do echo $x; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "ready", "--new", "--timeout=0.1"]).code(3);
+    let length = scratch.ts(&["read", &handle]).stdout.len();
+    let waiting = scratch.start(&["wait-pattern", &handle, "ready", "--offset", &length.to_string()]);
+    scratch.ts(&["send", &handle, "ready"]).code(0);
+    waiting.finish().code(0);
+}
+
+#[test]
+fn an_empty_pattern_is_found_as_soon_as_there_is_output() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; read x; echo");
+    scratch.ts(&["wait-pattern", &handle, "", "--timeout=0.1"]).code(3).complains("nothing was printed");
+    scratch.ts(&["send", &handle, "x"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, ""]).code(0);
+}
+
+#[test]
+fn what_cannot_come_any_more_is_not_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo hello; exit 3");
+    let ran = scratch.ts(&["wait-pattern", &handle, "never"]).code(1).stdout("");
+    ran.complains("has ended with exit code 3").complains("last line: 'hello'");
+    scratch.ts(&["wait-pattern", &handle, "hello"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+    scratch.ts(&["wait-complete", &handle]).code(1).stdout("").complains("has ended");
+}
+
+#[test]
+fn a_session_that_ends_under_a_wait_ends_the_wait() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let pattern = scratch.start(&["wait-pattern", &handle, "never"]);
+    let complete = scratch.start(&["wait-complete", &handle]);
+    scratch.ts(&["send", &handle, "exit 5"]).code(0);
+    pattern.finish().code(1).complains("exit code 5");
+    complete.finish().code(1).stdout("").complains("exit code 5");
+}
+
+#[test]
+fn a_session_that_is_removed_under_a_wait_ends_the_wait() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    let waits =
+        [scratch.start(&["wait-pattern", &handle, "never"]), scratch.start(&["wait-complete", &handle])];
+    let relay = scratch.file(&handle, "daemon_pid");
+    eventually("both waiting", || sockets_of(&relay) >= 3);
+    scratch.ts(&["kill", &handle]).code(0);
+    for wait in waits {
+        let ran = wait.finish();
+        assert!(matches!(ran.status.code(), Some(0..=2)), "{ran:?}");
+    }
+}
+
+/// How many sockets a process has open: its listener, and one for each client.
+fn sockets_of(pid: &str) -> usize {
+    let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let targets = names.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    // Two pairs more are where signals are noted.
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count().saturating_sub(5)
+}
+
+#[test]
+fn completions_come_in_order_and_none_is_lost() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    for code in [3, 0, 7, 1] {
+        scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
+    }
+    eventually("all four being done", || scratch.file(&handle, "completion.log").lines().count() == 5);
+    for code in [3, 0, 7, 1] {
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{code}\n"));
+    }
+    scratch.ts(&["wait-complete", &handle, "--timeout=0.1"]).code(3).stdout("");
+    assert_eq!(scratch.file(&handle, "completion.log"), "0 0\n1 3\n2 0\n3 7\n4 1\n");
+}
+
+#[test]
+fn when_a_completion_is_told_all_of_its_output_can_be_read() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    for round in 0..10 {
+        scratch.ts(&["send", &handle, &format!("seq 20000; echo end-{round}-$((round))x")]).code(0);
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+        let printed = scratch.ts(&["read-new", "--strip", &handle]).out();
+        assert!(printed.contains(&format!("\r\n20000\r\nend-{round}-0x\r\n")), "{round}: {}", printed.len());
+    }
+}
+
+#[test]
+fn a_wait_that_times_out_leaves_no_trace() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "read x"]).code(0);
+    for _ in 0..3 {
+        scratch.ts(&["wait-complete", &handle, "--timeout=0.05"]).code(3);
+    }
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
+}
+
+#[test]
+fn more_waits_than_inotify_has_instances_all_work() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; read x; echo now");
+    let waits: Vec<_> = (0..150).map(|_| scratch.start(&["wait-pattern", &handle, "now"])).collect();
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    for wait in waits {
+        wait.finish().code(0);
+    }
+}
