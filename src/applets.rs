@@ -5,8 +5,10 @@
 //! file, add its `mod` line.
 
 mod child;
+mod keeper;
 mod relay;
 mod ts;
+mod ts_helper;
 
 use std::{
     ffi::{OsStr, OsString},

@@ -15,6 +15,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Name, Target},
     sys::pty::Size,
+    text,
 };
 
 /// The words of a call, read one by one.
@@ -44,7 +45,9 @@ impl Args {
         if self.options_over {
             return Ok(());
         }
-        let Some(mut words) = self.parser.try_raw_args() else { return Ok(()) };
+        let Some(mut words) = self.parser.try_raw_args() else {
+            return Ok(());
+        };
         while let Some(word) = words.peek() {
             match word.as_bytes() {
                 b"--json" => {
@@ -213,6 +216,13 @@ pub(crate) fn parse_terminal_size(value: &OsStr) -> Option<Size> {
 pub(crate) fn print(answer: impl AsRef<[u8]>) -> Result<()> {
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(answer.as_ref()).and_then(|()| stdout.flush()))
+}
+
+/// Says on standard error what the caller should know though it got its answer.
+pub(crate) fn warn(who: &str, warning: &str) {
+    let line = format!("{who}: {}\n", text::escaped(warning.as_bytes()));
+    // Where standard error is gone there is nobody left to tell.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// What became of writing an answer.

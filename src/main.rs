@@ -6,6 +6,7 @@
 
 mod applets;
 mod cli;
+mod helper;
 mod json;
 mod outcome;
 mod output;

@@ -12,6 +12,7 @@
 
 mod clients;
 mod flow;
+mod keeper;
 mod launch;
 mod line;
 mod phase;
@@ -37,7 +38,9 @@ use crate::{
 };
 use clients::{ClientId, Clients};
 use flow::Flow;
-pub(crate) use launch::{Environment, Gate, start};
+use keeper::{Heard, Keeper};
+pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
+pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, start};
 use line::Line;
 use phase::{Change, Phase};
 use recorder::Recorder;
@@ -48,6 +51,8 @@ pub(crate) struct Start {
     pub(crate) making: Making,
     pub(crate) master: Master,
     pub(crate) child: u32,
+    /// `None` where the child is our own.
+    pub(crate) keeper: Option<Keeper>,
     pub(crate) listener: UnixListener,
     pub(crate) fifo: File,
     pub(crate) started: SystemTime,
@@ -81,6 +86,7 @@ enum Event {
     Visitor,
     Client(ClientId),
     ClientLeft(ClientId),
+    Keeper,
 }
 
 pub(crate) struct Relay {
@@ -91,6 +97,7 @@ pub(crate) struct Relay {
     // Ours, so that the terminal does not hang up while the child lives.
     slave: Option<OwnedFd>,
     child: u32,
+    keeper: Option<Keeper>,
     recorder: Recorder,
     fifo: File,
     typed: Flow,
@@ -101,6 +108,8 @@ pub(crate) struct Relay {
     clients: Clients,
     phase: Phase,
     ending: Option<String>,
+    // Who is ending the session, and wants us to stay until it says otherwise.
+    ender: Option<ClientId>,
     started: SystemTime,
 }
 
@@ -115,6 +124,7 @@ impl Relay {
             master: start.master,
             slave: Some(slave),
             child: start.child,
+            keeper: start.keeper,
             recorder,
             fifo: start.fifo,
             typed: Flow::new(),
@@ -124,6 +134,7 @@ impl Relay {
             clients: Clients::default(),
             phase: Phase::Running,
             ending: None,
+            ender: None,
             started: start.started,
         })
     }
@@ -144,6 +155,7 @@ impl Relay {
             let unwritten = !self.recorder.is_idle() && self.ending.is_none();
             if let Some((status, drained)) = self.phase.over()
                 && !unwritten
+                && !self.must_stay()
             {
                 return self.conclude(status, drained);
             }
@@ -163,6 +175,7 @@ impl Relay {
                     Event::Visitor => self.clients.welcome(&self.listener),
                     Event::Client(id) => self.attend(id),
                     Event::ClientLeft(id) => self.clients.note_left(id),
+                    Event::Keeper => self.hear_keeper(),
                 }
             }
             self.recorder.retry();
@@ -187,6 +200,11 @@ impl Relay {
         }
         turn.readable(&caught.children, Event::Children);
         turn.readable(&caught.hang_up, Event::HangUp);
+        match &self.keeper {
+            Some(keeper) if keeper.has_gone() => turn.readable(&keeper.child, Event::Keeper),
+            Some(keeper) => turn.readable(&keeper.stream, Event::Keeper),
+            None => {}
+        }
         if self.clients.have_room() {
             turn.readable(&self.listener, Event::Visitor);
         }
@@ -231,16 +249,22 @@ impl Relay {
     fn type_on(&mut self) {
         loop {
             if !self.typed.is_empty() {
-                let Some(count) = self.type_some(self.typed.waiting().to_vec()) else { return };
+                let Some(count) = self.type_some(self.typed.waiting().to_vec()) else {
+                    return;
+                };
                 let taken = self.typed.drain(|_| Ok(count));
                 debug_assert!(taken.is_ok(), "draining by a count cannot fail");
                 continue;
             }
-            let Some(client) = self.clients.typist() else { return };
+            let Some(client) = self.clients.typist() else {
+                return;
+            };
             if client.to_type().is_empty() {
                 return;
             }
-            let Some(count) = self.type_some(client.to_type().to_vec()) else { return };
+            let Some(count) = self.type_some(client.to_type().to_vec()) else {
+                return;
+            };
             self.clients.note_typed(count);
         }
     }
@@ -268,14 +292,36 @@ impl Relay {
     fn collect_children(&mut self) -> io::Result<()> {
         while let Some((pid, status)) = child::collect()? {
             if pid == self.child {
-                self.child_has_ended(status);
+                self.child_has_ended(Some(status));
             }
         }
         Ok(())
     }
 
+    /// Hears how the child of a keeper ended. A keeper that was killed cannot
+    /// tell; then the child itself is watched, and nobody knows how it ends.
+    fn hear_keeper(&mut self) {
+        let Some(keeper) = &mut self.keeper else {
+            return;
+        };
+        let ended = match keeper.hear() {
+            Heard::Nothing => return,
+            Heard::Ended(status) => Some(status),
+            Heard::Gone if !self.phase.command_runs() => {
+                self.keeper = None;
+                return;
+            }
+            Heard::Gone if keeper.child_runs() => return,
+            Heard::Gone => {
+                self.keeper = None;
+                None
+            }
+        };
+        self.child_has_ended(ended);
+    }
+
     /// From here on only what the child left behind has the terminal open.
-    fn child_has_ended(&mut self, status: ExitStatus) {
+    fn child_has_ended(&mut self, status: Option<ExitStatus>) {
         self.phase = self.phase.after(Change::CommandEnded(status));
         self.slave = None;
         self.typed = Flow::new();
@@ -292,7 +338,9 @@ impl Relay {
     }
 
     fn attend(&mut self, id: ClientId) {
-        let Some(request) = self.clients.attend(id) else { return };
+        let Some(request) = self.clients.attend(id) else {
+            return;
+        };
         use crate::session::protocol::Request;
         let answer = match request {
             Request::State => Answer::State {
@@ -301,15 +349,34 @@ impl Relay {
             },
             Request::Ending { cause } => {
                 self.ending.get_or_insert(cause);
+                self.ender = Some(id);
                 Answer::Noted
+            }
+            Request::Done => {
+                self.ender = None;
+                Answer::Noted
+            }
+            Request::Keeper => {
+                // What it has said by now comes first: who is told a PID may
+                // rely on its being the keeper's still.
+                self.hear_keeper();
+                let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
+                Answer::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
             Request::Follow { .. } | Request::Type { .. } => return,
         };
         self.clients.answer(id, &answer);
     }
 
+    /// While somebody ends the session, we (or the keeper) stay the parent of
+    /// whoever is left of it, so that nobody gets out of sight of who ends it.
+    fn must_stay(&self) -> bool {
+        let ender_is_there = self.ender.is_some_and(|ender| self.clients.all().any(|(id, _)| id == ender));
+        ender_is_there && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+    }
+
     /// Writes down how the session ended, and lets go of it.
-    fn conclude(mut self, status: ExitStatus, drained: bool) -> Result<()> {
+    fn conclude(mut self, status: Option<ExitStatus>, drained: bool) -> Result<()> {
         let receipt = Receipt {
             handle: self.session.handle().clone(),
             name: self.session.name(),

@@ -4,8 +4,11 @@
 //! [`std::io::Result`], print nothing, and have not heard of sessions.
 
 pub(crate) mod child;
+pub(crate) mod clock;
 pub(crate) mod deadline;
+pub(crate) mod fdpass;
 pub(crate) mod files;
+pub(crate) mod gate;
 pub(crate) mod inherited;
 pub(crate) mod links;
 pub(crate) mod poll;

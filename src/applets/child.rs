@@ -20,9 +20,11 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [umask, program, arguments @ ..] = &words[..] else { return Err(by_hand()) };
+    let [umask, program, arguments @ ..] = &words[..] else {
+        return Err(by_hand());
+    };
     let umask = umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)?;
-    inherited::close_descriptors().trying("close what was inherited")?;
+    inherited::shed().trying("shed what was inherited")?;
     pty::adopt_stdin_as_terminal().map_err(|_| by_hand())?;
     if !told_to_go().trying("wait for the word to go")? {
         return Ok(());

@@ -1,9 +1,9 @@
 //! relay - the process behind a session
 //!
-//! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE` is started by
+//! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE THROUGH` is started by
 //! `create` with the lock of the half-made session as standard input and a pipe
 //! as standard output, on which it says `+` when the session is there for all
-//! to see, or `-` and why it is not.
+//! to see, or `-` and why it is not; before that, `!` and a line of warning.
 
 use std::{
     fs::File,
@@ -16,17 +16,27 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    relay::{Caught, Gate, Relay, Start},
+    relay::{Caught, Gate, Kept, Refusal, Relay, Start, Through, WARNING, Wanted, ask, changed_environment},
     session::{Handle, INPUT, Launch, Making, SOCKET},
-    sys::{child, inherited, pty::Master, socket},
+    sys::{
+        child,
+        gate::Program,
+        inherited,
+        pty::{Master, Size},
+        socket,
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, sessions, umask, size] = &words[..] else { return Err(by_hand()) };
-    inherited::close_descriptors().trying("close what was inherited")?;
+    let [handle, sessions, umask, size, through] = &words[..] else {
+        return Err(by_hand());
+    };
+    inherited::shed().trying("shed what was inherited")?;
     let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
     let size = cli::parse_terminal_size(size).ok_or_else(by_hand)?;
+    let umask = umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)?;
+    let through = Through::parse(through).ok_or_else(by_hand)?;
     let sessions = Path::new(sessions);
     let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| by_hand())?;
     let making = Making::take_over(sessions, handle, lock).ok().flatten().ok_or_else(by_hand)?;
@@ -34,7 +44,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     child::leave_session()
         .and_then(|()| child::call_ourselves("nbs-relay"))
         .trying("become a process of its own")?;
-    let prepared = prepare(making, sessions, umask.to_string_lossy().into_owned(), size);
+    let prepared = prepare(making, sessions, umask, size, through);
     let (start, gate, caught) = prepared.map_err(tell_failure)?;
     let relay = Relay::new(start).map_err(tell_failure)?;
     relay.publish().trying("let the session be seen").map_err(tell_failure)?;
@@ -50,24 +60,75 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn prepare(
     making: Making,
     sessions: &Path,
-    umask: String,
-    size: crate::sys::pty::Size,
+    umask: u32,
+    size: Size,
+    through: Through,
 ) -> Result<(Start, Gate, Caught)> {
     child::adopt_orphans().trying("become a subreaper")?;
     let caught = Caught::new().trying("catch signals")?;
-    let master = Master::open(size).trying("open a PTY")?;
     let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
     let fifo = making.folder.open_fifo(INPUT).trying("open the input")?;
     let command = Launch::command(&making.folder).trying("read the command")?;
-    let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
-    let gate = Gate::spawn(&master, &umask, &words).trying("start the command")?;
+    let kept = match through {
+        Through::Relay => None,
+        Through::HelperIfThere | Through::Helper => kept(&making, sessions, umask, size, &command, through)?,
+    };
+    let (master, gate, keeper, slave) = match kept {
+        Some(Kept { master, gate, keeper }) => (master, gate, Some(keeper), None),
+        None => {
+            let master = Master::open(size).trying("open a PTY")?;
+            let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
+            let program = Program { words: &words, umask, folder: None, environment: &Vec::new() };
+            let gate = Gate::spawn(&master, &program).trying("start the command")?;
+            let slave = master.slave_path().ok();
+            (master, gate, None, slave)
+        }
+    };
     // Not to hold on to the folder that `create` was called in.
     std::env::set_current_dir("/").trying("leave the caller's folder")?;
     child::raise_open_files().trying("raise the limit of open files")?;
-    let slave = master.slave_path().ok();
     Launch::write_running(&making, gate.child(), slave.as_deref()).trying("write the session's files")?;
-    let start = Start { making, master, child: gate.child(), listener, fifo, started: SystemTime::now() };
+    let start =
+        Start { making, master, child: gate.child(), keeper, listener, fifo, started: SystemTime::now() };
     Ok((start, gate, caught))
+}
+
+/// A child of the helper; `None` where there is no helper, and need not be.
+fn kept(
+    making: &Making,
+    sessions: &Path,
+    umask: u32,
+    size: Size,
+    command: &[u8],
+    through: Through,
+) -> Result<Option<Kept>> {
+    let environment = changed_environment(&making.folder).trying("read the session's files")?;
+    let folder = std::env::current_dir().trying("tell the helper the folder to start in")?;
+    let words = Launch::login_words(command, &sessions.join(making.handle.as_str()));
+    let wanted = Wanted {
+        handle: &making.handle,
+        folder: &folder,
+        size,
+        umask,
+        command,
+        words: &words,
+        environment: &environment,
+    };
+    let home = sessions.parent().ok_or_else(by_hand)?;
+    match ask(home, &wanted) {
+        Ok(kept) => Ok(Some(kept)),
+        Err(Refusal::Failed(failure)) => Err(failure),
+        Err(Refusal::NotRunning(why)) if through == Through::Helper => Err(Failure::Failed(format!(
+            "cannot start the session through the helper: helper not running: {why}"
+        ))),
+        Err(Refusal::NotRunning(why)) => {
+            // Where `create` has gone, the `+` that follows finds out.
+            let _ = tell(&format!(
+                "{WARNING}helper not running: {why}; the session has this call's own environment\n"
+            ));
+            Ok(None)
+        }
+    }
 }
 
 fn tell(word: &str) -> io::Result<()> {

@@ -10,6 +10,7 @@
 
 mod attach;
 mod create;
+mod doctor;
 mod exit_code;
 mod find;
 mod gc;
@@ -37,7 +38,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Err(Failure::HelpAsked) => return cli::print(overview()),
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
-        Ok(None) => return Err(Failure::BadArgs("missing a command; 'nbs-ts help' lists them".into())),
+        Ok(None) => {
+            return Err(Failure::BadArgs("missing a command; 'nbs-ts help' lists them".into()));
+        }
         Err(failure) => return Err(failure),
     };
     let verb = find(VERBS, &word).ok_or_else(|| {

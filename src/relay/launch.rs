@@ -4,27 +4,56 @@
 //! lock of the session, so that there is no moment in which nobody holds it.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
-    fs::File,
-    io::{self, PipeWriter, Read, Write},
+    io::{self, Read},
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use crate::{
     outcome::{Failure, Result, Trying},
     session::Making,
-    sys::{
-        child,
-        pty::{Master, Size},
-    },
+    sys::{child, files::Folder, pty::Size},
 };
 
-/// What goes into the child's environment, or (`None`) out of it.
-pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
+pub(crate) use crate::sys::gate::{Environment, Gate};
+
+/// Where the child of a session comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// The relay starts it, in the caller's environment.
+    Relay,
+    /// The helper does, in its own; where it is not running, the relay.
+    HelperIfThere,
+    /// The helper, or there is no session.
+    Helper,
+}
+
+impl Through {
+    const WORDS: [(Through, &'static str); 3] =
+        [(Through::Relay, "direct"), (Through::HelperIfThere, "helper"), (Through::Helper, "require-helper")];
+
+    pub(crate) fn parse(word: &OsStr) -> Option<Through> {
+        Through::WORDS.into_iter().find(|(_, name)| word == *name).map(|(through, _)| through)
+    }
+
+    fn word(self) -> &'static str {
+        Through::WORDS.into_iter().find(|(through, _)| *through == self).expect("all three are there").1
+    }
+}
+
+/// The names of what the helper's child is to have as the relay has it. Only
+/// names: the values are in the relay's environment, and on no disk.
+const CHANGED: &str = "environment";
+
+/// What the relay says before its `+` or `-` where there is something to tell
+/// the caller: this, a line, a newline.
+pub(crate) const WARNING: &str = "!";
 
 /// Starts the relay of a session whose files are made, and returns when the
-/// session is there for all to see.
+/// session is there for all to see; with what the caller should be told.
 pub(crate) fn start(
     making: &Making,
     sessions: &Path,
@@ -32,7 +61,8 @@ pub(crate) fn start(
     umask: u32,
     cwd: Option<&Path>,
     environment: &Environment,
-) -> Result<()> {
+    through: Through,
+) -> Result<Option<String>> {
     let what = "start the relay";
     let (mut reader, writer) = io::pipe().trying(what)?;
     let mut command = child::ourselves("nbs-relay");
@@ -41,54 +71,75 @@ pub(crate) fn start(
         .arg(sessions)
         .arg(format!("{umask:o}"))
         .arg(format!("{}x{}", size.cols, size.rows))
+        .arg(through.word())
         .stdin(making.lock.try_clone().trying(what)?)
         .stdout(writer)
         .stderr(Stdio::null());
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
     }
-    for (name, value) in environment {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
+    child::change_environment(&mut command, environment);
+    if through != Through::Relay {
+        write_changed(&making.folder, environment).trying(what)?;
     }
     command.spawn().trying(what)?;
     // It holds a copy of the pipe's other end.
     drop(command);
-    let mut word = [0];
-    match reader.read(&mut word).trying(what)? {
-        1 if word == *b"+" => Ok(()),
-        0 => Err(Failure::Failed(format!("cannot {what}: it ended without a word"))),
-        _ => {
-            let mut why = String::new();
-            reader.read_to_string(&mut why).trying(what)?;
-            Err(Failure::Failed(why))
+    let mut words = Vec::new();
+    reader.read_to_end(&mut words).trying(what)?;
+    heed(&words).map_err(|why| {
+        Failure::Failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
+    })
+}
+
+/// What the relay had to say: a warning, if any, or why there is no session.
+fn heed(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
+    let words = String::from_utf8_lossy(words);
+    let (warning, word) = match words.strip_prefix(WARNING).and_then(|rest| rest.split_once('\n')) {
+        Some((warning, word)) => (Some(warning.to_owned()), word),
+        None => (None, &*words),
+    };
+    match word.strip_prefix('-') {
+        Some(why) => Err(Some(why.to_owned())),
+        None if word == "+" => Ok(warning),
+        None => Err(None),
+    }
+}
+
+fn write_changed(folder: &Folder, environment: &Environment) -> io::Result<()> {
+    let names: Vec<&[u8]> = environment.iter().map(|(name, _)| name.as_bytes()).collect();
+    folder.create(CHANGED, &names.join(&0))
+}
+
+/// How the relay's environment was made to differ from its caller's.
+pub(crate) fn changed_environment(folder: &Folder) -> io::Result<Environment> {
+    /// As much as the kernel takes of a whole environment (execve(2)).
+    const LONGEST: u64 = 8 * 1024 * 1024;
+    let names = folder.read(CHANGED, LONGEST)?;
+    folder.remove_file(CHANGED.as_ref())?;
+    let names = names.split(|byte| *byte == 0).map(|name| OsString::from_vec(name.to_vec()));
+    Ok(names.map(|name| (name.clone(), env::var_os(name))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_says_yes_or_no_and_maybe_why() {
+        assert_eq!(heed(b"+"), Ok(None));
+        assert_eq!(heed(b"!helper not running\n+"), Ok(Some("helper not running".into())));
+        assert_eq!(heed(b"-cannot open"), Err(Some("cannot open".into())));
+        assert_eq!(heed(b"!helper not running\n-cannot open"), Err(Some("cannot open".into())));
+        assert_eq!(heed(b""), Err(None));
+        assert_eq!(heed(b"!half a line"), Err(None));
+    }
+
+    #[test]
+    fn every_way_has_its_word() {
+        for through in [Through::Relay, Through::HelperIfThere, Through::Helper] {
+            assert_eq!(Through::parse(OsStr::new(through.word())), Some(through));
         }
-    }
-}
-
-/// A child that stands ready on its terminal and waits for the word to go.
-pub(crate) struct Gate {
-    child: u32,
-    word: PipeWriter,
-}
-
-impl Gate {
-    pub(crate) fn spawn(master: &Master, umask: &str, words: &[OsString]) -> io::Result<Gate> {
-        let slave = File::from(master.open_slave()?);
-        let (reader, word) = io::pipe()?;
-        let mut command: Command = child::ourselves("nbs-child");
-        command.arg(OsStr::new(umask)).args(words).stdin(slave.try_clone()?).stdout(slave).stderr(reader);
-        Ok(Gate { child: command.spawn()?.id(), word })
-    }
-
-    /// The PID that the command has, or will have.
-    pub(crate) fn child(&self) -> u32 {
-        self.child
-    }
-
-    pub(crate) fn open(mut self) -> io::Result<()> {
-        self.word.write_all(b"+")
+        assert_eq!(Through::parse(OsStr::new("")), None);
     }
 }

@@ -14,15 +14,15 @@ use crate::{
 pub(crate) enum Phase {
     /// The child runs.
     Running,
-    /// The child has ended; what it left behind may print until the deadline.
-    Lingering(ExitStatus, Deadline),
+    /// The child has ended (`None`: nobody saw how); what it left behind may print until the deadline.
+    Lingering(Option<ExitStatus>, Deadline),
     /// All is said; `drained`: until nobody had the terminal open.
-    Over { status: ExitStatus, drained: bool },
+    Over { status: Option<ExitStatus>, drained: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    CommandEnded(ExitStatus),
+    CommandEnded(Option<ExitStatus>),
     TerminalClosed,
     LingeredEnough,
 }
@@ -54,7 +54,7 @@ impl Phase {
         matches!(self, Phase::Over { .. })
     }
 
-    pub(crate) fn over(self) -> Option<(ExitStatus, bool)> {
+    pub(crate) fn over(self) -> Option<(Option<ExitStatus>, bool)> {
         match self {
             Phase::Over { status, drained } => Some((status, drained)),
             Phase::Running | Phase::Lingering(..) => None,
@@ -66,7 +66,7 @@ impl Phase {
 mod tests {
     use super::*;
 
-    const DONE: ExitStatus = ExitStatus::Code(3);
+    const DONE: Option<ExitStatus> = Some(ExitStatus::Code(3));
 
     #[test]
     fn a_session_ends_when_the_command_has_and_nobody_holds_the_terminal() {

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     relay::{Prompt, RETRY, flow::Flow},
     session::{Completion, Found, Launch, Mark, Marks, Receipt, completion_line},
-    sys::{deadline::Deadline, files::Folder, syncer::Syncer},
+    sys::{child::ExitStatus, deadline::Deadline, files::Folder, syncer::Syncer},
 };
 
 pub(crate) struct Recorder {
@@ -142,8 +142,10 @@ impl Recorder {
 
     /// Writes down the end: what waiters look for comes last.
     pub(crate) fn conclude(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<()> {
-        let code = receipt.status.number();
         self.folder.replace(crate::session::RECEIPT, receipt.json().as_bytes())?;
+        let Some(code) = receipt.status.map(ExitStatus::number) else {
+            return Ok(());
+        };
         self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
         if !interactive {
             self.lines.extend_from_slice(completion_line(Completion { seq: 0, code }).as_bytes());

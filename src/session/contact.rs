@@ -52,7 +52,9 @@ pub(crate) struct Typed {
 impl Contact {
     /// `None` where the session has ended.
     pub(crate) fn open(session: &SessionDir) -> Result<Option<Contact>> {
-        let Some(stream) = session.connect()? else { return Ok(None) };
+        let Some(stream) = session.connect()? else {
+            return Ok(None);
+        };
         let what = format!("reach the relay of session '{}'", session.handle());
         if !socket::peer_is_trusted(&stream).trying(&what)? {
             return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
@@ -141,9 +143,25 @@ impl Contact {
         }
     }
 
+    /// The PID of the child's keeper; `None` where the relay itself is the
+    /// parent, or the keeper has gone.
+    pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
+        match self.ask(&Request::Keeper)? {
+            Some(Answer::Keeper { pid }) => Ok(pid),
+            _ => Ok(None),
+        }
+    }
+
     /// Tells the relay why the session is about to end.
     pub(crate) fn ending(&mut self, cause: &str) -> Result<()> {
         self.ask(&Request::Ending { cause: cause.to_owned() })?;
+        Ok(())
+    }
+
+    /// Tells the relay, which stays to be the parent of whoever is left while a
+    /// session is being ended, that nobody is.
+    pub(crate) fn done(&mut self) -> Result<()> {
+        self.ask(&Request::Done)?;
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use std::{
 use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Completion, Handle, Log, Making, Name, home, shell},
+    session::{Completion, Contact, Handle, Log, Making, Name, home, shell},
     sys::{files::Folder, pty::Size, random, socket},
     text,
 };
@@ -112,6 +112,19 @@ impl Launch {
             return vec!["bash".into(), "--rcfile".into(), folder.join(RCFILE).into(), "-i".into()];
         }
         vec!["bash".into(), "-c".into(), "--".into(), OsString::from_vec(command.to_vec())]
+    }
+
+    /// The same by a login shell, as the helper runs it.
+    pub(crate) fn login_words(command: &[u8], folder: &Path) -> Vec<OsString> {
+        let mut words = vec!["bash".into(), "--login".into(), "-c".into()];
+        if Launch::is_interactive(command) {
+            words.push("exec bash --rcfile \"$0\" -i".into());
+            words.push(folder.join(RCFILE).into());
+        } else {
+            words.push("--".into());
+            words.push(OsString::from_vec(command.to_vec()));
+        }
+        words
     }
 }
 
@@ -224,6 +237,12 @@ impl SessionDir {
         self.number(RELAY_PID) == Some(pid) && self.is_alive().unwrap_or(false)
     }
 
+    /// Is it alive, and does its relay say that this is its keeper?
+    pub(crate) fn is_kept_by(&self, pid: u32) -> bool {
+        let contact = Contact::open(self).ok().flatten();
+        contact.is_some_and(|mut contact| contact.keeper().ok().flatten() == Some(pid))
+    }
+
     /// Of the child, for other programs to see.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.number(PID)
@@ -247,7 +266,7 @@ impl SessionDir {
 
     /// When its end was written down.
     pub(crate) fn end_time(&self) -> Option<SystemTime> {
-        self.folder.modified(EXIT_CODE).ok()
+        self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT)).ok()
     }
 
     /// Did the helper make its terminal, so that its processes are not below

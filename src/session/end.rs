@@ -14,7 +14,7 @@ use crate::{
     sys::{
         deadline::Deadline,
         files::Folder,
-        poll::Turn,
+        poll::{self, Turn},
         processes::{self, Held, Process},
         signals::{self, SIGCONT, SIGKILL, SIGTERM},
     },
@@ -45,19 +45,26 @@ pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<
         relay.held.signal(SIGCONT).trying(what())?;
         relay.contact.ending(cause)?;
     }
+    let keeper = relay.as_mut().map(Relay::keeper).transpose()?.flatten();
     let members = Members {
         handle: session.handle().clone(),
         relay: relay.as_ref().map(|relay| relay.pid),
-        by_mark: relay.is_none() || session.was_made_by_helper(),
+        keeper: keeper.as_ref().map(|(pid, _)| *pid),
+        by_mark: relay.is_none() || (session.was_made_by_helper() && keeper.is_none()),
     };
     let survivors = end_processes(&members, grace).trying(what())?;
     if !survivors.is_empty() {
         return Ok(Ended::But(survivors));
     }
-    if let Some(relay) = relay {
+    if let Some(mut relay) = relay {
+        relay.contact.done()?;
         relay.wait_or_kill().map_err(|failure| Failure::Failed(format!("cannot {}: {failure}", what())))?;
     }
-    Ok(Ended::Wholly)
+    let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
+    match keepers.trying(what())? {
+        left if left.is_empty() => Ok(Ended::Wholly),
+        left => Ok(Ended::But(left)),
+    }
 }
 
 /// The relay of a live session, held on to.
@@ -71,7 +78,9 @@ impl Relay {
     /// `None` where the session is dead. The PID comes from the kernel, and
     /// the relay still being there after we took hold proves that it is its.
     fn of(session: &SessionDir) -> Result<Option<Relay>> {
-        let Some(mut contact) = Contact::open(session)? else { return Ok(None) };
+        let Some(mut contact) = Contact::open(session)? else {
+            return Ok(None);
+        };
         let pid = contact.relay_pid()?;
         let held = Held::open(pid).trying(format!("take hold of process {pid}"))?;
         let Some(held) = held else { return Ok(None) };
@@ -79,6 +88,17 @@ impl Relay {
             return Ok(None);
         }
         Ok(Some(Relay { contact, pid, held }))
+    }
+
+    /// The keeper of its child, held on to. That the relay still has it after
+    /// we took hold proves that it is no other process.
+    fn keeper(&mut self) -> Result<Option<(u32, Held)>> {
+        let Some(pid) = self.contact.keeper()? else {
+            return Ok(None);
+        };
+        let held = Held::open(pid).trying(format!("take hold of process {pid}"))?;
+        let same = self.contact.keeper()? == Some(pid);
+        Ok(held.filter(|_| same).map(|held| (pid, held)))
     }
 
     /// It ends by itself once its child has; one that was stopped does not.
@@ -96,6 +116,7 @@ impl Relay {
 struct Members {
     handle: Handle,
     relay: Option<u32>,
+    keeper: Option<u32>,
     by_mark: bool,
 }
 
@@ -103,11 +124,10 @@ impl Members {
     /// Those that run now. Never the relay, and never we ourselves.
     fn now(&self) -> io::Result<Vec<Process>> {
         let all = processes::all()?;
-        let mut ours: HashSet<u32> = self.relay.into_iter().collect();
+        let mut ours: HashSet<u32> = self.relay.into_iter().chain(self.keeper).collect();
         if self.by_mark {
-            let mark = format!("NBS_TS_SESSION={}", self.handle);
-            let marked = all.iter().filter(|process| process.had_in_environment(mark.as_bytes()));
-            ours.extend(marked.filter(|process| !self.is_anothers_relay(process)).map(|process| process.pid));
+            let marked = all.iter().filter(|process| self.marks(process));
+            ours.extend(marked.filter(|process| !self.is_anothers_root(process)).map(|process| process.pid));
         }
         // Parents may stand after their children, so until nobody is added.
         let mut strangers = HashSet::new();
@@ -116,7 +136,7 @@ impl Members {
             let (relays, children): (Vec<&Process>, Vec<&Process>) = all
                 .iter()
                 .filter(|process| ours.contains(&process.parent) && !known(&process.pid))
-                .partition(|process| self.is_anothers_relay(process));
+                .partition(|process| self.is_anothers_root(process));
             if relays.is_empty() && children.is_empty() {
                 break;
             }
@@ -125,29 +145,90 @@ impl Members {
         }
         let never = [self.relay.unwrap_or(0), std::process::id()];
         let is_ours = |process: &Process| ours.contains(&process.pid) && !never.contains(&process.pid);
-        Ok(all.into_iter().filter(|process| is_ours(process) && !process.has_ended()).collect())
+        Ok(all
+            .into_iter()
+            .filter(|process| is_ours(process) && !process.has_ended() && !self.is_keeper(process))
+            .collect())
     }
 
-    /// Is it the relay of another session, which is not ours to end, wherever
-    /// it stands? It says so in its arguments; the lock and `daemon_pid` of the
-    /// session that it names say whether that is true.
-    fn is_anothers_relay(&self, process: &Process) -> bool {
-        if process.name != RELAY_NAME {
+    /// Our own keeper is not signalled: it ends when nobody is left below it.
+    fn is_keeper(&self, process: &Process) -> bool {
+        match self.keeper {
+            Some(pid) => process.pid == pid,
+            None => {
+                process.name == KEEPER_NAME
+                    && self.marks(process)
+                    && names(process, KEEPER_NAME, &self.handle)
+            }
+        }
+    }
+
+    fn marks(&self, process: &Process) -> bool {
+        process.had_in_environment(format!("NBS_TS_SESSION={}", self.handle).as_bytes())
+    }
+
+    fn keepers(&self) -> io::Result<Vec<Process>> {
+        Ok(processes::all()?
+            .into_iter()
+            .filter(|process| !process.has_ended() && process.name == KEEPER_NAME)
+            .filter(|process| self.marks(process) && names(process, KEEPER_NAME, &self.handle))
+            .collect())
+    }
+
+    /// Is it the relay or the keeper of another session, which is not ours to
+    /// end, wherever it stands? It says so in its arguments; the lock and
+    /// `daemon_pid` of the session that it names, or the relay there, say
+    /// whether that is true.
+    fn is_anothers_root(&self, process: &Process) -> bool {
+        if process.name != RELAY_NAME && process.name != KEEPER_NAME {
             return false;
         }
         let arguments = process.arguments();
-        let [role, handle, sessions, ..] = &arguments[..] else { return false };
-        let Some(handle) = Handle::parse(handle).filter(|_| role == RELAY_NAME.as_bytes()) else {
+        let [role, handle, sessions, ..] = &arguments[..] else {
+            return false;
+        };
+        let Some(handle) = Handle::parse(handle).filter(|_| *role == process.name.as_bytes()) else {
             return false;
         };
         let folder = Folder::open(&Path::new(OsStr::from_bytes(sessions)).join(handle.as_str()));
         let session = folder.map(|folder| SessionDir::new(handle.clone(), folder));
-        handle != self.handle && session.is_ok_and(|session| session.is_served_by(process.pid))
+        handle != self.handle
+            && session.is_ok_and(|session| match process.name == RELAY_NAME {
+                true => session.is_served_by(process.pid),
+                false => session.is_kept_by(process.pid),
+            })
     }
 }
 
 /// What a relay calls itself.
 const RELAY_NAME: &str = "nbs-relay";
+/// And a keeper.
+const KEEPER_NAME: &str = "nbs-keeper";
+
+/// Do its arguments say that it has this role in this session?
+fn names(process: &Process, role: &str, handle: &Handle) -> bool {
+    let arguments = process.arguments();
+    matches!(&arguments[..], [first, second, ..] if first == role.as_bytes() && second == handle.as_str().as_bytes())
+}
+
+/// Waits until these have ended; kills what does not.
+fn wait_or_kill(keepers: &[Process]) -> io::Result<Vec<Process>> {
+    for (_, held) in hold_all(keepers)? {
+        if !poll::wait_readable(&held, Deadline::after(PATIENCE))? {
+            held.signal(SIGKILL)?;
+            poll::wait_readable(&held, Deadline::after(PATIENCE))?;
+        }
+    }
+    Ok(keepers
+        .iter()
+        .filter(|keeper| keeper.hold().is_ok_and(|held| held.is_some()) && !has_ended(keeper))
+        .cloned()
+        .collect())
+}
+
+fn has_ended(process: &Process) -> bool {
+    Process::read(process.pid).is_none_or(|now| now.has_ended())
+}
 
 /// Signals in rounds until nobody is left. Returns who is.
 fn end_processes(members: &Members, grace: Duration) -> io::Result<Vec<Process>> {

@@ -21,7 +21,8 @@ pub(crate) enum EndedBy {
 pub(crate) struct Receipt {
     pub(crate) handle: Handle,
     pub(crate) name: Option<Name>,
-    pub(crate) status: ExitStatus,
+    /// `None` where nobody saw it.
+    pub(crate) status: Option<ExitStatus>,
     pub(crate) ended_by: EndedBy,
     pub(crate) last_lines: Vec<Vec<u8>>,
     pub(crate) started: SystemTime,
@@ -38,10 +39,11 @@ impl Receipt {
 
     pub(crate) fn json(&self) -> String {
         let signal = match self.status {
-            ExitStatus::Code(_) => None,
-            ExitStatus::Signal(signal) => Some(signals::name(signal)),
+            None | Some(ExitStatus::Code(_)) => None,
+            Some(ExitStatus::Signal(signal)) => Some(signals::name(signal)),
         };
         let ended_by = match &self.ended_by {
+            EndedBy::Itself if self.status.is_none() => "unknown",
             EndedBy::Itself => "self",
             EndedBy::Cause(cause) => cause,
         };
@@ -51,7 +53,7 @@ impl Receipt {
             .text("type", "pty_exited")
             .text("session_id", self.handle.as_str())
             .text("pane_id", pane)
-            .number("exit_code", self.status.number().into())
+            .number("exit_code", self.status.map_or(-1, ExitStatus::number).into())
             .list("last_lines", &self.last_lines)
             .bytes_or_null("session_title", None)
             .bytes_or_null("session_description", None)

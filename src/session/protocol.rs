@@ -17,6 +17,10 @@ pub(crate) enum Request {
     State,
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
+    /// All that was to be ended has ended; you need not stay.
+    Done,
+    /// Who keeps the child, if you do not?
+    Keeper,
 }
 
 impl Request {
@@ -26,6 +30,8 @@ impl Request {
             Request::Type { length } => format!("type {length}\n"),
             Request::State => "state\n".to_owned(),
             Request::Ending { cause } => format!("ending {cause}\n"),
+            Request::Done => "done\n".to_owned(),
+            Request::Keeper => "keeper\n".to_owned(),
         }
     }
 
@@ -36,6 +42,8 @@ impl Request {
             ["follow", seen] => Request::Follow { seen: seen.parse().ok()? },
             ["type", length] => Request::Type { length: length.parse().ok()? },
             ["state"] => Request::State,
+            ["done"] => Request::Done,
+            ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
             _ => return None,
         })
@@ -59,6 +67,10 @@ pub(crate) enum Answer {
         doing: String,
         stalled: Option<String>,
     },
+    /// The PID of the child's keeper; `None` where there is none (any more).
+    Keeper {
+        pid: Option<u32>,
+    },
     Noted,
     Unknown,
 }
@@ -67,11 +79,16 @@ impl Answer {
     pub(crate) fn encode(&self) -> String {
         match self {
             Answer::Changed { seen } => format!("changed {seen}\n"),
-            Answer::Typed { count, held } => format!("typed {count}{}\n", if *held { " held" } else { "" }),
+            Answer::Typed { count, held } => {
+                format!("typed {count}{}\n", if *held { " held" } else { "" })
+            }
             Answer::State { doing, stalled } => match stalled {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
+            Answer::Keeper { pid } => {
+                format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
+            }
             Answer::Noted => "noted\n".to_owned(),
             Answer::Unknown => "unknown\n".to_owned(),
         }
@@ -85,6 +102,8 @@ impl Answer {
             ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
             ["state", doing] => Answer::State { doing: doing.to_owned(), stalled: None },
             ["state", doing, why] => Answer::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) },
+            ["keeper", "-"] => Answer::Keeper { pid: None },
+            ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
             ["noted"] => Answer::Noted,
             ["unknown"] => Answer::Unknown,
             _ => return None,
@@ -108,6 +127,8 @@ mod tests {
             Request::Type { length: 5 },
             Request::State,
             Request::Ending { cause: "kill".into() },
+            Request::Done,
+            Request::Keeper,
         ];
         for request in requests {
             assert_eq!(Request::decode(without_end(&request.encode())), Some(request));
@@ -122,6 +143,8 @@ mod tests {
             Answer::Typed { count: 3, held: true },
             Answer::State { doing: "prompt".into(), stalled: None },
             Answer::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
+            Answer::Keeper { pid: None },
+            Answer::Keeper { pid: Some(7) },
             Answer::Noted,
             Answer::Unknown,
         ];

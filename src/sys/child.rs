@@ -5,7 +5,12 @@
 //! exec. It is collected by waiting for any child, since a subreaper gets
 //! children that it has not started.
 
-use std::{io, os::unix::process::CommandExt, process::Command};
+use std::{
+    ffi::OsString,
+    io,
+    os::{fd::AsFd, unix::process::CommandExt},
+    process::Command,
+};
 
 use rustix::process::{WaitOptions, WaitStatus};
 
@@ -55,6 +60,28 @@ pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
+/// Is there any child left, running or ended?
+pub(crate) fn any_left() -> io::Result<bool> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    // Looked at only: the child stays to be collected.
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::All, look) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(rustix::io::Errno::CHILD) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Changes what a command will have in its environment.
+pub(crate) fn change_environment(command: &mut Command, changes: &[(OsString, Option<OsString>)]) {
+    for (name, value) in changes {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
 /// Lets orphans among our descendants become our children, so that none gets
 /// out of sight by a double fork (prctl(2), PR_SET_CHILD_SUBREAPER).
 pub(crate) fn adopt_orphans() -> io::Result<()> {
@@ -71,6 +98,16 @@ pub(crate) fn leave_session() -> io::Result<()> {
 pub(crate) fn call_ourselves(name: &str) -> io::Result<()> {
     let name = std::ffi::CString::new(name)?;
     Ok(rustix::thread::set_name(&name)?)
+}
+
+/// Makes reads and writes return where they would wait.
+pub(crate) fn let_nothing_wait(descriptor: &impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(descriptor, true)?)
+}
+
+/// Writes to standard output in one system call, past every buffer.
+pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
 }
 
 /// Puts standard output where nobody is.

@@ -27,8 +27,9 @@ pub(crate) fn set_private_umask() -> u32 {
     rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode()
 }
 
-pub(crate) fn set_umask(umask: u32) {
-    rustix::process::umask(Mode::from_raw_mode(umask));
+/// Gives the one that was set before.
+pub(crate) fn set_umask(umask: u32) -> u32 {
+    rustix::process::umask(Mode::from_raw_mode(umask)).as_raw_mode()
 }
 
 #[derive(Debug)]
@@ -168,7 +169,9 @@ impl Folder {
 
     /// Whether `file` is what has that name here now.
     pub(crate) fn still_names(&self, name: &str, file: &File) -> bool {
-        let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else { return false };
+        let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else {
+            return false;
+        };
         (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
     }
 
@@ -182,6 +185,10 @@ impl Folder {
             }
         }
         Ok(names)
+    }
+
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(self, name, AtFlags::empty())?)
     }
 
     /// Removes a folder and all that is in it. What somebody else removes

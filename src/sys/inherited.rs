@@ -1,32 +1,69 @@
 //! What our caller left us without wanting to, shed at once.
 //!
 //! A shell hands its children more than they ask for: the lock that it took
-//! with `flock 9`, the pipe of a process substitution, signals that it ignores.
+//! with `flock 9`, the pipe of a process substitution, signals that it blocks.
 //! A process of ours that outlives the call must keep none of it, or the lock
 //! and the pipe live as long as a session.
 
 use std::{
-    fs, io,
-    os::fd::{FromRawFd, OwnedFd, RawFd},
+    env, fs, io,
+    os::{
+        fd::{AsFd, FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixListener,
+    },
 };
 
-/// Closes every descriptor from 3 up. To be called first thing, before
-/// anything of our own is open: `main` has opened nothing by then.
-pub(crate) fn close_descriptors() -> io::Result<()> {
+use crate::sys::socket;
+
+/// Closes every descriptor from 3 up, and lets every signal through again that
+/// our caller has blocked: a mask outlives exec(3), and std leaves it as it is.
+/// To be called first thing, before anything of our own is open: `main` has
+/// opened nothing by then.
+pub(crate) fn shed() -> io::Result<()> {
     let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 2)
         .collect();
-    for descriptor in open {
-        // The folder that was listed is closed by now, and its number may be
-        // among these.
-        if fs::symlink_metadata(format!("/proc/self/fd/{descriptor}")).is_ok() {
-            #[expect(unsafe_code, reason = "no safe call closes what a caller left open")]
-            // SAFETY: nothing of ours is open yet, so no value of this process
-            // owns the descriptor, and nobody can use it after us.
-            let leaked = unsafe { OwnedFd::from_raw_fd(descriptor) };
-            drop(leaked);
-        }
+    // The folder that was listed is closed by now, and its number is among these.
+    let leaked =
+        open.into_iter().filter(|number| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok());
+    #[expect(unsafe_code, reason = "no safe call closes what a caller left open, or unblocks signals")]
+    // SAFETY: nothing of ours is open yet, so no value of this process owns any
+    // of the descriptors, and nobody can use them after us. All zeros is a valid
+    // signal set, and sigemptyset and sigprocmask are given sets that live.
+    let unblocked = unsafe {
+        leaked.for_each(|descriptor| drop(OwnedFd::from_raw_fd(descriptor)));
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut())
+    };
+    if unblocked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same, but for a socket that systemd has opened for us to listen on
+/// (sd_listen_fds(3)): number 3, where LISTEN_PID is ours.
+pub(crate) fn shed_all_but_handed_socket() -> io::Result<Option<UnixListener>> {
+    let for_us = env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string());
+    let handed =
+        for_us && env::var("LISTEN_FDS").is_ok_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0));
+    if !handed {
+        shed()?;
+        return Ok(None);
     }
-    Ok(())
+    // A number becomes a descriptor that somebody owns by copying it out of the
+    // process that we are (pidfd_getfd(2), Linux 5.6). It waits where closing
+    // does not come by.
+    let ourselves =
+        rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())?;
+    let socket = rustix::process::pidfd_getfd(&ourselves, 3, rustix::process::PidfdGetfdFlags::empty())?;
+    rustix::stdio::dup2_stdin(&socket)?;
+    drop((ourselves, socket));
+    shed()?;
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
+    if !socket::listens(&listener)? {
+        return Err(io::Error::other("descriptor 3 is no socket that listens"));
+    }
+    listener.set_nonblocking(true)?;
+    Ok(Some(listener))
 }

@@ -20,7 +20,9 @@ pub(crate) fn make<'a>(
     kind: Kind,
     force: bool,
 ) -> Result<(), (&'a str, io::Error)> {
-    let ourselves = fs::read_link("/proc/self/exe").map_err(|error| (names[0].as_str(), error))?;
+    let ourselves = fs::read_link("/proc/self/exe").map_err(|error| {
+        (names[0].as_str(), io::Error::new(error.kind(), format!("/proc/self/exe cannot be read: {error}")))
+    })?;
     for name in names {
         let taken = fs::symlink_metadata(folder.join(name));
         match taken {

@@ -46,8 +46,13 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         flags.set(PollFlags::OUT, write);
         self.watch(descriptor, flags, event);
         if let Some(left) = left {
-            self.watch(descriptor, PollFlags::RDHUP, left);
+            self.left(descriptor, left);
         }
+    }
+
+    /// The peer of a socket has gone, or has hung up its half.
+    pub(crate) fn left(&mut self, descriptor: &'a impl AsFd, event: Event) {
+        self.watch(descriptor, PollFlags::RDHUP, event);
     }
 
     fn watch(&mut self, descriptor: &'a impl AsFd, flags: PollFlags, event: Event) {
@@ -70,5 +75,20 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         }
         let came = self.descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
         Ok(self.events.iter().zip(came).filter(|(_, came)| *came).map(|(event, _)| *event).collect())
+    }
+}
+
+/// Waits until `descriptor` can be read, or has ended; `false` when the
+/// deadline has passed first.
+pub(crate) fn wait_readable(descriptor: &impl AsFd, deadline: Deadline) -> io::Result<bool> {
+    loop {
+        let mut turn = Turn::new();
+        turn.readable(descriptor, ());
+        if !turn.wait(deadline)?.is_empty() {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
     }
 }

@@ -58,6 +58,17 @@ impl Master {
         Ok(master)
     }
 
+    /// A master that somebody else has opened and handed to us.
+    pub(crate) fn received(master: OwnedFd) -> io::Result<Master> {
+        rustix::io::ioctl_fionbio(&master, true)?;
+        Ok(Master(master))
+    }
+
+    /// Lets reads wait, as whoever gets it from us without a word expects.
+    pub(crate) fn let_reads_wait(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(self, false)?)
+    }
+
     /// The path of the slave device, in the mount namespace that made it.
     pub(crate) fn slave_path(&self) -> io::Result<PathBuf> {
         let path = rustix::pty::ptsname(self, Vec::new())?;

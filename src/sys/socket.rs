@@ -41,6 +41,16 @@ pub(crate) fn connect(folder: &Folder, name: &str, patience: Duration) -> io::Re
     Ok(UnixStream::from(socket))
 }
 
+/// Is the process at the other end our very own user's?
+pub(crate) fn peer_is_us(stream: &UnixStream) -> io::Result<bool> {
+    Ok(sockopt::socket_peercred(stream)?.uid == rustix::process::geteuid())
+}
+
+/// Is this a socket that listens?
+pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
+    Ok(sockopt::socket_acceptconn(socket)?)
+}
+
 /// Is the process at the other end our own user's, or root's (SO_PEERCRED)?
 pub(crate) fn peer_is_trusted(stream: &UnixStream) -> io::Result<bool> {
     let peer = sockopt::socket_peercred(stream)?;

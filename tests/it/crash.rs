@@ -67,7 +67,7 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     ts(&["status", &handle]).code(0).stdout("alive\n");
     ts(&["send", &other, "x"]).code(0);
     ts(&["send", &handle, "typed while it stood still"]).code(0);
-    ts(&["create", "true"]).code(1).stdout("");
+    ts(&["create", "--no-helper", "true"]).code(1).stdout("");
     mounted.remount("size=16m");
     ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();
@@ -118,7 +118,7 @@ impl Drop for Mount {
 #[test]
 fn a_limit_of_file_size_stalls_and_does_not_kill() {
     let scratch = Scratch::new();
-    let script = "ulimit -f 16; nbs-ts create 'seq 10000; exec sleep 1000'";
+    let script = "ulimit -f 16; nbs-ts create --no-helper 'seq 10000; exec sleep 1000'";
     let handle = scratch.bash(script).code(0).out().trim().to_owned();
     eventually("it being stalled", || {
         scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")
@@ -160,7 +160,7 @@ fn a_create_that_is_killed_leaves_nothing_that_gc_does_not_find() {
     let scratch = Scratch::new();
     scratch.create("exit 0");
     for delay in 0..60 {
-        let creating = scratch.start(&["create", "--name=half", "sleep 1000"]);
+        let creating = scratch.start(&["create", "--no-helper", "--name=half", "sleep 1000"]);
         for _ in 0..delay * 2_000 {
             std::hint::spin_loop();
         }
@@ -197,7 +197,7 @@ fn descriptors_running_out_is_told_and_passes() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(cpu_ticks(&relay) <= before + 1, "it spins");
     for nofile in [3, 4, 6, 8, 10, 12] {
-        let ran = scratch.bash(&format!("ulimit -n {nofile}; exec nbs-ts create 'sleep 1000'"));
+        let ran = scratch.bash(&format!("ulimit -n {nofile}; exec nbs-ts create --no-helper 'sleep 1000'"));
         if !ran.status.success() {
             assert!(ran.stdout.is_empty(), "{ran:?}");
         }

@@ -118,7 +118,7 @@ fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
 #[test]
 fn a_session_made_inside_a_session_is_not_of_it() {
     let scratch = Scratch::new();
-    let outer = scratch.create("nbs-ts create --name=inner 'sleep 1000'; sleep 1000");
+    let outer = scratch.create("nbs-ts create --no-helper --name=inner 'sleep 1000'; sleep 1000");
     eventually("the inner session", || scratch.ts(&["find", "inner"]).status.success());
     let inner = scratch.ts(&["find", "inner"]).out().trim().to_owned();
     scratch.ts(&["kill", &outer]).code(0);

@@ -8,9 +8,9 @@ use crate::support::{Scratch, eventually, run};
 #[test]
 fn create_prints_the_handle_and_nothing_else() {
     let scratch = Scratch::new();
-    let ran = scratch.ts(&["create", "true"]).code(0).silent();
+    let ran = scratch.ts(&["create", "--no-helper", "true"]).code(0).silent();
     assert_eq!(ran.stdout.len(), 9, "{ran:?}");
-    let ran = scratch.ts(&["create", "--json", "true"]).code(0).silent();
+    let ran = scratch.ts(&["create", "--no-helper", "--json", "true"]).code(0).silent();
     assert_eq!(ran.field("handle").len(), 10, "{ran:?}");
 }
 
@@ -40,7 +40,7 @@ fn a_session_is_made_of_the_files_that_the_contract_names() {
 fn everything_is_private_whatever_the_umask() {
     let scratch = Scratch::new();
     for umask in ["000", "077", "777"] {
-        let ran = scratch.bash(&format!("umask {umask}; nbs-ts create umask")).code(0);
+        let ran = scratch.bash(&format!("umask {umask}; nbs-ts create --no-helper umask")).code(0);
         let handle = ran.out().trim().to_owned();
         scratch.wait_for_end(&handle);
         scratch.ts(&["read-new", &handle]).code(0).stdout(format!("0{umask}\r\n"));
@@ -142,7 +142,7 @@ fn the_child_gets_a_terminal_of_its_own_and_nothing_of_the_caller() {
     let script = r#"
         exec 7</dev/null 50>/dev/null
         trap '' HUP INT QUIT PIPE TERM TSTP TTOU USR1 ALRM
-        nbs-ts create 'ls /proc/self/fd; grep -E "^Sig(Ign|Blk)" /proc/self/status; stty size; tty; ps -o sid=,pgid=,tpgid= -p $$; echo $$ $TERM'
+        nbs-ts create --no-helper 'ls /proc/self/fd; grep -E "^Sig(Ign|Blk)" /proc/self/status; stty size; tty; ps -o sid=,pgid=,tpgid= -p $$; echo $$ $TERM'
     "#;
     let handle = scratch.bash(script).code(0).silent().out().trim().to_owned();
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
@@ -223,12 +223,11 @@ fn the_relay_holds_no_folder_of_the_caller() {
 fn the_callers_pipes_and_locks_are_let_go() {
     let scratch = Scratch::new();
     // If the relay kept a pipe of the caller, `cat` would never see its end.
-    let script = "x=$(nbs-ts create 'sleep 1000'; nbs-ts create 'sleep 1000' 2>&1 | cat); echo ${#x}";
+    let script = "x=$(nbs-ts create --no-helper 'sleep 1000'; nbs-ts create --no-helper 'sleep 1000' 2>&1 | cat); echo ${#x}";
     scratch.bash(script).code(0).stdout("17\n");
-    let script =
-        "exec 9>lock; flock 9; nbs-ts create 'sleep 1000' >/dev/null; exec 9>&-; flock -n lock echo free";
+    let script = "exec 9>lock; flock 9; nbs-ts create --no-helper 'sleep 1000' >/dev/null; exec 9>&-; flock -n lock echo free";
     scratch.bash(script).code(0).stdout("free\n");
-    let script = "cat < <(nbs-ts create 'sleep 1000') | wc -l; nbs-ts create 'sleep 1000' > >(wc -l)";
+    let script = "cat < <(nbs-ts create --no-helper 'sleep 1000') | wc -l; nbs-ts create --no-helper 'sleep 1000' > >(wc -l)";
     scratch.bash(script).code(0).stdout("1\n1\n");
 }
 
@@ -360,7 +359,7 @@ fn state_of_all_is_sleeping(pid: &str) -> bool {
 #[test]
 fn a_folder_that_is_gone_is_still_a_place_to_start_from() {
     let scratch = Scratch::new();
-    let script = "mkdir gone; cd gone; rmdir ../gone; nbs-ts create 'echo here'";
+    let script = "mkdir gone; cd gone; rmdir ../gone; nbs-ts create --no-helper 'echo here'";
     let handle = scratch.bash(script).code(0).out().trim().to_owned();
     scratch.ts(&["wait-pattern", &handle, "here"]).code(0);
 }

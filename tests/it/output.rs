@@ -64,10 +64,11 @@ fn strip_lets_no_half_sequence_through_and_loses_no_character() {
     for (number, step) in steps.iter().enumerate() {
         fs::write(scratch.path.join(number.to_string()), step).unwrap();
     }
-    let handle = scratch.create("stty -opost -echo; while read n; do cat $n; done");
-    scratch.ts(&["wait-pattern", &handle, "", "--timeout=0"]).code(3);
+    let handle = scratch.create("stty -opost -echo; printf R; while read n; do cat $n; done");
+    scratch.ts(&["wait-pattern", &handle, "R"]).code(0);
+    scratch.ts(&["read-new", &handle]).code(0).stdout("R");
     let mut seen = Vec::new();
-    let mut length = 0;
+    let mut length = 1;
     for (number, step) in steps.iter().enumerate() {
         scratch.ts(&["send", &handle, &number.to_string()]).code(0);
         length += step.len() as u64;

@@ -42,7 +42,8 @@ fn waiters_at_once_share_the_completions() {
 #[test]
 fn creates_at_once_are_all_made_and_told_apart() {
     let scratch = Scratch::new();
-    let creates: Vec<_> = (0..40).map(|n| scratch.start(&["create", &format!("exit {n}")])).collect();
+    let creates: Vec<_> =
+        (0..40).map(|n| scratch.start(&["create", "--no-helper", &format!("exit {n}")])).collect();
     let handles: Vec<String> =
         creates.into_iter().map(|create| create.finish().code(0).silent().out().trim().to_owned()).collect();
     assert_eq!(handles.iter().collect::<BTreeSet<_>>().len(), 40);
@@ -62,7 +63,7 @@ fn kills_gcs_and_lists_at_once_all_end_well() {
             &["gc", "--hours=0"],
             &["list"],
             &["list", "--json"],
-            &["create", "true"],
+            &["create", "--no-helper", "true"],
             &["kill", "--if-exists", &handle],
             &["gc", "--hours=0"],
         ]
@@ -78,7 +79,8 @@ fn kills_gcs_and_lists_at_once_all_end_well() {
 #[test]
 fn a_listing_never_shows_half_a_session() {
     let scratch = Scratch::new();
-    let creates: Vec<_> = (0..30).map(|_| scratch.start(&["create", "--name=whole", "sleep 1000"])).collect();
+    let creates: Vec<_> =
+        (0..30).map(|_| scratch.start(&["create", "--no-helper", "--name=whole", "sleep 1000"])).collect();
     for _ in 0..30 {
         for line in scratch.ts(&["list"]).code(0).silent().out().lines() {
             let fields: Vec<&str> = line.split('\t').collect();
@@ -100,7 +102,7 @@ fn a_hundred_builds_by_send_and_wait() {
     let script = r#"
         build() {
             mkdir "dir-$1" && cd "dir-$1" || return 1
-            h=$(nbs-ts create --name="build-$1" bash) || return 1
+            h=$(nbs-ts create --no-helper --name="build-$1" bash) || return 1
             printf 'int main(void) { int unused_%s; return %s; }\n' "$1" "$(($1 % 7))" > main.c
             nbs-ts send "$h" "gcc -Wall -o main main.c" || return 1
             [ "$(nbs-ts wait-complete "$h")" = 0 ] || return 1

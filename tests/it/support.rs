@@ -118,10 +118,10 @@ impl Scratch {
     }
 
     pub(crate) fn create_with(&self, options: &[&str], command: &str) -> String {
-        let mut arguments = vec!["create"];
+        let mut arguments = vec!["create", "--no-helper"];
         arguments.extend(options);
         arguments.push(command);
-        let ran = self.ts(&arguments).code(0);
+        let ran = self.ts(&arguments).code(0).silent();
         let handle = ran.out().strip_suffix('\n').unwrap().to_owned();
         assert!(
             handle.len() == 8 && handle.bytes().all(|byte| b"0123456789abcdef".contains(&byte)),

@@ -12,6 +12,8 @@
 //!   --cwd=DIR         the folder to start in (default: the caller's)
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
 //!   --env=KEY=VALUE   an environment variable for it; may be repeated
+//!   --no-helper       start it in this call's environment, and ask no helper
+//!   --require-helper  start it through nbs-ts-helper, or not at all
 //!   --pager           leave the caller's pagers and credential prompts on
 //!   --json            print an object with the handle
 //!
@@ -31,7 +33,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    relay::{self, Environment},
+    relay::{self, Environment, Through},
     session::{Handle, Home, Launch},
     sys::pty::Size,
 };
@@ -39,6 +41,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut name, mut cwd, mut size, mut pager) = (None, None, Size::DEFAULT, false);
+    let (mut no_helper, mut require_helper) = (false, false);
     let mut settings = Vec::new();
     let command = loop {
         match args.next()? {
@@ -47,6 +50,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Some(Long("size")) => size = args.terminal_size_value("size")?,
             Some(Long("env")) => settings.push(setting(args.value()?)?),
             Some(Long("pager")) => pager = true,
+            Some(Long("no-helper")) => no_helper = true,
+            Some(Long("require-helper")) => require_helper = true,
             Some(Value(first)) => break args.free_text(Some(first))?,
             Some(other) => return Err(other.unexpected().into()),
             None => return Err(Failure::BadArgs("missing a command to run".into())),
@@ -56,8 +61,17 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("the command to run is empty".into()));
     }
 
+    let through = match (no_helper, require_helper) {
+        (false, false) => Through::HelperIfThere,
+        (true, false) => Through::Relay,
+        (false, true) => Through::Helper,
+        (true, true) => {
+            return Err(Failure::BadArgs("--no-helper and --require-helper exclude each other".into()));
+        }
+    };
+
     let launch = Launch { command, name, size, started: SystemTime::now() };
-    let handle = start(launch, cwd.as_deref(), environment(pager, settings), args.umask)?;
+    let handle = start(launch, cwd.as_deref(), environment(pager, settings), args.umask, through)?;
     if args.json() {
         return cli::print(Object::new().text("handle", handle.as_str()).line());
     }
@@ -74,7 +88,13 @@ fn setting(value: OsString) -> Result<(OsString, OsString)> {
 use std::os::unix::ffi::OsStringExt;
 
 /// Makes the session, or leaves nothing of it.
-fn start(launch: Launch, cwd: Option<&Path>, mut environment: Environment, umask: u32) -> Result<Handle> {
+fn start(
+    launch: Launch,
+    cwd: Option<&Path>,
+    mut environment: Environment,
+    umask: u32,
+    through: Through,
+) -> Result<Handle> {
     if let Some(cwd) = cwd {
         fs::read_dir(cwd).map(drop).trying(format!("start in '{}'", cwd.display()))?;
     }
@@ -89,10 +109,16 @@ fn start(launch: Launch, cwd: Option<&Path>, mut environment: Environment, umask
     let started = launch
         .write(&making.folder)
         .trying(format!("make a session in '{}'", home.sessions_path().display()))
-        .and_then(|()| relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment));
-    if let Err(failure) = started {
-        making.abandon().trying("remove the session that failed")?;
-        return Err(failure);
+        .and_then(|()| {
+            relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
+        });
+    match started {
+        Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
+        Ok(None) => {}
+        Err(failure) => {
+            making.abandon().trying("remove the session that failed")?;
+            return Err(failure);
+        }
     }
     Ok(making.handle)
 }

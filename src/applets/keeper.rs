@@ -1,0 +1,44 @@
+//! keeper - the parent of a session's child, where the helper starts it
+//!
+//! An internal role. `nbs-keeper HANDLE SESSIONS PEER LENGTH` is started by the
+//! helper with the connection of a relay as standard input, from which an order
+//! of LENGTH bytes is still to be read, and the helper's pipe for lines of its
+//! log as standard output.
+
+use std::{
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
+};
+
+use crate::{
+    cli::Args,
+    helper::{self, protocol::LONGEST_ORDER},
+    outcome::{Failure, Result, Trying},
+    session::Handle,
+    sys::{child, inherited, socket},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let [handle, _sessions, peer, length] = &words[..] else {
+        return Err(by_hand());
+    };
+    Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
+    let number = |word: &std::ffi::OsString| word.to_str().and_then(|digits| digits.parse::<u32>().ok());
+    let peer = number(peer).ok_or_else(by_hand)?;
+    let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);
+    let length = length.ok_or_else(by_hand)?;
+    inherited::shed().trying("shed what was inherited")?;
+    let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| by_hand())?);
+    if !socket::peer_is_us(&relay).unwrap_or(false) {
+        return Err(by_hand());
+    }
+    child::leave_session()
+        .and_then(|()| child::call_ourselves("nbs-keeper"))
+        .trying("become a process of its own")?;
+    helper::keep(relay, peer, length)
+}
+
+fn by_hand() -> Failure {
+    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
+}

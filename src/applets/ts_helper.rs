@@ -1,0 +1,271 @@
+//! ts-helper - make terminals and their programs in the user's own environment
+//!
+//! Usage: nbs-ts-helper [--install-service | --uninstall-service]
+//!
+//! Runs in the foreground, logs to standard output, and ends on SIGINT or
+//! SIGTERM. Start it once, from a real login shell: the sessions that `nbs-ts
+//! create` makes while it runs have its environment (SSH agent, proxies,
+//! credentials), whoever calls `create`, and live on when it ends. It listens on
+//! helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket that systemd
+//! hands to it (LISTEN_FDS). It does its own work in $HOME, and the commands of
+//! clients that name no folder start there.
+//!
+//! Options:
+//!   --install-service    have systemd start it now and at each login, through
+//!                        a login shell
+//!   --uninstall-service  stop that, and remove the unit
+//!
+//! Example:
+//!   nbs-ts-helper
+
+use std::{
+    env,
+    fs::{self, File, TryLockError},
+    io::{self, Read, Seek, Write},
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::{
+    cli::{self, Args},
+    helper::{self, SOCKET, Start},
+    outcome::{Failure, Result, Trying},
+    session::Home,
+    sys::{
+        files::{self, Folder},
+        inherited,
+        processes::Process,
+        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
+        socket,
+    },
+};
+
+/// Held by a helper for as long as it lives; the PID in it is for messages.
+const LOCK: &str = "helper.lock";
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::Long;
+    let (mut install, mut uninstall) = (false, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("install-service") => install = true,
+            Long("uninstall-service") => uninstall = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    match (install, uninstall) {
+        (false, false) => serve(args.umask),
+        (true, false) => install_service(),
+        (false, true) => uninstall_service(),
+        (true, true) => {
+            Err(Failure::BadArgs("--install-service and --uninstall-service exclude each other".into()))
+        }
+    }
+}
+
+fn serve(umask: u32) -> Result<()> {
+    let handed = inherited::shed_all_but_handed_socket().trying("take the socket of LISTEN_FDS")?;
+    let home = Home::open_or_make()?;
+    let folder = Folder::open(home.path()).trying(format!("open '{}'", home.path().display()))?;
+    let lock = take_lock(&folder)?;
+    let mut stop = catch_stop().trying("catch signals")?;
+    let (listener, made_socket_in) = match handed {
+        Some(listener) => (listener, None),
+        None => (listen(&folder, &home)?, Some(folder)),
+    };
+    // Not to hold on to the folder that we were started in. The commands of
+    // clients that name none begin where a login would.
+    let start = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
+    env::set_current_dir(&start).trying(format!("go to '{}'", start.display()))?;
+    let environment = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].map(|name| (name.into(), None)).to_vec();
+    let sessions = home.sessions_path();
+    helper::serve(Start { listener, made_socket_in, sessions, umask, environment, lock }, &mut stop)
+}
+
+/// The lock is what tells whether a helper lives: a killed one cannot leave it.
+fn take_lock(folder: &Folder) -> Result<File> {
+    let what = "take the lock of the helper";
+    let mut lock = folder.open_lock(LOCK).trying(what)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::Error(error)) => return Err(error).trying(what),
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            lock.take(32).read_to_string(&mut pid).trying(what)?;
+            return Err(already_runs(pid.trim()));
+        }
+    }
+    let written =
+        lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{}", std::process::id()));
+    written.trying(what)?;
+    Ok(lock)
+}
+
+fn already_runs(pid: &str) -> Failure {
+    Failure::Failed(format!("cannot start: a helper is already running (pid {pid})"))
+}
+
+/// SIGHUP is the end, too, where nobody told us (as nohup does) to live on.
+fn catch_stop() -> io::Result<Signals> {
+    let hang_up_ignored = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
+    Signals::catch(if hang_up_ignored { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] })
+}
+
+/// How long a socket that is there may keep us waiting before we call it
+/// somebody's: one whose owner is stopped never lets us in.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Listens on our socket. One that is left of a dead helper is replaced; one
+/// that somebody listens on (a helper that knows of no lock) is not.
+fn listen(folder: &Folder, home: &Home) -> Result<UnixListener> {
+    let what = || format!("listen on '{}'", home.path().join(SOCKET).display());
+    match socket::connect(folder, SOCKET, PATIENCE) {
+        Ok(other) => {
+            let pid = socket::peer_pid(&other).map_or("unknown".to_owned(), |pid| pid.to_string());
+            return Err(already_runs(&pid));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // Only this says that nobody listens; a busy helper says other things.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            folder.remove_file(SOCKET.as_ref()).trying(what())?;
+        }
+        Err(error) => return Err(error).trying(what()),
+    }
+    // A socket is made with the mode that the umask leaves of 0777 (unix(7)).
+    let private = files::set_umask(0o177);
+    let listener = socket::listen(folder, SOCKET).trying(what());
+    files::set_umask(private);
+    listener
+}
+
+const UNIT: &str = "nbs-ts-helper.service";
+
+/// Sessions are no part of the service's life: `KillMode=process`.
+fn unit(program: &Path, home: Option<&str>) -> String {
+    let quoted =
+        |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"));
+    let program = program.display().to_string();
+    let home = home
+        .map(|home| format!("Environment={}\n", quoted(&format!("NBS_TS_HOME={home}"))))
+        .unwrap_or_default();
+    format!(
+        "[Unit]\nDescription=Terminals for nbs-ts in the login environment\n\n[Service]\n{home}\
+         ExecStart=/bin/bash --login -c \"exec \\\"$$0\\\"\" {}\nRestart=on-failure\nKillMode=process\n\n\
+         [Install]\nWantedBy=default.target\n",
+        quoted(&program).replace('$', "$$")
+    )
+}
+
+fn unit_path() -> Result<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let folder =
+        folder.ok_or_else(|| Failure::Failed("cannot find the folder for units: HOME is not set".into()))?;
+    Ok(folder.join("systemd/user").join(UNIT))
+}
+
+fn install_service() -> Result<()> {
+    check_systemd()?;
+    let path = unit_path()?;
+    let program = own_path()?;
+    let home = env::var("NBS_TS_HOME").ok().filter(|home| !home.is_empty());
+    let home = home.map(|home| std::path::absolute(home).map(|home| home.display().to_string()));
+    let home = home.transpose().trying("find the state folder")?;
+    let folder = path.parent().expect("it has a file name");
+    fs::create_dir_all(folder).trying(format!("make '{}'", folder.display()))?;
+    fs::write(&path, unit(&program, home.as_deref())).trying(format!("write '{}'", path.display()))?;
+    cli::print(format!("wrote {}\n", path.display()))?;
+    systemctl(&["daemon-reload"])?;
+    systemctl(&["enable", UNIT])?;
+    systemctl(&["restart", UNIT])?;
+    cli::print(format!("the helper runs now and at each login; its log: journalctl --user -u {UNIT}\n"))
+}
+
+fn uninstall_service() -> Result<()> {
+    let path = unit_path()?;
+    if !path.exists() {
+        return Err(Failure::Failed(format!(
+            "cannot uninstall the service: there is no '{}'",
+            path.display()
+        )));
+    }
+    let running = check_systemd();
+    if running.is_ok() {
+        systemctl(&["disable", "--now", UNIT])?;
+    }
+    fs::remove_file(&path).trying(format!("remove '{}'", path.display()))?;
+    cli::print(format!("removed {}\n", path.display()))?;
+    if running.is_ok() {
+        systemctl(&["daemon-reload"])?;
+    }
+    Ok(())
+}
+
+/// By the link that we were called as, if it is one: a later version may be put
+/// behind it.
+fn own_path() -> Result<PathBuf> {
+    let called = env::args_os().next().map(PathBuf::from).filter(|called| called.components().count() > 1);
+    let named = called.filter(|called| called.file_name().is_some_and(|name| name == "nbs-ts-helper"));
+    let link = named.and_then(|link| std::path::absolute(link).ok()).filter(|link| link.exists());
+    let on_path = || {
+        let path = env::var_os("PATH")?;
+        env::split_paths(&path)
+            .map(|folder| folder.join("nbs-ts-helper"))
+            .find(|link| link.is_absolute() && link.exists())
+    };
+    link.or_else(on_path).ok_or_else(|| {
+        Failure::Failed(
+            "cannot tell what to start: no link nbs-ts-helper is on PATH; 'nbs --install DIR' makes it"
+                .into(),
+        )
+    })
+}
+
+/// systemctl's own words are of buses; ours are of what is the matter.
+fn check_systemd() -> Result<()> {
+    let asked = Command::new("systemctl")
+        .args(["--user", "show-environment"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let why = match asked {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(_) => "systemd does not run for this user",
+        Err(_) => "systemd is not installed",
+    };
+    Err(Failure::Failed(format!(
+        "cannot install a service: {why}; start nbs-ts-helper in a login shell instead"
+    )))
+}
+
+fn systemctl(arguments: &[&str]) -> Result<()> {
+    let shown = format!("systemctl --user {}", arguments.join(" "));
+    cli::print(format!("{shown}\n"))?;
+    let mut command = Command::new("systemctl");
+    command.arg("--user").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = command.output().trying(format!("run '{shown}'"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(Failure::Failed(format!("cannot run '{shown}': {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_starts_us_through_a_login_shell() {
+        let unit = unit(Path::new("/opt/a b/nbs-ts-helper"), Some("/s/50%"));
+        assert!(
+            unit.contains("ExecStart=/bin/bash --login -c \"exec \\\"$$0\\\"\" \"/opt/a b/nbs-ts-helper\"\n"),
+            "{unit}"
+        );
+        assert!(unit.contains("Environment=\"NBS_TS_HOME=/s/50%%\"\n"), "{unit}");
+        assert!(unit.contains("\nRestart=on-failure\n") && unit.contains("\nKillMode=process\n"), "{unit}");
+    }
+}

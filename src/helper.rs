@@ -1,0 +1,529 @@
+//! The helper: the daemon in whose environment the children of sessions live.
+//!
+//! One loop over poll(2), built anew each turn from what there is to do; it
+//! sleeps while nothing happens. Each client is a [`Conversation`] with a small
+//! buffer and a deadline, so one that says nothing, dribbles or sends rubbish
+//! delays nobody and costs little.
+//!
+//! The helper itself serves the base protocol only. Who asks by the extended
+//! one gets a keeper, a process of its own ([`keeper`]), to which the connection
+//! is handed: so sessions do not end with the helper, and the true exit status
+//! arrives without it. What keepers have to log comes through one pipe that all
+//! of them share: a line of up to PIPE_BUF bytes arrives whole (pipe(7)).
+
+mod keeper;
+mod log;
+pub(crate) mod protocol;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs::File,
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{
+            ffi::OsStringExt,
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::Handle,
+    sys::{
+        child::{self, ExitStatus},
+        deadline::Deadline,
+        fdpass,
+        files::Folder,
+        gate::{Environment, Gate, Program},
+        poll::Turn,
+        pty::{Master, Size},
+        signals::{self, SIGCHLD, Signals},
+        socket,
+    },
+    text,
+};
+pub(crate) use keeper::keep;
+use log::Log;
+use protocol::{Bad, HEADER, Header, LONGEST_COMMAND};
+
+/// The helper's socket, in the state folder.
+pub(crate) const SOCKET: &str = "helper.sock";
+
+/// How long a request may take to arrive. A client knows what it wants before
+/// it connects; only a machine in trouble takes seconds over it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many conversations there may be at a time; who comes then waits in the
+/// socket's queue. Each costs a descriptor, of which many systems give 1,024.
+const MOST: usize = 256;
+
+/// How long to wait before looking for a visitor again when there was no
+/// descriptor for the last one, and no conversation whose end would free one.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// How much of what a refused client still sends is read and thrown away, so
+/// that it sees the end of the connection and not an error (unix(7)).
+const THROWN_AWAY: usize = 1024 * 1024;
+
+/// What this file says of itself when it is asked for its version.
+pub(crate) const OUR_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NBS_COMMIT"), ")");
+
+/// What a helper begins with.
+pub(crate) struct Start {
+    pub(crate) listener: UnixListener,
+    /// The state folder, if the socket in it is ours to remove.
+    pub(crate) made_socket_in: Option<Folder>,
+    pub(crate) sessions: PathBuf,
+    /// The umask of whoever started us, for the children.
+    pub(crate) umask: u32,
+    /// How the children's environment differs from ours.
+    pub(crate) environment: Environment,
+    /// Held for as long as we live.
+    pub(crate) lock: File,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Visitor,
+    Client(u64),
+    Children,
+    Stop,
+    Reports,
+    Log,
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub(crate) fn serve(start: Start, stop: &mut Signals) -> Result<()> {
+    let mut helper = Helper::new(start).trying("prepare to serve")?;
+    helper.log.say(&format!("nbs-ts-helper started (pid {})", std::process::id()));
+    while helper.turn(stop).trying("wait for something to happen")? {}
+    stop.take();
+    helper.stop();
+    Ok(())
+}
+
+struct Helper {
+    start: Start,
+    conversations: BTreeMap<u64, Conversation>,
+    last: u64,
+    // No descriptor could be had for the last visitor.
+    full_until: Deadline,
+    ended: Signals,
+    // Those of the base protocol.
+    children: HashSet<u32>,
+    keepers: HashMap<u32, Handle>,
+    reports: PipeReader,
+    // For keepers to come; and so the pipe has no end.
+    reporter: PipeWriter,
+    // What has come of the next report.
+    report: Vec<u8>,
+    log: Log,
+}
+
+impl Helper {
+    fn new(start: Start) -> io::Result<Helper> {
+        let (reports, reporter) = io::pipe()?;
+        child::let_nothing_wait(&reports)?;
+        // A keeper must not be held up by a helper that is stopped.
+        child::let_nothing_wait(&reporter)?;
+        Ok(Helper {
+            start,
+            conversations: BTreeMap::new(),
+            last: 0,
+            full_until: Deadline::NEVER,
+            ended: Signals::catch(&[SIGCHLD])?,
+            children: HashSet::new(),
+            keepers: HashMap::new(),
+            reports,
+            reporter,
+            report: Vec::new(),
+            log: Log::default(),
+        })
+    }
+
+    /// One turn; `false` when it was the last.
+    fn turn(&mut self, stop: &Signals) -> io::Result<bool> {
+        let stdout = io::stdout();
+        let mut turn = Turn::new();
+        let mut deadline = Deadline::NEVER;
+        if self.is_full() {
+            deadline = self.full_until;
+        } else if self.conversations.len() < MOST {
+            turn.readable(&self.start.listener, Event::Visitor);
+        }
+        for (id, conversation) in &self.conversations {
+            turn.readable(conversation, Event::Client(*id));
+            deadline = deadline.min(conversation.deadline);
+        }
+        turn.readable(&self.ended, Event::Children);
+        turn.readable(stop, Event::Stop);
+        turn.readable(&self.reports, Event::Reports);
+        if self.log.wants_write() {
+            turn.writable(&stdout, Event::Log);
+        }
+        for event in turn.wait(deadline)? {
+            match event {
+                Event::Visitor => self.welcome(),
+                Event::Client(id) => self.attend(id),
+                Event::Children => self.collect_children()?,
+                Event::Reports => self.hear_reports(),
+                Event::Log => self.log.write(),
+                Event::Stop => return Ok(false),
+            }
+        }
+        self.dismiss_the_late();
+        Ok(true)
+    }
+
+    fn is_full(&self) -> bool {
+        self.full_until != Deadline::NEVER && !self.full_until.has_passed()
+    }
+
+    fn welcome(&mut self) {
+        self.full_until = Deadline::NEVER;
+        let stream = match self.start.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+                if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
+                    self.full_until = Deadline::after(RETRY);
+                }
+                return;
+            }
+        };
+        let peer = socket::peer_pid(&stream).unwrap_or(0);
+        if !socket::peer_is_us(&stream).unwrap_or(false) {
+            return self.refuse("it is another user's", peer);
+        }
+        if let Err(error) = stream.set_nonblocking(true) {
+            return self.refuse(&error.to_string(), peer);
+        }
+        self.last += 1;
+        self.conversations.insert(self.last, Conversation::new(stream, peer));
+    }
+
+    fn refuse(&mut self, why: &str, peer: u32) {
+        self.log.say(&format!("reject: {why} (peer_pid={peer})"));
+    }
+
+    fn attend(&mut self, id: u64) {
+        let Some(conversation) = self.conversations.get_mut(&id) else {
+            return;
+        };
+        let peer = conversation.peer;
+        match conversation.hear() {
+            Heard::More => {}
+            Heard::Over => drop(self.conversations.remove(&id)),
+            Heard::Refused(why) => {
+                conversation.throw_away();
+                self.refuse(&why, peer);
+            }
+            Heard::Command(command) => {
+                let Some(conversation) = self.conversations.remove(&id) else {
+                    return;
+                };
+                if let Err(error) = self.start_command(&conversation, command) {
+                    self.refuse(&format!("cannot start a command: {error}"), peer);
+                }
+            }
+            Heard::Request(Header::Start { handle, length }) => {
+                let Some(conversation) = self.conversations.remove(&id) else {
+                    return;
+                };
+                match Handle::parse(&handle) {
+                    None => self.refuse("rubbish", peer),
+                    Some(handle) => {
+                        if let Err(error) = self.start_keeper(conversation, handle, length) {
+                            self.refuse(&format!("cannot start a keeper: {error}"), peer);
+                        }
+                    }
+                }
+            }
+            Heard::Request(Header::Version) => conversation.tell_version(),
+            Heard::OtherVersion(version) => {
+                conversation.tell_version();
+                self.refuse(
+                    &format!("it speaks version {version} of the protocol, and not {}", protocol::VERSION),
+                    peer,
+                );
+            }
+        }
+    }
+
+    /// The base protocol: a command on a terminal of its own, a child of ours.
+    fn start_command(&mut self, conversation: &Conversation, command: Vec<u8>) -> io::Result<()> {
+        let shown = text::escaped(&command);
+        let mut words = vec!["bash".into(), "--login".into(), "-c".into()];
+        if command.starts_with(b"-") || command.starts_with(b"+") {
+            // Still a command, though bash would take it for options.
+            words.push("--".into());
+        }
+        words.push(OsStringExt::from_vec(command));
+        let master = Master::open(Size::DEFAULT)?;
+        // Not every client expects a descriptor that does not wait.
+        master.let_reads_wait()?;
+        let program = Program {
+            words: &words,
+            umask: self.start.umask,
+            folder: None,
+            environment: &self.start.environment,
+        };
+        let gate = Gate::spawn(&master, &program)?;
+        let child = gate.child();
+        self.children.insert(child);
+        self.log.say(&format!("spawn: \"{shown}\" -> pid {child} (peer_pid={})", conversation.peer));
+        // A client that has gone by now wants no child: it has not begun, and
+        // ends with the gate.
+        fdpass::send(&conversation.stream, &[protocol::FILES], &[master.as_fd()])?;
+        (&conversation.stream).write_all(child.to_string().as_bytes())?;
+        gate.open()
+    }
+
+    fn start_keeper(&mut self, conversation: Conversation, handle: Handle, length: usize) -> io::Result<()> {
+        let mut command = child::ourselves("nbs-keeper");
+        command
+            .arg(handle.as_str())
+            .arg(&self.start.sessions)
+            .arg(conversation.peer.to_string())
+            .arg(length.to_string())
+            .stdin(OwnedFd::from(conversation.stream))
+            .stdout(self.reporter.try_clone()?)
+            .stderr(Stdio::null());
+        child::change_environment(&mut command, &self.start.environment);
+        // By which it is known for the session's, also when its relay has gone.
+        command.env("NBS_TS_SESSION", handle.as_str());
+        let keeper = command.spawn()?;
+        self.keepers.insert(keeper.id(), handle);
+        Ok(())
+    }
+
+    fn collect_children(&mut self) -> io::Result<()> {
+        self.ended.take();
+        while let Some((pid, status)) = child::collect()? {
+            if self.children.remove(&pid) {
+                self.log.say(&death(pid, status));
+            }
+            let keeper = self.keepers.remove(&pid);
+            if let (Some(handle), ExitStatus::Signal(_)) = (keeper, status) {
+                self.log.say(&format!("keeper of session {handle}: {}", death(pid, status)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Logs what the keepers report.
+    fn hear_reports(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        let Ok(count) = self.reports.read(&mut buffer) else {
+            return;
+        };
+        self.report.extend_from_slice(&buffer[..count]);
+        while let Some(end) = memchr::memchr(b'\n', &self.report) {
+            let line: Vec<u8> = self.report.drain(..=end).collect();
+            self.log.say(&text::escaped(&line[..end]));
+        }
+    }
+
+    fn dismiss_the_late(&mut self) {
+        let late: Vec<u64> = self
+            .conversations
+            .iter()
+            .filter(|(_, conversation)| conversation.deadline.has_passed())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            let Some(conversation) = self.conversations.remove(&id) else {
+                continue;
+            };
+            if !conversation.is_refused() {
+                self.refuse(&format!("no request within {} s", PATIENCE.as_secs()), conversation.peer);
+            }
+        }
+    }
+
+    /// Sessions live on, and so do the children of clients that hold their
+    /// terminals.
+    fn stop(mut self) {
+        self.hear_reports();
+        if let Some(folder) = &self.start.made_socket_in {
+            // Where somebody has removed it already there is nothing to do.
+            let _ = folder.remove_file(SOCKET.as_ref());
+        }
+        self.log.say("nbs-ts-helper stopped");
+        drop(self.start.lock);
+    }
+}
+
+/// How a log tells of a process's end.
+fn death(pid: u32, status: ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => format!("child exited: pid {pid} exit_code={code}"),
+        ExitStatus::Signal(signal) => {
+            format!("child killed: pid {pid} signal={signal} ({})", signals::name(signal))
+        }
+    }
+}
+
+/// One client.
+struct Conversation {
+    stream: UnixStream,
+    peer: u32,
+    deadline: Deadline,
+    state: State,
+}
+
+enum State {
+    /// What has come of the request: at most one byte more than it may have.
+    Hearing(Vec<u8>),
+    /// Refused; so much of what still comes is thrown away.
+    Refused { left: usize },
+}
+
+/// What has come of listening to a client.
+enum Heard {
+    More,
+    /// Nobody is there any more, or nothing more is to be heard.
+    Over,
+    Command(Vec<u8>),
+    Request(Header),
+    OtherVersion(u8),
+    Refused(String),
+}
+
+impl AsFd for Conversation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Conversation {
+    fn new(stream: UnixStream, peer: u32) -> Conversation {
+        Conversation { stream, peer, deadline: Deadline::after(PATIENCE), state: State::Hearing(Vec::new()) }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.state, State::Refused { .. })
+    }
+
+    fn throw_away(&mut self) {
+        self.state = State::Refused { left: THROWN_AWAY };
+    }
+
+    /// Tells what we are. It always fits: nothing has been sent before.
+    fn tell_version(&mut self) {
+        // Where the client has gone there is nobody to tell.
+        let _ =
+            self.stream.write_all(format!("{}{OUR_VERSION}", char::from(protocol::VERSION_IS)).as_bytes());
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        self.throw_away();
+    }
+
+    /// One read's worth.
+    fn hear(&mut self) -> Heard {
+        let mut buffer = [0; LONGEST_COMMAND + 1];
+        let wanted = match &self.state {
+            State::Hearing(inbox) => wanted(inbox),
+            State::Refused { left } => *left,
+        };
+        let read = self.stream.read(&mut buffer[..wanted.min(LONGEST_COMMAND + 1)]);
+        let count = match read {
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Heard::More;
+            }
+            Err(_) => 0,
+        };
+        match &mut self.state {
+            State::Refused { left } => {
+                *left -= count;
+                if count == 0 || *left == 0 { Heard::Over } else { Heard::More }
+            }
+            State::Hearing(inbox) => {
+                inbox.extend_from_slice(&buffer[..count]);
+                judge(inbox, count == 0)
+            }
+        }
+    }
+}
+
+/// How much more of a request is to be read: of an extended one the header and
+/// not a byte more, for the rest is the keeper's to read.
+fn wanted(inbox: &[u8]) -> usize {
+    match inbox.first() {
+        None | Some(0) => HEADER - inbox.len(),
+        Some(_) => LONGEST_COMMAND + 1 - inbox.len(),
+    }
+}
+
+/// What the bytes of a request mean, so far or (`ended`) for good.
+fn judge(inbox: &[u8], ended: bool) -> Heard {
+    if inbox.first() == Some(&0) {
+        return match inbox.try_into().map(Header::decode) {
+            Ok(Ok(header)) => Heard::Request(header),
+            Ok(Err(Bad::Version(version))) => Heard::OtherVersion(version),
+            Ok(Err(Bad::Rubbish)) => Heard::Refused("rubbish".into()),
+            Ok(Err(Bad::TooLong)) => {
+                Heard::Refused(format!("an order of more than {} bytes", protocol::LONGEST_ORDER))
+            }
+            Err(_) if ended => Heard::Refused("half a request".into()),
+            Err(_) => Heard::More,
+        };
+    }
+    if inbox.len() > LONGEST_COMMAND {
+        return Heard::Refused(format!("a command of more than {LONGEST_COMMAND} bytes"));
+    }
+    match ended {
+        false => Heard::More,
+        true if inbox.is_empty() => Heard::Refused("no command".into()),
+        true if inbox.contains(&0) => Heard::Refused("a NUL in the command".into()),
+        true => Heard::Command(inbox.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(inbox: &[u8], ended: bool) -> String {
+        match judge(inbox, ended) {
+            Heard::More => "more".into(),
+            Heard::Over => "over".into(),
+            Heard::Command(command) => format!("command {}", command.len()),
+            Heard::Request(header) => format!("{header:?}"),
+            Heard::OtherVersion(version) => format!("version {version}"),
+            Heard::Refused(why) => why,
+        }
+    }
+
+    #[test]
+    fn requests_are_judged_by_what_has_come() {
+        let longest = [b'x'; LONGEST_COMMAND];
+        assert_eq!(judged(b"", false), "more");
+        assert_eq!(judged(b"", true), "no command");
+        assert_eq!(judged(b"ls", false), "more");
+        assert_eq!(judged(b"ls", true), "command 2");
+        assert_eq!(judged(b"l\0s", true), "a NUL in the command");
+        assert_eq!(judged(&longest, true), "command 4096");
+        assert_eq!(judged(&[&longest[..], b"x"].concat(), false), "a command of more than 4096 bytes");
+        let version = Header::Version.encode();
+        assert_eq!(judged(&version, false), "Version");
+        for end in 1..version.len() {
+            assert_eq!(judged(&version[..end], false), "more");
+            assert_eq!(judged(&version[..end], true), "half a request");
+        }
+        assert_eq!(judged(&[0; HEADER], false), "version 0");
+    }
+
+    #[test]
+    fn of_an_extended_request_nothing_after_the_header_is_read() {
+        assert_eq!(wanted(b""), HEADER);
+        assert_eq!(wanted(b"\0"), HEADER - 1);
+        assert_eq!(wanted(b"e"), LONGEST_COMMAND);
+        assert_eq!(wanted(&[b'x'; LONGEST_COMMAND]), 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! The keeper: the parent of a session's child, in the helper's environment.
+//!
+//! It opens the terminal, starts the child, and hands the terminal to the relay,
+//! keeping none of it: so if the relay goes, the terminal hangs up. It adopts
+//! every orphan of the session, so that `kill` finds them below it, and tells
+//! the relay how the child ended.
+//!
+//! It ends when nobody is left that it could be a parent to; or when the child
+//! has ended and the relay has let go, as a relay without a helper would. It
+//! ends in no other way (but SIGKILL): a shutdown is the relay's to handle.
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Read, Write},
+    os::{fd::AsFd, unix::ffi::OsStringExt, unix::net::UnixStream},
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::{
+    helper::{
+        death,
+        protocol::{ERROR, FILES, Line, Order},
+    },
+    outcome::{Failure, Result, Trying},
+    sys::{
+        child::{self, ExitStatus},
+        deadline::Deadline,
+        fdpass,
+        gate::{Gate, Program},
+        poll::{self, Turn},
+        pty::{Master, Size},
+        signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
+    },
+    text,
+};
+
+/// How long the rest of a request may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A line for the helper's log arrives whole in a pipe that others write to, too,
+/// only up to PIPE_BUF (pipe(7)); what is shown of a command leaves room for the
+/// words around it.
+const LONGEST_SHOWN: usize = 3_000;
+
+#[derive(Clone, Copy)]
+enum Event {
+    Children,
+    Relay,
+    Log,
+}
+
+struct Keeper {
+    relay: Option<UnixStream>,
+    children: Signals,
+    child: u32,
+    ended: bool,
+    reports: Vec<String>,
+}
+
+/// Starts what the relay at the other end of `relay` orders, in `length` bytes,
+/// and keeps it until its end.
+pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signals::disregard(signal).trying("stay")?;
+    }
+    let children = Signals::catch(&[SIGCHLD]).trying("catch signals")?;
+    child::adopt_orphans().trying("become a subreaper")?;
+    let mut keeper = Keeper { relay: None, children, child: 0, ended: false, reports: Vec::new() };
+    match hear(&relay, length).and_then(|order| start(&relay, &order, peer, &mut keeper)) {
+        Ok(()) => {}
+        Err(failure) => {
+            keeper.report(format!(
+                "reject: {} (peer_pid={peer})",
+                text::escaped(failure.to_string().as_bytes())
+            ));
+            // Where the relay has gone there is nobody to tell.
+            let _ = (&relay).write_all(format!("{}{failure}", char::from(ERROR)).as_bytes());
+            if keeper.child == 0 {
+                return Ok(());
+            }
+        }
+    }
+    // Not to hold on to the folder that the helper is in.
+    std::env::set_current_dir("/").trying("leave the helper's folder")?;
+    keeper.relay = Some(relay);
+    keeper.serve().trying("wait for the child")
+}
+
+fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
+    let what = "read the order";
+    let deadline = Deadline::after(PATIENCE);
+    let mut bytes = vec![0; length];
+    let mut came = 0;
+    while came < length {
+        match (&mut &*relay).read(&mut bytes[came..]) {
+            Ok(0) => return Err(Failure::Failed("half a request".into())),
+            Ok(count) => came += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !poll::wait_readable(relay, deadline).trying(what)? {
+                    return Err(Failure::Failed(format!("no whole request within {} s", PATIENCE.as_secs())));
+                }
+            }
+            Err(error) => return Err(error).trying(what),
+        }
+        if deadline.has_passed() && came < length {
+            return Err(Failure::Failed(format!("no whole request within {} s", PATIENCE.as_secs())));
+        }
+    }
+    Order::decode(&bytes).ok_or_else(|| Failure::Failed("rubbish".into()))
+}
+
+/// Nothing of the terminal is ours when it returns.
+fn start(relay: &UnixStream, order: &Order, peer: u32, keeper: &mut Keeper) -> Result<()> {
+    let folder = PathBuf::from(OsString::from_vec(order.folder.clone()));
+    fs::read_dir(&folder)
+        .map(drop)
+        .trying(format!("start in '{}', where the helper is", folder.display()))?;
+    let master = Master::open(Size { cols: order.cols, rows: order.rows }).trying("open a PTY")?;
+    let word = |word: &Vec<u8>| OsString::from_vec(word.clone());
+    let words: Vec<OsString> = order.words.iter().map(word).collect();
+    let environment =
+        order.environment.iter().map(|(name, value)| (word(name), value.as_ref().map(word))).collect();
+    let program =
+        Program { words: &words, umask: order.umask, folder: Some(&folder), environment: &environment };
+    let gate = Gate::spawn(&master, &program).trying("start the command")?;
+    keeper.child = gate.child();
+    keeper.report(format!("spawn: \"{}\" -> pid {} (peer_pid={peer})", shown(&order.command), gate.child()));
+    let ready = Line::Ready { child: gate.child(), keeper: std::process::id() };
+    fdpass::send(relay, &[FILES], &[master.as_fd(), gate.as_fd()])
+        .and_then(|()| (&mut &*relay).write_all(ready.encode().as_bytes()))
+        .trying("hand over the terminal")
+}
+
+fn shown(command: &[u8]) -> String {
+    let mut shown = text::escaped(command);
+    if shown.len() > LONGEST_SHOWN {
+        let cut = (0..=LONGEST_SHOWN).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
+        shown.truncate(cut);
+        shown.push('…');
+    }
+    shown
+}
+
+impl Keeper {
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            while let Some((pid, status)) = child::collect()? {
+                if pid == self.child {
+                    self.child_has_ended(status);
+                }
+            }
+            if !child::any_left()? || (self.ended && self.relay.is_none()) {
+                return Ok(());
+            }
+            let stdout = io::stdout();
+            let mut turn = Turn::new();
+            turn.readable(&self.children, Event::Children);
+            if let Some(relay) = &self.relay {
+                turn.left(relay, Event::Relay);
+            }
+            if !self.reports.is_empty() {
+                turn.writable(&stdout, Event::Log);
+            }
+            for event in turn.wait(Deadline::NEVER)? {
+                match event {
+                    Event::Children => self.children.take(),
+                    // It says nothing after its order: this is its end.
+                    Event::Relay => self.relay = None,
+                    Event::Log => self.write_reports(),
+                }
+            }
+        }
+    }
+
+    fn child_has_ended(&mut self, status: ExitStatus) {
+        self.ended = true;
+        self.report(death(self.child, status));
+        let line = match status {
+            ExitStatus::Code(code) => Line::Code(code),
+            ExitStatus::Signal(signal) => Line::Signal(signal),
+        };
+        if let Some(mut relay) = self.relay.as_ref() {
+            // Where it has gone, nobody writes the status down.
+            let _ = relay.write_all(line.encode().as_bytes());
+        }
+    }
+
+    fn report(&mut self, line: String) {
+        self.reports.push(line + "\n");
+        self.write_reports();
+    }
+
+    /// A helper that is stopped gets them later; one that has gone, never.
+    fn write_reports(&mut self) {
+        while let Some(line) = self.reports.first() {
+            // Past std's buffer: a line must be one write to arrive whole.
+            match child::write_stdout(line.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.reports.clear(),
+                Ok(_) => drop(self.reports.remove(0)),
+            }
+        }
+    }
+}

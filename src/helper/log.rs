@@ -1,0 +1,72 @@
+//! The helper's log: lines on standard output, each with its time.
+//!
+//! A reader that dawdles (a pager, a stopped journal) must not hold the helper
+//! up, and one that has gone must not end it: so a line is written when there
+//! is room for it, and waits here until then.
+
+use std::{
+    io::{self, Write},
+    time::SystemTime,
+};
+
+use crate::sys::{clock, deadline::Deadline, poll::Turn};
+
+/// How much may wait for a reader; lines that come on top of it are lost, and
+/// counted.
+const WAITING: usize = 256 * 1024;
+
+/// poll(2) promises room for so much in a pipe that can be written to (pipe(7)),
+/// and standard output is not ours to make non-blocking.
+const AT_ONCE: usize = 4_096;
+
+#[derive(Default)]
+pub(crate) struct Log {
+    waiting: Vec<u8>,
+    lost: u64,
+    // Nobody reads any more.
+    gone: bool,
+}
+
+impl Log {
+    pub(crate) fn say(&mut self, what: &str) {
+        if self.gone {
+            return;
+        }
+        if self.waiting.len() > WAITING {
+            self.lost += 1;
+            return;
+        }
+        let now = clock::utc(SystemTime::now());
+        if self.lost > 0 {
+            self.waiting.extend(format!("[{now}] log: {} lines were lost\n", self.lost).bytes());
+            self.lost = 0;
+        }
+        self.waiting.extend(format!("[{now}] {what}\n").bytes());
+        self.write();
+    }
+
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Writes what there is room for.
+    pub(crate) fn write(&mut self) {
+        while !self.waiting.is_empty() && self.has_room() {
+            let count = self.waiting.len().min(AT_ONCE);
+            let mut stdout = io::stdout().lock();
+            if stdout.write_all(&self.waiting[..count]).and_then(|()| stdout.flush()).is_err() {
+                // The helper's work goes on where nobody reads of it.
+                (self.gone, self.waiting) = (true, Vec::new());
+                return;
+            }
+            self.waiting.drain(..count);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let stdout = io::stdout();
+        let mut turn = Turn::new();
+        turn.writable(&stdout, ());
+        turn.wait(Deadline::after(std::time::Duration::ZERO)).is_ok_and(|events| !events.is_empty())
+    }
+}

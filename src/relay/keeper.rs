@@ -1,0 +1,325 @@
+//! The relay's end of a keeper: asking the helper for a child, and hearing how
+//! it ended.
+
+use std::{
+    ffi::OsString,
+    io::{self, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, net::UnixStream},
+    },
+    path::Path,
+    time::Duration,
+};
+
+use crate::{
+    helper::{
+        self,
+        protocol::{ERROR, FILES, Header, Line, Order, VERSION_IS},
+    },
+    outcome::{Failure, Result, Trying},
+    relay::{Environment, Gate},
+    session::Handle,
+    sys::{
+        child::ExitStatus,
+        deadline::Deadline,
+        fdpass,
+        files::Folder,
+        poll::{self, Turn},
+        processes::{Held, Process},
+        pty::{Master, Size},
+        socket,
+    },
+};
+
+/// How long the helper may take to answer. It needs milliseconds; one that has
+/// been stopped must not hold up its callers for long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an answer that is text may be.
+const LONGEST_TEXT: usize = 4_096;
+
+/// What is asked of the helper for a session.
+pub(crate) struct Wanted<'a> {
+    pub(crate) handle: &'a Handle,
+    pub(crate) folder: &'a Path,
+    pub(crate) size: Size,
+    pub(crate) umask: u32,
+    pub(crate) command: &'a [u8],
+    pub(crate) words: &'a [OsString],
+    pub(crate) environment: &'a Environment,
+}
+
+/// Why there is no child from the helper.
+pub(crate) enum Refusal {
+    /// No helper is there that could be asked.
+    NotRunning(String),
+    /// It was asked, and could not.
+    Failed(Failure),
+}
+
+/// A child that the helper has made for us.
+pub(crate) struct Kept {
+    pub(crate) master: Master,
+    pub(crate) gate: Gate,
+    pub(crate) keeper: Keeper,
+}
+
+/// The connection to the process that is the child's parent.
+pub(crate) struct Keeper {
+    pub(crate) stream: UnixStream,
+    pub(crate) pid: u32,
+    /// The child itself; what is left to watch where the keeper was killed.
+    pub(crate) child: Held,
+    inbox: Vec<u8>,
+    gone: bool,
+}
+
+/// What has come of listening to a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Nothing,
+    Ended(ExitStatus),
+    /// It has gone.
+    Gone,
+}
+
+/// Asks the helper whose socket is in the state folder `home`.
+pub(crate) fn ask(home: &Path, wanted: &Wanted<'_>) -> std::result::Result<Kept, Refusal> {
+    let deadline = Deadline::after(PATIENCE);
+    let stream = connect(home)?;
+    let order = wanted.order().encode();
+    let handle = wanted.handle.as_str().as_bytes().try_into().expect("a handle has 8 digits");
+    let request = [Header::Start { handle, length: order.len() }.encode(), order].concat();
+    send_all(&stream, &request, deadline)?;
+    let (answer, mut descriptors) = receive(&stream, deadline)?;
+    match answer {
+        FILES if descriptors.len() == 2 => {
+            let gate = descriptors.pop().expect("there are two");
+            let master = descriptors.pop().expect("there are two");
+            kept(stream, master, gate, deadline)
+        }
+        ERROR => {
+            let why = text(&stream, deadline)?;
+            Err(Refusal::Failed(Failure::Failed(why)))
+        }
+        VERSION_IS => {
+            let version = text(&stream, deadline)?;
+            Err(Refusal::NotRunning(format!(
+                "one of version {version} is, and this is {}; restart it",
+                helper::OUR_VERSION
+            )))
+        }
+        _ => Err(failed("it sent rubbish")),
+    }
+}
+
+fn connect(home: &Path) -> std::result::Result<UnixStream, Refusal> {
+    let stream = Folder::open(home).and_then(|folder| {
+        let stream = socket::connect(&folder, helper::SOCKET, PATIENCE)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    });
+    let stream = stream.map_err(|error| {
+        Refusal::NotRunning(match error.kind() {
+            io::ErrorKind::NotFound => "start nbs-ts-helper in a login shell".to_owned(),
+            io::ErrorKind::ConnectionRefused => {
+                "it has gone; start nbs-ts-helper in a login shell".to_owned()
+            }
+            io::ErrorKind::WouldBlock => silent(),
+            _ => error.to_string(),
+        })
+    })?;
+    match socket::peer_is_us(&stream) {
+        Ok(true) => Ok(stream),
+        Ok(false) => Err(Refusal::NotRunning("its socket is another user's".into())),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn silent() -> String {
+    format!("it does not answer within {} s; is it stopped?", PATIENCE.as_secs())
+}
+
+fn failed(why: impl std::fmt::Display) -> Refusal {
+    Refusal::Failed(Failure::Failed(format!("cannot have the helper start the command: {why}")))
+}
+
+impl Wanted<'_> {
+    fn order(&self) -> Order {
+        let bytes = |word: &OsString| word.as_bytes().to_vec();
+        Order {
+            folder: self.folder.as_os_str().as_bytes().to_vec(),
+            cols: self.size.cols,
+            rows: self.size.rows,
+            umask: self.umask,
+            command: self.command.to_vec(),
+            environment: self
+                .environment
+                .iter()
+                .map(|(name, value)| (bytes(name), value.as_ref().map(bytes)))
+                .collect(),
+            words: self.words.iter().map(bytes).collect(),
+        }
+    }
+}
+
+fn send_all(stream: &UnixStream, mut bytes: &[u8], deadline: Deadline) -> std::result::Result<(), Refusal> {
+    while !bytes.is_empty() {
+        match (&mut &*stream).write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut turn = Turn::new();
+                turn.writable(stream, ());
+                turn.wait(deadline).map_err(failed)?;
+                if deadline.has_passed() {
+                    return Err(Refusal::NotRunning(silent()));
+                }
+            }
+            // It has something to say about it.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
+}
+
+/// The first byte of the answer, and what it carries.
+fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, Vec<OwnedFd>), Refusal> {
+    loop {
+        let mut byte = [0];
+        match fdpass::receive(stream, &mut byte) {
+            Ok((0, _)) => return Err(failed("it hung up; its log tells why")),
+            Ok((_, descriptors)) => return Ok((byte[0], descriptors)),
+            Err(error) => wait(stream, error, deadline)?,
+        }
+    }
+}
+
+fn wait(stream: &UnixStream, error: io::Error, deadline: Deadline) -> std::result::Result<(), Refusal> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock => match poll::wait_readable(stream, deadline) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::NotRunning(silent())),
+            Err(error) => Err(failed(error)),
+        },
+        io::ErrorKind::ConnectionReset => Err(failed("it hung up; its log tells why")),
+        _ => Err(failed(error)),
+    }
+}
+
+/// The rest of an answer that is text.
+fn text(stream: &UnixStream, deadline: Deadline) -> std::result::Result<String, Refusal> {
+    let mut text = Vec::new();
+    loop {
+        let mut buffer = [0; 512];
+        match (&mut &*stream).read(&mut buffer) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Ok(count) => text.extend_from_slice(&buffer[..count]),
+            Err(error) => wait(stream, error, deadline)?,
+        }
+        if text.len() > LONGEST_TEXT {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn kept(
+    stream: UnixStream,
+    master: OwnedFd,
+    gate: OwnedFd,
+    deadline: Deadline,
+) -> std::result::Result<Kept, Refusal> {
+    let mut inbox = Vec::new();
+    let line = loop {
+        if let Some(line) = next_line(&mut inbox) {
+            break line;
+        }
+        match receive(&stream, deadline)? {
+            (byte, _) if inbox.len() < Line::LONGEST => inbox.push(byte),
+            _ => return Err(failed("it sent rubbish")),
+        }
+    };
+    let Some(Line::Ready { child, keeper }) = Line::decode(&line) else {
+        return Err(failed("it sent rubbish"));
+    };
+    // The PIDs are of the helper's namespace; where ours is another they mean
+    // nothing here, and nothing may be done by them. The child stands still, so
+    // while its parent is the keeper it is what was meant.
+    let held = Held::open(child).map_err(failed)?;
+    let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
+    let (Some(held), true) = (held, is_its_parent) else {
+        return Err(Refusal::NotRunning("it is in another PID namespace than this".into()));
+    };
+    let master = Master::received(master).map_err(failed)?;
+    let keeper = Keeper { stream, pid: keeper, child: held, inbox, gone: false };
+    Ok(Kept { master, gate: Gate::of_another(child, gate), keeper })
+}
+
+fn next_line(inbox: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let end = memchr::memchr(b'\n', inbox)?;
+    let line: Vec<u8> = inbox.drain(..=end).collect();
+    Some(line[..end].to_vec())
+}
+
+impl Keeper {
+    /// Was it killed?
+    pub(crate) fn has_gone(&self) -> bool {
+        self.gone
+    }
+
+    pub(crate) fn child_runs(&self) -> bool {
+        poll::wait_readable(&self.child, Deadline::after(Duration::ZERO)).is_ok_and(|ended| !ended)
+    }
+
+    /// What it has to say now.
+    pub(crate) fn hear(&mut self) -> Heard {
+        let heard = if self.gone { Heard::Gone } else { self.listen() };
+        self.gone |= heard == Heard::Gone;
+        heard
+    }
+
+    fn listen(&mut self) -> Heard {
+        loop {
+            if let Some(line) = next_line(&mut self.inbox) {
+                match Line::decode(&line) {
+                    Some(Line::Code(code)) => return Heard::Ended(ExitStatus::Code(code)),
+                    Some(Line::Signal(signal)) => return Heard::Ended(ExitStatus::Signal(signal)),
+                    Some(Line::Ready { .. }) | None => return Heard::Gone,
+                }
+            }
+            let mut buffer = [0; Line::LONGEST];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Heard::Gone,
+                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Heard::Gone,
+            }
+            if self.inbox.len() > 2 * Line::LONGEST {
+                return Heard::Gone;
+            }
+        }
+    }
+}
+
+/// Asks the helper for its version; `None` where it says nothing of the kind.
+pub(crate) fn version(home: &Path) -> Result<Option<String>> {
+    let told = |refusal| match refusal {
+        Refusal::NotRunning(why) => Failure::Failed(format!("helper not running: {why}")),
+        Refusal::Failed(failure) => failure,
+    };
+    let deadline = Deadline::after(PATIENCE);
+    let stream = connect(home).map_err(told)?;
+    send_all(&stream, &Header::Version.encode(), deadline).map_err(told)?;
+    // A helper of another make waits for the end of the command.
+    stream.shutdown(std::net::Shutdown::Write).trying("ask the helper for its version")?;
+    match receive(&stream, deadline).map_err(told)? {
+        (VERSION_IS, _) => text(&stream, deadline).map(Some).map_err(told),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,1166 @@
+//! The helper: its protocols, the life of what it starts, and abuse of it.
+//!
+//! Every test has a state folder of its own, and fails if a process of its
+//! sessions is left behind.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use support::{Helper, Scratch, eventually, links, state_of, within};
+
+#[test]
+fn an_independent_client_gets_a_working_terminal_by_the_base_protocol() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let said = scratch.python(
+        r#"
+master, pid, rest = base(b'stty size; echo leader:$(ps -o sid= -p $$); tty; read x; echo got:$x; exit 5')
+assert rest == b'', rest
+out = b''
+while b'/dev/pts/' not in out: out += drain_some(master)
+os.write(master, b'hello\r')
+out += drain(master)
+print(pid, out)
+lines = out.decode().split('\r\n')
+assert lines[0] == '24 80', lines
+assert lines[1].replace(' ', '') == 'leader:%d' % pid, lines
+assert lines[2].startswith('/dev/pts/'), lines
+assert 'got:hello' in lines, lines
+"#,
+    );
+    let pid = said.split(' ').next().unwrap();
+    helper.log_has(&format!("child exited: pid {pid} exit_code=5"));
+    let log = helper.log();
+    let spawn = log.lines().find(|line| line.contains("spawn:")).unwrap();
+    assert!(spawn.contains(&format!("exit 5\" -> pid {pid} (peer_pid=")), "{spawn}");
+    for line in log.lines() {
+        let stamp = &line.as_bytes()[..23];
+        let pattern = b"[dddd-dd-ddTdd:dd:ddZ] ";
+        let fits = stamp.iter().zip(pattern).all(|(byte, form)| match form {
+            b'd' => byte.is_ascii_digit(),
+            other => byte == other,
+        });
+        assert!(fits, "{line}");
+    }
+    helper.stop();
+}
+
+#[test]
+fn a_foreign_master_waits_in_reads_and_an_unwanted_child_is_hung_up() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let said = scratch.python(
+        r#"
+import fcntl
+master, pid, rest = base(b'echo up; exec sleep 300')
+assert drain_some(master)
+assert not fcntl.fcntl(master, fcntl.F_GETFL) & os.O_NONBLOCK
+os.close(master)
+print(pid)
+"#,
+    );
+    helper.log_has(&format!("child killed: pid {} signal=1 (SIGHUP)", said.trim()));
+}
+
+#[test]
+fn an_independent_client_can_speak_the_extended_protocol() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    scratch.python(
+        r#"
+import struct
+def field(tag, content): return tag + struct.pack('>I', len(content)) + content
+def ask(order, version=1, kind=b'S'):
+    s = connect()
+    s.sendall(b'\0' + bytes([version]) + kind + b'0123abcd' + struct.pack('>I', len(order)) + order)
+    return s
+def order(folder, *words):
+    return (field(b'd', folder) + field(b's', b'100x30') + field(b'u', b'77') + field(b'c', b'label')
+        + field(b'+', b'ADDED=a=b') + field(b'-', b'REMOVED') + b''.join(field(b'w', w) for w in words))
+
+s = ask(order(b'/usr', b'bash', b'-c', b'stty size; pwd; umask; echo $ADDED,${REMOVED-gone}; kill -9 $$'))
+kind, fds, _, _ = socket.recv_fds(s, 1, 4)
+assert kind == b'F' and len(fds) == 2, (kind, fds)
+word, child, keeper = s.makefile('rb', 0).readline().split()
+assert word == b'ready'
+parent = int(open('/proc/%d/stat' % int(child)).read().rsplit(')', 1)[1].split()[1])
+assert parent == int(keeper), (parent, keeper)
+os.write(fds[1], b'+')
+out = b''
+while b',gone' not in out: out += drain_some(fds[0])
+assert out.decode().split('\r\n')[:4] == ['30 100', '/usr', '0077', 'a=b,gone'], out
+assert s.recv(100) == b'signal 9\n'
+assert s.recv(100) == b''
+
+s = ask(order(b'/no/such/folder', b'bash', b'-c', b'true'))
+answer = read_all(s)
+assert answer.startswith(b'E') and b'/no/such/folder' in answer, answer
+answer = read_all(ask(b'rubbish'))
+assert answer.startswith(b'E'), answer
+answer = read_all(ask(b'', kind=b'V'))
+assert answer.startswith(b'V0.') or answer.startswith(b'V1.'), answer
+assert read_all(ask(b'', version=7)).startswith(b'V'), answer
+
+# A gate that nobody opens: the child ends without having begun.
+s = ask(order(b'/', b'bash', b'-c', b'touch /tmp/never-$$'))
+kind, fds, _, _ = socket.recv_fds(s, 1, 4)
+child = s.makefile('rb', 0).readline().split()[1]
+os.close(fds[1])
+assert s.recv(100) == b'code 0\n'
+assert not os.path.exists('/tmp/never-%s' % child.decode())
+"#,
+    );
+    helper.log_has("reject: cannot start in '/no/such/folder'");
+    helper.log_has("reject: it speaks version 7 of the protocol, and not 1");
+    helper.log_has("spawn: \"label\" -> pid ");
+}
+
+#[test]
+fn a_session_has_the_helpers_world_and_nothing_of_its_callers() {
+    let scratch = Scratch::new();
+    let helper = Helper::start_with(&scratch, |command| {
+        command.env("OF_THE_HELPER", "yes").env("TMUX", "helper's");
+    });
+    let folder = scratch.path("a folder");
+    fs::create_dir(&folder).unwrap();
+    let mut command =
+        scratch.ts(&["create", "--env=ASKED=a b=c", "--size=100x30", "env; pwd; umask; stty size; exit 3"]);
+    command.env("OF_THE_CALLER", "leak").env("TMUX", "caller's").current_dir(&folder);
+    let handle = within(&mut command).ok();
+    let handle = handle.trim();
+    scratch.ended(handle);
+    let out = scratch.output(handle);
+    let has = |line: &str| out.lines().any(|each| each == line);
+    assert!(!out.contains("OF_THE_CALLER") && !out.contains("TMUX"), "{out}");
+    for line in ["OF_THE_HELPER=yes", "ASKED=a b=c", "TERM=xterm-256color", "PAGER=cat", "0022", "30 100"] {
+        assert!(has(line), "{line} is not in {out}");
+    }
+    assert!(has(&format!("NBS_TS_SESSION={handle}")) && has(&folder.display().to_string()), "{out}");
+    assert_eq!(scratch.file(handle, "slave_pty"), "");
+    assert_eq!(scratch.file(handle, "exit_code"), "3");
+    helper.stop();
+}
+
+#[test]
+fn a_child_is_clean_whatever_the_helper_inherited() {
+    let scratch = Scratch::new();
+    // Ignored and blocked signals, a leaked descriptor, as of nohup or a runner.
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(
+        r#"
+import os, signal, sys
+for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTSTP, signal.SIGUSR1):
+    signal.signal(s, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGWINCH, signal.SIGALRM])
+os.dup2(os.open('/dev/null', os.O_RDONLY), 50, inheritable=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"#,
+    );
+    let helper = Helper::start_as(&scratch, command.arg(links().join("nbs-ts-helper")));
+    let told =
+        "grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/$$/fd | tr '\\n' ' '; echo; ls /proc/$$/task";
+    let handle = scratch.create(&["--require-helper", told]);
+    scratch.ended(&handle);
+    let out = scratch.output(&handle);
+    assert!(out.contains("SigBlk:\t0000000000000000"), "{out}");
+    let ignored = out.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    // 32 to 34 are the C library's own, and nobody's to set.
+    let ignored = u64::from_str_radix(ignored, 16).unwrap() & !(0b111 << 31);
+    assert_eq!(ignored, 0, "{out}");
+    assert!(out.contains("0 1 2 \r"), "{out}");
+    let base = scratch.python(
+        r#"
+master, pid, rest = base(b"grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/$$/fd | tr '\\n' ' '; pwd")
+print(drain(master).decode())
+"#,
+    );
+    assert!(base.contains("SigBlk:\t0000000000000000") && base.contains("0 1 2 "), "{base}");
+    // Not the folder that the helper was started in.
+    assert!(
+        base.contains(&scratch.path("").display().to_string().trim_end_matches('/').to_owned()),
+        "{base}"
+    );
+    helper.stop();
+}
+
+#[test]
+fn every_exit_code_arrives_unchanged() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let script = r#"
+create() { printf '%s %s\n' "$1" "$("$TS" create --require-helper "exit $1")"; }
+export -f create
+seq 0 255 | xargs -P 8 -I N bash -c 'create N'
+"#;
+    let mut command = scratch.command("bash");
+    let handles = within(command.arg("-c").arg(script).env("TS", links().join("nbs-ts"))).ok();
+    let mut seen = 0;
+    for line in handles.lines() {
+        let (code, handle) = line.split_once(' ').unwrap();
+        scratch.ended(handle);
+        assert_eq!(scratch.file(handle, "exit_code"), code);
+        assert_eq!(scratch.file(handle, "completion.log"), format!("0 {code}\n"));
+        seen += 1;
+    }
+    assert_eq!(seen, 256);
+}
+
+#[test]
+fn every_way_to_end_arrives_as_what_it_was() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let cases = [
+        ("exec bash -c 'exit 41'", "41", "null"),
+        ("trap 'echo mine' EXIT; exit 42", "42", "null"),
+        ("trap 'exit 43' EXIT; false", "43", "null"),
+        ("set -e; (exit 44); true", "44", "null"),
+        ("no-such-command-at-all", "127", "null"),
+        ("exec /etc/passwd", "126", "null"),
+        ("exit 137", "137", "null"),
+        ("kill -1 $$", "129", "\"SIGHUP\""),
+        ("kill -2 $$; sleep 1", "130", "\"SIGINT\""),
+        ("exec sh -c 'kill -3 $$'", "131", "\"SIGQUIT\""),
+        ("kill -6 $$", "134", "\"SIGABRT\""),
+        ("kill -9 $$", "137", "\"SIGKILL\""),
+        ("kill -10 $$", "138", "\"SIGUSR1\""),
+        ("kill -11 $$", "139", "\"SIGSEGV\""),
+        ("kill -13 $$", "141", "\"SIGPIPE\""),
+        ("kill -14 $$", "142", "\"SIGALRM\""),
+        ("kill -15 $$", "143", "\"SIGTERM\""),
+        ("kill -40 $$", "168", "\"SIG40\""),
+        ("kill -64 $$", "192", "\"SIG64\""),
+    ];
+    for (command, code, signal) in cases {
+        let handle = scratch.create(&["--require-helper", command]);
+        scratch.ended(&handle);
+        assert_eq!(scratch.file(&handle, "exit_code"), code, "{command}");
+        let receipt = scratch.file(&handle, "exit.json");
+        assert!(receipt.contains(&format!("\"signal\":{signal}")), "{command}: {receipt}");
+        assert!(receipt.contains("\"ended_by\":\"self\""), "{command}: {receipt}");
+    }
+    helper.log_has("signal=9 (SIGKILL)");
+    helper.log_has("signal=15 (SIGTERM)");
+}
+
+#[test]
+fn output_up_to_the_last_byte_is_there() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    for _ in 0..5 {
+        let handle = scratch.create(&["--require-helper", "seq 3000; echo sentinel"]);
+        scratch.ended(&handle);
+        let expected: String =
+            (1..=3000).map(|n| format!("{n}\r\n")).chain(["sentinel\r\n".into()]).collect();
+        assert_eq!(scratch.output(&handle), expected);
+    }
+}
+
+#[test]
+fn a_shell_through_the_helper_can_be_talked_to() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "bash"]);
+    within(&mut scratch.ts(&["send", &handle, "echo a$((40+2))b; tty; set -o | grep monitor"])).ok();
+    within(&mut scratch.ts(&["wait-pattern", &handle, "a42b"])).ok();
+    within(&mut scratch.ts(&["wait-pattern", &handle, "monitor"])).ok();
+    eventually("job control", || scratch.output(&handle).contains("on\r\n"));
+    assert!(!scratch.output(&handle).contains("no job control"));
+    within(&mut scratch.ts(&["send", &handle, "exit 6"])).ok();
+    scratch.ended(&handle);
+    assert_eq!(scratch.file(&handle, "exit_code"), "6");
+}
+
+#[test]
+fn long_commands_arrive_whole() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let long = "x".repeat(100_000);
+    let handle = scratch.create(&["--require-helper", &format!("printf %s {long} | wc -c")]);
+    scratch.ended(&handle);
+    assert_eq!(scratch.output(&handle).trim(), "100000");
+    // And of the base protocol, up to its limit, or not at all.
+    scratch.python(
+        r#"
+command = b'echo ok #'.ljust(4096, b'x')
+master, pid, rest = base(command)
+assert drain(master) == b'ok\r\n'
+for length in (4097, 10000, 300000):
+    s = connect()
+    s.sendall(b'touch /tmp/cut-off-$$ #'.ljust(length, b'x'))
+    s.shutdown(socket.SHUT_WR)
+    assert s.recv(10) == b'', length
+"#,
+    );
+    helper.log_has("reject: a command of more than 4096 bytes (peer_pid=");
+}
+
+#[test]
+fn slow_silent_and_vanishing_clients_delay_nobody_and_leave_nothing() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let before = helper.descriptors();
+    scratch.python(
+        r#"
+silent = [connect() for _ in range(20)]
+dribblers = [connect() for _ in range(20)]
+for s in dribblers: s.sendall(b'e')
+halves = [connect() for _ in range(20)]
+for s in halves: s.sendall(b'\0\1S0123')
+start = time.time()
+master, pid, rest = base(b'echo quick')
+assert drain(master) == b'quick\r\n'
+assert time.time() - start < 3, time.time() - start
+# Those that hang up before the answer.
+for _ in range(50):
+    s = connect()
+    s.sendall(b'sleep 600')
+    s.close()
+for _ in range(20):
+    s = connect()
+    s.sendall(b'\0\1S0123abcd\0\0\1\0half')
+    s.close()
+for s in silent[:10] + dribblers[:10] + halves[:10]: s.close()
+# Its limit of time comes for those that stay.
+for s in silent[10:] + dribblers[10:] + halves[10:]:
+    s.settimeout(20)
+    assert s.recv(1) == b''
+"#,
+    );
+    helper.log_has("reject: no request within 5 s (peer_pid=");
+    eventually("no child is left", || helper.children().is_empty());
+    assert_eq!(helper.descriptors(), before);
+    let handle = scratch.create(&["--require-helper", "exit 8"]);
+    scratch.ended(&handle);
+    helper.stop();
+}
+
+#[test]
+fn random_requests_do_no_harm() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let before = helper.descriptors();
+    let script = r#"
+import random, struct
+for seed in range(300):
+    r = random.Random(seed)
+    s = connect()
+    kind = r.randrange(4)
+    body = r.randbytes(r.randrange(6000))
+    if kind == 1: body = b'\0' + body
+    if kind == 2: body = b'\0\1S' + b'%08x' % seed + struct.pack('>I', len(body)) + body
+    if kind == 3: body = b'\0\1S' + b'%08x' % seed + body
+    try:
+        if kind == 0: body = b'false #' + body.replace(b'\n', b' ')
+        s.sendall(body)
+        if r.random() < 0.7: s.shutdown(socket.SHUT_WR)
+        if r.random() < 0.5:
+            s.settimeout(0.1)
+            s.recv(10)
+    except OSError: pass
+    s.close()
+"#;
+    scratch.python(script);
+    eventually("no child is left", || helper.children().is_empty());
+    eventually("every descriptor is closed", || helper.descriptors() == before);
+    let handle = scratch.create(&["--require-helper", "exit 8"]);
+    scratch.ended(&handle);
+    assert_eq!(scratch.file(&handle, "exit_code"), "8");
+}
+
+#[test]
+fn children_killed_at_every_stage_leave_nothing() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let before = helper.descriptors();
+    for round in 0..40_u64 {
+        let mut create = scratch.ts(&["create", "--require-helper", "sleep 600"]);
+        let mut create = create.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // The stage is what is varied here.
+        std::thread::sleep(Duration::from_micros(round * 400));
+        for (pid, _) in helper.children() {
+            kill(pid, if round % 2 == 0 { 9 } else { 15 });
+        }
+        create.wait().unwrap();
+    }
+    within(&mut scratch.ts(&["kill", "--all"])).ok();
+    eventually("no child is left", || helper.children().is_empty());
+    eventually("every descriptor is closed", || helper.descriptors() == before);
+    helper.stop();
+}
+
+#[test]
+fn two_hundred_creates_at_once() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let before = helper.descriptors();
+    let creates: Vec<_> = (0..200)
+        .map(|n| {
+            let mut create = scratch.ts(&["create", "--require-helper", &format!("exit {}", n % 256)]);
+            create.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for (n, create) in creates.into_iter().enumerate() {
+        let output = create.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}: {}", n, String::from_utf8_lossy(&output.stderr));
+        let handle = String::from_utf8(output.stdout).unwrap();
+        scratch.ended(handle.trim());
+        assert_eq!(scratch.file(handle.trim(), "exit_code"), n.to_string());
+    }
+    eventually("no child is left", || helper.children().is_empty());
+    assert_eq!(helper.descriptors(), before);
+}
+
+#[test]
+fn a_helper_without_descriptors_refuses_and_recovers() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let before = helper.descriptors();
+    let limit = |limit: &str| {
+        let pid = helper.pid().to_string();
+        within(scratch.command("prlimit").args(["--pid", &pid, &format!("--nofile={limit}")])).ok();
+    };
+    let highest = helper.highest_descriptor();
+    for room in 0..6 {
+        limit(&format!("{}:4096", highest + 1 + room));
+        let start = Instant::now();
+        let ran = within(&mut scratch.ts(&["create", "--require-helper", "true"]));
+        assert!(start.elapsed() < Duration::from_secs(10), "{ran:?}");
+        scratch.python(
+            r#"
+s = connect()
+s.sendall(b'true')
+s.shutdown(socket.SHUT_WR)
+s.settimeout(1)
+try: s.recv(1)
+except TimeoutError: pass
+"#,
+        );
+    }
+    limit(&format!("{}:4096", highest + 1));
+    // Somebody waits, and nobody spins.
+    let mut waiting = scratch.ts(&["create", "--require-helper", "exit 9"]);
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let cpu = helper.cpu_ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(helper.cpu_ticks() - cpu < 10, "{} ticks", helper.cpu_ticks() - cpu);
+    limit("1024:4096");
+    let output = waiting.wait_with_output().unwrap();
+    let refused = String::from_utf8_lossy(&output.stderr).contains("it hung up; its log tells why");
+    assert!(output.status.success() || refused, "{output:?}");
+    let handle = scratch.create(&["--require-helper", "exit 9"]);
+    scratch.ended(&handle);
+    eventually("no child is left", || helper.children().is_empty());
+    eventually("every descriptor is closed", || helper.descriptors() == before);
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_helper() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    kill(helper.pid(), 19);
+    eventually("the helper is stopped", || state_of(helper.pid()) == Some('T'));
+    let start = Instant::now();
+    let ran = within(&mut scratch.ts(&["create", "exit 5"]));
+    assert!(start.elapsed() < Duration::from_secs(10), "{ran:?}");
+    assert!(ran.err.starts_with("nbs-ts: helper not running: it does not answer within 5 s"), "{ran:?}");
+    let handle = ran.ok();
+    scratch.ended(handle.trim());
+    let ran = within(&mut scratch.ts(&["create", "--require-helper", "exit 5"]));
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    kill(helper.pid(), 18);
+    // What it finds in its queue has nobody behind it any more.
+    eventually("no child is left", || helper.children().is_empty());
+    let handle = scratch.create(&["--require-helper", "exit 5"]);
+    scratch.ended(&handle);
+}
+
+#[test]
+fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
+    let scratch = Scratch::new();
+    let ran = within(&mut scratch.ts(&["create", "exit 2"]));
+    assert!(ran.err.starts_with("nbs-ts: helper not running: "), "{ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    scratch.ended(ran.ok().trim());
+    let ran = within(&mut scratch.ts(&["create", "--no-helper", "exit 2"]));
+    assert_eq!(ran.err, "", "{ran:?}");
+    scratch.ended(ran.ok().trim());
+    let ran = within(&mut scratch.ts(&["create", "--require-helper", "exit 2"]));
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert!(ran.err.contains("helper not running: "), "{ran:?}");
+    let ran = within(&mut scratch.ts(&["create", "--require-helper", "--no-helper", "exit 2"]));
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let left: Vec<_> = fs::read_dir(scratch.home().join("sessions")).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    // One that is there is not asked.
+    let _helper = Helper::start_with(&scratch, |command| {
+        command.env("OF_THE_HELPER", "yes");
+    });
+    let handle = scratch.create(&["--no-helper", "echo ${OF_THE_HELPER-no}"]);
+    scratch.ended(&handle);
+    assert_eq!(scratch.output(&handle), "no\r\n");
+}
+
+#[test]
+fn sessions_outlive_their_helper_and_still_tell_how_they_ended() {
+    let scratch = Scratch::new();
+    for signal in [9, 15] {
+        let mut helper = Helper::start(&scratch);
+        let handle = scratch.create(&["--require-helper", "read x; exit 42"]);
+        let killed = scratch.create(&["--require-helper", "read x; kill -9 $$"]);
+        kill(helper.pid(), signal);
+        helper.wait();
+        assert_eq!(scratch.home().join("helper.sock").exists(), signal == 9);
+        // Nobody has its socket now, so nobody waits for it.
+        let start = Instant::now();
+        let ran = within(&mut scratch.ts(&["create", "true"]));
+        assert!(
+            start.elapsed() < Duration::from_secs(3) && ran.err.contains("helper not running: "),
+            "{ran:?}"
+        );
+        scratch.ended(ran.ok().trim());
+        for handle in [&handle, &killed] {
+            assert_eq!(within(&mut scratch.ts(&["status", handle])).ok(), "alive\n");
+            within(&mut scratch.ts(&["send", handle, "go"])).ok();
+            scratch.ended(handle);
+        }
+        assert_eq!(scratch.file(&handle, "exit_code"), "42");
+        assert_eq!(scratch.file(&killed, "exit_code"), "137");
+        // A stale socket is replaced.
+        let helper = Helper::start(&scratch);
+        let handle = scratch.create(&["--require-helper", "exit 4"]);
+        scratch.ended(&handle);
+        helper.stop();
+    }
+}
+
+#[test]
+fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "read x; exit 7"]);
+    let other = scratch.create(&["--require-helper", "read x; exit 7"]);
+    for handle in [&handle, &other] {
+        let keeper = scratch.keeper(handle).unwrap();
+        kill(keeper, 9);
+        eventually("the keeper has gone", || scratch.keeper(handle).is_none());
+        assert_eq!(within(&mut scratch.ts(&["status", handle])).ok(), "alive\n");
+    }
+    within(&mut scratch.ts(&["send", &handle, "go"])).ok();
+    scratch.ended(&handle);
+    assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
+    assert_eq!(within(&mut scratch.ts(&["exit-code", &handle])).ok(), "-1\n");
+    let receipt = scratch.file(&handle, "exit.json");
+    assert!(
+        receipt.contains("\"exit_code\":-1") && receipt.contains("\"ended_by\":\"unknown\""),
+        "{receipt}"
+    );
+    within(&mut scratch.ts(&["kill", &other])).ok();
+    assert_eq!(scratch.processes(), [""; 0]);
+}
+
+#[test]
+fn kill_reaches_everybody_and_leaves_no_keeper() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let strays = "setsid sleep 611 & (setsid sleep 612 &) ; nohup sleep 613 >/dev/null 2>&1 & \
+                  (trap '' TERM HUP; env -i setsid bash -c 'trap \"\" TERM; sleep 614; sleep 614' </dev/null >/dev/null 2>&1 &) ; ";
+    for (helper, last) in [
+        ("--require-helper", "sleep 615"),
+        ("--require-helper", "exec sleep 615"),
+        ("--no-helper", "exec sleep 615"),
+    ] {
+        let handle = scratch.create(&[helper, &format!("{strays} {last}")]);
+        eventually("all are there", || scratch.sleepers(&handle) >= 5);
+        within(&mut scratch.ts(&["kill", &handle])).ok();
+        assert_eq!(scratch.keeper(&handle), None);
+        assert_eq!(scratch.processes(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "sleep 600"]);
+    let stubborn = scratch.create(&["--require-helper", "trap '' HUP; echo ready; sleep 601; sleep 601"]);
+    within(&mut scratch.ts(&["wait-pattern", &stubborn, "ready"])).ok();
+    for handle in [&handle, &stubborn] {
+        kill(scratch.file(handle, "daemon_pid").parse().unwrap(), 9);
+    }
+    eventually("the keeper has gone", || scratch.keeper(&handle).is_none());
+    assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
+    // This one lives on, and so its keeper does, until it is killed.
+    assert!(scratch.keeper(&stubborn).is_some());
+    within(&mut scratch.ts(&["kill", &stubborn])).ok();
+    assert_eq!(scratch.keeper(&stubborn), None);
+    assert_eq!(scratch.processes(), [""; 0]);
+}
+
+#[test]
+fn a_session_made_from_inside_another_is_not_part_of_it() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let create =
+        format!("{} create --require-helper --name=inner sleep 600", links().join("nbs-ts").display());
+    let outer = scratch.create(&["--require-helper", &format!("{create}; exec sleep 600")]);
+    eventually("the inner one is there", || within(&mut scratch.ts(&["find", "inner"])).code == 0);
+    let start = Instant::now();
+    within(&mut scratch.ts(&["kill", &outer])).ok();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(within(&mut scratch.ts(&["status", "@inner"])).ok(), "alive\n");
+    // Nor are those of a helper that was started in a session part of that.
+    within(&mut scratch.ts(&["kill", "--all"])).ok();
+}
+
+#[test]
+fn a_helper_in_a_session_ends_with_it_and_its_sessions_do_not() {
+    let scratch = Scratch::new();
+    let helper = links().join("nbs-ts-helper");
+    let host = scratch.create(&["--no-helper", &helper.display().to_string()]);
+    within(&mut scratch.ts(&["wait-pattern", &host, "started (pid"])).ok();
+    let guest = scratch.create(&["--require-helper", "sleep 600"]);
+    within(&mut scratch.ts(&["kill", &host])).ok();
+    assert_eq!(within(&mut scratch.ts(&["status", &guest])).ok(), "alive\n");
+    assert!(scratch.keeper(&guest).is_some());
+    within(&mut scratch.ts(&["kill", &guest])).ok();
+    assert_eq!(scratch.processes(), [""; 0]);
+}
+
+#[test]
+fn a_second_helper_does_not_take_the_socket() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let ran = within(&mut scratch.command(links().join("nbs-ts-helper")));
+    let expected =
+        format!("nbs-ts-helper: cannot start: a helper is already running (pid {})\n", helper.pid());
+    assert_eq!((ran.code, ran.err.as_str()), (1, expected.as_str()), "{ran:?}");
+    let mode = fs::metadata(scratch.home().join("helper.sock")).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(scratch.home()).unwrap().permissions().mode() & 0o777, 0o700);
+    kill(helper.pid(), 19);
+    let ran = within(&mut scratch.command(links().join("nbs-ts-helper")));
+    assert_eq!((ran.code, ran.err.as_str()), (1, expected.as_str()), "{ran:?}");
+    kill(helper.pid(), 18);
+    let handle = scratch.create(&["--require-helper", "exit 4"]);
+    scratch.ended(&handle);
+    helper.stop();
+    // A helper of another make, which takes no lock.
+    let script = "s.listen(9); print('up', flush=True); time.sleep(600)";
+    let mut other = scratch.command("python3");
+    other.arg("-c").arg(format!(
+        "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('helper.sock'); {script}"
+    ));
+    let mut other = other.current_dir(scratch.home()).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("it listens", || scratch.python_quietly("connect()"));
+    let ran = within(&mut scratch.command(links().join("nbs-ts-helper")));
+    assert!(ran.code == 1 && ran.err.contains(&format!("(pid {})", other.id())), "{ran:?}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    Helper::start(&scratch).stop();
+}
+
+#[test]
+fn a_state_folder_may_have_a_path_longer_than_a_socket_address() {
+    let scratch = Scratch::in_folder(&"d".repeat(200));
+    let helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "exit 4"]);
+    scratch.ended(&handle);
+    assert_eq!(scratch.file(&handle, "exit_code"), "4");
+    helper.stop();
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let scratch = Scratch::new();
+    let mut command = scratch.command(links().join("nbs-ts-helper"));
+    let mut helper = command.stdout(Stdio::piped()).spawn().unwrap();
+    let log = helper.stdout.take().unwrap();
+    eventually("it serves", || scratch.python_quietly("connect()"));
+    // More than a pipe holds: each line is some 3,000 bytes.
+    let long = "y".repeat(2_900);
+    for _ in 0..30 {
+        let handle = scratch.create(&["--require-helper", &format!("true {long}")]);
+        scratch.ended(&handle);
+    }
+    drop(log);
+    let handle = scratch.create(&["--require-helper", "exit 4"]);
+    scratch.ended(&handle);
+    assert_eq!(scratch.file(&handle, "exit_code"), "4");
+    kill(helper.id(), 15);
+    assert!(helper.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_that_was_handed_to_it_is_served_and_left() {
+    let scratch = Scratch::new();
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(
+        r#"
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+os.chdir(os.environ['NBS_TS_HOME'])
+s.bind('helper.sock'); s.listen(5)
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES='x')
+os.execv(sys.argv[1], sys.argv[1:])
+"#,
+    );
+    let helper = Helper::start_as(&scratch, command.arg(links().join("nbs-ts-helper")));
+    let handle = scratch.create(&["--require-helper", "env | grep LISTEN_; exit 4"]);
+    scratch.ended(&handle);
+    assert_eq!((scratch.output(&handle).as_str(), scratch.file(&handle, "exit_code").as_str()), ("", "4"));
+    helper.stop();
+    assert!(scratch.home().join("helper.sock").exists());
+}
+
+#[test]
+fn nobody_wakes_without_cause() {
+    let scratch = Scratch::new();
+    let helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "sleep 600"]);
+    let keeper = scratch.keeper(&handle).unwrap();
+    let switches = |pid: u32| -> u64 {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
+        counts.map(|line| line.split_whitespace().next_back().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    // What create began has come to rest when two looks agree.
+    let mut before = (0, 0);
+    eventually("they rest", || {
+        let now = (switches(helper.pid()), switches(keeper));
+        std::mem::replace(&mut before, now) == now
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!((switches(helper.pid()), switches(keeper)), before);
+    within(&mut scratch.ts(&["kill", &handle])).ok();
+}
+
+#[test]
+fn the_rcfile_is_there_whenever_the_child_looks() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    for _ in 0..20 {
+        let look = "for f in bashrc completion.log output.log pid slave_pty; do \
+                    test -e $NBS_TS_HOME/sessions/$NBS_TS_SESSION/$f || echo missing $f; done";
+        let handle = scratch.create(&["--require-helper", look]);
+        scratch.ended(&handle);
+        assert_eq!(scratch.output(&handle), "");
+    }
+}
+
+#[test]
+fn doctor_tells_what_is_bad_and_how_to_mend_it() {
+    let scratch = Scratch::new();
+    let ran = within(&mut scratch.ts(&["doctor"]));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(
+        ran.out.contains("bad  helper: helper not running")
+            && ran.out.contains("     fix: run nbs-ts-helper"),
+        "{ran:?}"
+    );
+    let _helper = Helper::start(&scratch);
+    let ran = within(&mut scratch.ts(&["doctor", "--json"]));
+    let helper = ran.out.lines().find(|line| line.contains("\"check\":\"helper\"")).unwrap();
+    assert!(helper.contains("\"ok\":true") && helper.contains("\"fix\":null"), "{ran:?}");
+    assert_eq!(ran.out.lines().count(), 5, "{ran:?}");
+}
+
+#[test]
+fn roles_refuse_to_run_by_hand() {
+    let scratch = Scratch::new();
+    let link = scratch.path("nbs-keeper");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_nbs"), &link).unwrap();
+    for arguments in [&[][..], &["0123abcd", "/", "1", "0"]] {
+        let ran = within(scratch.command(&link).args(arguments));
+        assert!(ran.code == 4 && ran.err.contains("not to be run by hand"), "{ran:?}");
+    }
+}
+
+fn kill(pid: u32, signal: i32) {
+    let status =
+        Command::new("bash").arg("-c").arg(format!("kill -{signal} {pid}")).stderr(Stdio::null()).status();
+    status.unwrap();
+}
+
+/// What these tests need of the outside; to be merged with the crate's own.
+mod support {
+    use super::*;
+    use std::{
+        path::PathBuf,
+        process::Child,
+        sync::{
+            OnceLock,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    /// How long a fact may take to become true on a machine that is busy.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// The folder with the links, made once.
+    pub(super) fn links() -> &'static Path {
+        static LINKS: OnceLock<PathBuf> = OnceLock::new();
+        LINKS.get_or_init(|| {
+            let folder =
+                Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("helper-links-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            let made =
+                Command::new(env!("CARGO_BIN_EXE_nbs")).args(["--install", "--force"]).arg(&folder).status();
+            assert!(made.unwrap().success());
+            folder
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[derive(Debug)]
+    pub(super) struct Ran {
+        pub(super) code: i32,
+        pub(super) out: String,
+        pub(super) err: String,
+        command: String,
+    }
+
+    impl Ran {
+        #[track_caller]
+        pub(super) fn ok(self) -> String {
+            assert_eq!(self.code, 0, "{}: {self:#?}", self.command);
+            self.out
+        }
+    }
+
+    /// Runs it under a limit of time.
+    #[track_caller]
+    pub(super) fn within(command: &mut Command) -> Ran {
+        let shown = format!("{command:?}");
+        let mut limited = Command::new("timeout");
+        limited.arg("60").arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => limited.env(name, value),
+                None => limited.env_remove(name),
+            };
+        }
+        if let Some(folder) = command.get_current_dir() {
+            limited.current_dir(folder);
+        }
+        let output = limited.output().unwrap();
+        let code = output.status.code().unwrap_or(-1);
+        assert_ne!(code, 124, "no end: {shown}");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ran { code, out: text(output.stdout), err: text(output.stderr), command: shown }
+    }
+
+    /// `R`, `S`, `T`, `Z`, …
+    pub(super) fn state_of(pid: u32) -> Option<char> {
+        stat(pid).map(|(state, _)| state)
+    }
+
+    fn stat(pid: u32) -> Option<(char, u32)> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    }
+
+    fn arguments(pid: u32) -> Vec<String> {
+        let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    fn processes() -> Vec<u32> {
+        let all = fs::read_dir("/proc").unwrap();
+        let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| state_of(*pid).is_some_and(|state| state != 'Z')).collect()
+    }
+
+    /// A state folder of its own.
+    pub(super) struct Scratch(PathBuf);
+
+    impl Scratch {
+        pub(super) fn new() -> Scratch {
+            Scratch::in_folder("s")
+        }
+
+        pub(super) fn in_folder(name: &str) -> Scratch {
+            static LAST: AtomicU32 = AtomicU32::new(0);
+            let number = LAST.fetch_add(1, Ordering::Relaxed);
+            let folder =
+                std::env::temp_dir().join(format!("nbs-helper-{}-{number}", std::process::id())).join(name);
+            let scratch = Scratch(folder);
+            use std::os::unix::fs::DirBuilderExt;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch.home()).unwrap();
+            scratch
+        }
+
+        pub(super) fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        pub(super) fn home(&self) -> PathBuf {
+            self.path("home")
+        }
+
+        pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+            let mut command = Command::new(program);
+            // Not the profile of whoever runs the tests, which may take seconds.
+            command.env("HOME", &self.0).env_remove("BASH_ENV");
+            command.env("NBS_TS_HOME", self.home()).env_remove("NBS_TS_SESSION");
+            command
+        }
+
+        pub(super) fn ts(&self, arguments: &[&str]) -> Command {
+            let mut command = self.command(links().join("nbs-ts"));
+            command.args(arguments);
+            command
+        }
+
+        #[track_caller]
+        pub(super) fn create(&self, arguments: &[&str]) -> String {
+            let ran = within(self.ts(&["create"]).args(arguments));
+            assert_eq!(ran.err, "", "{ran:#?}");
+            ran.ok().trim().to_owned()
+        }
+
+        #[track_caller]
+        pub(super) fn ended(&self, handle: &str) {
+            // The cheap look first: it is looked for very often.
+            eventually("the session has ended", || {
+                !self.file(handle, "exit.json").is_empty()
+                    && within(&mut self.ts(&["status", handle])).out.starts_with("dead")
+            });
+        }
+
+        pub(super) fn file(&self, handle: &str, name: &str) -> String {
+            let content = fs::read(self.home().join("sessions").join(handle).join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&content).into_owned()
+        }
+
+        pub(super) fn output(&self, handle: &str) -> String {
+            self.file(handle, "output.log")
+        }
+
+        fn python_command(&self, script: &str) -> Command {
+            let mut command = self.command("python3");
+            command.arg("-c").arg(format!("{CLIENT}\n{script}")).current_dir(self.home());
+            command
+        }
+
+        /// Runs a client that has nothing of ours in it.
+        #[track_caller]
+        pub(super) fn python(&self, script: &str) -> String {
+            within(&mut self.python_command(script)).ok()
+        }
+
+        pub(super) fn python_quietly(&self, script: &str) -> bool {
+            within(&mut self.python_command(script)).code == 0
+        }
+
+        /// The keeper of a session, if it has one.
+        pub(super) fn keeper(&self, handle: &str) -> Option<u32> {
+            processes().into_iter().find(|pid| {
+                let arguments = arguments(*pid);
+                arguments.first().is_some_and(|role| role == "nbs-keeper")
+                    && arguments.get(1).is_some_and(|of| of == handle)
+            })
+        }
+
+        /// How many `sleep`s stand below the relay or the keeper of a session.
+        pub(super) fn sleepers(&self, handle: &str) -> usize {
+            let relay: u32 = self.file(handle, "daemon_pid").parse().unwrap_or(0);
+            let roots = [Some(relay), self.keeper(handle)];
+            let below = |pid: &u32| {
+                let mut above = Some(*pid);
+                while let Some(pid) = above.filter(|pid| *pid > 1) {
+                    if roots.contains(&Some(pid)) {
+                        return true;
+                    }
+                    above = stat(pid).map(|(_, parent)| parent);
+                }
+                false
+            };
+            processes().iter().filter(|pid| arguments(**pid)[0] == "sleep" && below(pid)).count()
+        }
+
+        /// What runs of our sessions: keepers, relays, and whoever has our state
+        /// folder in its environment. Not helpers.
+        pub(super) fn processes(&self) -> Vec<String> {
+            let mark = format!("NBS_TS_HOME={}", self.home().display()).into_bytes();
+            let ours = |pid: &u32| {
+                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                environment.split(|byte| *byte == 0).any(|entry| entry == mark)
+            };
+            let shown =
+                processes().into_iter().filter(ours).map(|pid| format!("{pid} {}", arguments(pid).join(" ")));
+            let mut shown: Vec<String> = shown.filter(|shown| !shown.contains("nbs-ts-helper")).collect();
+            // Of `env -i`, known by what only these tests run.
+            shown.extend(
+                processes()
+                    .into_iter()
+                    .filter(|pid| arguments(*pid) == ["sleep", "614", ""])
+                    .map(|pid| format!("{pid} sleep 614")),
+            );
+            shown
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = self.ts(&["kill", "--all"]).stderr(Stdio::null()).status();
+            if std::thread::panicking() {
+                return;
+            }
+            eventually("nobody is left", || self.processes().is_empty());
+            fs::remove_dir_all(self.0.parent().unwrap()).unwrap();
+        }
+    }
+
+    pub(super) struct Helper {
+        child: Child,
+        log: PathBuf,
+    }
+
+    impl Helper {
+        pub(super) fn start(scratch: &Scratch) -> Helper {
+            Helper::start_with(scratch, |_| ())
+        }
+
+        pub(super) fn start_with(scratch: &Scratch, change: impl FnOnce(&mut Command)) -> Helper {
+            let mut command = scratch.command(links().join("nbs-ts-helper"));
+            change(&mut command);
+            Helper::start_as(scratch, &mut command)
+        }
+
+        pub(super) fn start_as(scratch: &Scratch, command: &mut Command) -> Helper {
+            static LAST: AtomicU32 = AtomicU32::new(0);
+            let log = scratch.path(&format!("helper-{}.log", LAST.fetch_add(1, Ordering::Relaxed)));
+            let file = fs::File::create(&log).unwrap();
+            command
+                .env("NBS_TS_HOME", scratch.home())
+                .env("HOME", scratch.path(""))
+                .env_remove("NBS_TS_SESSION");
+            let child =
+                command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+            let helper = Helper { child, log };
+            helper.log_has(&format!("nbs-ts-helper started (pid {})", helper.pid()));
+            helper
+        }
+
+        pub(super) fn pid(&self) -> u32 {
+            self.child.id()
+        }
+
+        pub(super) fn log(&self) -> String {
+            fs::read_to_string(&self.log).unwrap()
+        }
+
+        #[track_caller]
+        pub(super) fn log_has(&self, what: &str) {
+            let start = Instant::now();
+            while !self.log().contains(what) {
+                assert!(start.elapsed() < PATIENCE, "{what:?} is not in the log:\n{}", self.log());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+
+        fn numbers(&self) -> Vec<u32> {
+            let all = fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+            all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+        }
+
+        pub(super) fn descriptors(&self) -> usize {
+            self.numbers().len()
+        }
+
+        pub(super) fn highest_descriptor(&self) -> u32 {
+            self.numbers().into_iter().max().unwrap()
+        }
+
+        /// Its children, dead or alive, with their states.
+        pub(super) fn children(&self) -> Vec<(u32, char)> {
+            let all = fs::read_dir("/proc").unwrap();
+            let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+            pids.filter_map(|pid| {
+                stat(pid).filter(|(_, parent)| *parent == self.pid()).map(|(state, _)| (pid, state))
+            })
+            .collect()
+        }
+
+        /// Hundredths of a second.
+        pub(super) fn cpu_ticks(&self) -> u64 {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+            let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        }
+
+        pub(super) fn wait(&mut self) {
+            self.child.wait().unwrap();
+        }
+
+        #[track_caller]
+        pub(super) fn stop(mut self) {
+            kill(self.pid(), 15);
+            assert!(self.child.wait().unwrap().success());
+            self.log_has("nbs-ts-helper stopped");
+        }
+    }
+
+    impl Drop for Helper {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let log = fs::read(&self.log).unwrap_or_default();
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), &log);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// The base protocol, in another language and from its description alone.
+    const CLIENT: &str = r#"
+import os, socket, sys, time
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect('helper.sock')
+    return s
+def read_all(s):
+    out = b''
+    while True:
+        part = s.recv(4096)
+        if not part: return out
+        out += part
+def base(command):
+    s = connect()
+    s.sendall(command)
+    s.shutdown(socket.SHUT_WR)
+    first, fds, flags, _ = socket.recv_fds(s, 1, 4)
+    assert first == b'F', first
+    assert len(fds) == 1, fds
+    digits = read_all(s)
+    pid = int(digits)
+    return fds[0], pid, digits[len(str(pid)):]
+def drain_some(master):
+    while True:
+        try: return os.read(master, 4096)
+        except BlockingIOError: time.sleep(0.005)
+        except OSError: return b''
+def drain(master):
+    out = b''
+    while True:
+        part = drain_some(master)
+        if not part: return out
+        out += part
+"#;
+}
