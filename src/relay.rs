@@ -33,7 +33,7 @@ use crate::{
         child::{self, ExitStatus},
         poll::Turn,
         pty::Master,
-        signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ, Signals, disregard},
+        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGXFSZ, Signals, disregard},
     },
 };
 use clients::{ClientId, Clients};
@@ -330,11 +330,8 @@ impl Relay {
     /// Somebody wants us to go (a logout, a shutdown): to those on the terminal
     /// it looks as if it had been unplugged.
     fn hang_up(&mut self) {
-        let group = self.master.foreground().and_then(|group| u32::try_from(group).ok());
-        for pid in group.into_iter().chain([self.child]) {
-            // A process group's leader that has ended is none of our concern.
-            let _ = terminal::hang_up(pid, self.child);
-        }
+        terminal::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
+        terminal::signal_leader(self.child, &[SIGHUP, SIGCONT]);
     }
 
     fn attend(&mut self, id: ClientId) {
@@ -363,7 +360,17 @@ impl Relay {
                 let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
                 Answer::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
-            Request::Follow { .. } | Request::Type { .. } => return,
+            Request::Place => {
+                Answer::Place { offset: self.recorder.output_bytes(), last: self.recorder.last_completion() }
+            }
+            Request::Signal { name } => match terminal::signal_of_key(&name) {
+                Some(signal) => {
+                    terminal::signal_foreground(&self.master, self.child, &[signal]);
+                    Answer::Noted
+                }
+                None => Answer::Unknown,
+            },
+            Request::Follow { .. } | Request::Type { .. } | Request::Turn => return,
         };
         self.clients.answer(id, &answer);
     }

@@ -31,6 +31,8 @@ const MOST: usize = 4_000;
 #[derive(Default)]
 pub(crate) struct Clients {
     all: BTreeMap<ClientId, Client>,
+    // Who has the session to itself, and who is next.
+    turns: VecDeque<ClientId>,
     // Who types now, and who types next.
     typists: VecDeque<ClientId>,
     last: u64,
@@ -55,6 +57,8 @@ enum Wish {
     News {
         seen: u64,
     },
+    /// To have the session to itself.
+    Turn,
     /// To have typed what is still to come, or has come: `left` bytes.
     Type {
         left: u64,
@@ -73,7 +77,7 @@ impl Client {
     pub(crate) fn wants_read(&self) -> bool {
         let room = match self.wish {
             Wish::Type { .. } => self.inbox.len() < INBOX,
-            Wish::None | Wish::News { .. } => self.inbox.len() < LONGEST_LINE,
+            Wish::None | Wish::News { .. } | Wish::Turn => self.inbox.len() < LONGEST_LINE,
         };
         room && !self.hung_up
     }
@@ -93,7 +97,7 @@ impl Client {
                 let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 &self.inbox[..here]
             }
-            Wish::None | Wish::News { .. } => &[],
+            Wish::None | Wish::News { .. } | Wish::Turn => &[],
         }
     }
 
@@ -196,6 +200,11 @@ impl Clients {
         let client = self.all.get_mut(&id)?;
         match request {
             Some(Request::Follow { seen }) => client.wish = Wish::News { seen },
+            Some(Request::Turn) => {
+                client.wish = Wish::Turn;
+                self.turns.push_back(id);
+                self.give_turn();
+            }
             Some(Request::Type { length: left }) => {
                 client.wish = Wish::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
@@ -214,6 +223,14 @@ impl Clients {
         client.outbox.extend_from_slice(answer.encode().as_bytes());
         if !client.send() {
             self.dismiss(id);
+        }
+    }
+
+    /// Tells the one whose turn it is, if it does not know yet.
+    fn give_turn(&mut self) {
+        let Some(id) = self.turns.front().copied() else { return };
+        if self.all.get(&id).is_some_and(|client| client.wish == Wish::Turn) {
+            self.answer(id, &Answer::Noted);
         }
     }
 
@@ -277,8 +294,8 @@ impl Clients {
         }
         match client.wish {
             Wish::Type { .. } => self.stop_typing(id),
-            Wish::None | Wish::News { .. } if !client.wants_write() => self.dismiss(id),
-            Wish::None | Wish::News { .. } => {}
+            Wish::None | Wish::News { .. } | Wish::Turn if !client.wants_write() => self.dismiss(id),
+            Wish::None | Wish::News { .. } | Wish::Turn => {}
         }
     }
 
@@ -296,5 +313,7 @@ impl Clients {
         self.all.remove(&id);
         self.typists.retain(|typist| *typist != id);
         self.full = false;
+        self.turns.retain(|waiting| *waiting != id);
+        self.give_turn();
     }
 }

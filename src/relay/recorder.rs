@@ -26,6 +26,7 @@ pub(crate) struct Recorder {
     marks: Marks,
     found: Vec<Found>,
     prompt: Prompt,
+    last_completion: Option<u64>,
     output_bytes: u64,
     changes: u64,
     // Why something cannot be written at the moment, and when to try again.
@@ -45,6 +46,7 @@ impl Recorder {
             marks: Marks::new(&Launch::secret(folder)?, 0),
             found: Vec::new(),
             prompt: Prompt::Unknown,
+            last_completion: None,
             output_bytes: 0,
             changes: 1,
             stalled: None,
@@ -72,6 +74,11 @@ impl Recorder {
 
     pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
         self.prompt = self.prompt.after_typing(bytes);
+    }
+
+    /// The number of the last one that the shell has reported.
+    pub(crate) fn last_completion(&self) -> Option<u64> {
+        self.last_completion
     }
 
     pub(crate) fn output_bytes(&self) -> u64 {
@@ -126,6 +133,7 @@ impl Recorder {
         for found in self.found.drain(..) {
             self.prompt = self.prompt.after(&found.mark);
             if let Mark::Done { seq, code } = found.mark {
+                self.last_completion = Some(seq);
                 self.lines.extend_from_slice(completion_line(Completion { seq, code }).as_bytes());
             }
         }

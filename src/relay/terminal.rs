@@ -8,14 +8,12 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
-use std::io;
-
 use crate::{
     session::Mark,
     sys::{
         processes::{self, Awaited, Process, Thread},
         pty::{self, Master},
-        signals::{SIGCONT, SIGHUP},
+        signals::{SIGINT, SIGQUIT, SIGTSTP},
     },
 };
 
@@ -94,16 +92,43 @@ fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
     }
 }
 
-/// Tells a process that its terminal has gone, if it is in the session that
-/// `leader` leads.
-pub(crate) fn hang_up(pid: u32, leader: u32) -> io::Result<()> {
-    let Some(process) = Process::read(pid) else { return Ok(()) };
-    if u32::try_from(process.session) != Ok(leader) {
-        return Ok(());
+/// The signal that a key of this name in [`Request::Signal`] stands for.
+///
+/// [`Request::Signal`]: crate::session::protocol::Request::Signal
+pub(crate) fn signal_of_key(name: &str) -> Option<i32> {
+    match name {
+        "INT" => Some(SIGINT),
+        "QUIT" => Some(SIGQUIT),
+        "TSTP" => Some(SIGTSTP),
+        _ => None,
     }
-    if let Some(held) = process.hold()? {
-        held.signal(SIGHUP)?;
-        held.signal(SIGCONT)?;
+}
+
+/// Signals each process of the foreground group that is in the session which
+/// `shell` leads.
+pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
+    let (Some(group), Ok(session)) = (master.foreground(), i32::try_from(shell)) else { return };
+    let roots = [std::process::id(), shell, group.unsigned_abs()];
+    processes::any_in_group(group, session, &roots, |process| {
+        signal_all(process, signals);
+        // Not to stop before the last.
+        false
+    });
+}
+
+/// Signals the session's leader, if it still is.
+pub(crate) fn signal_leader(shell: u32, signals: &[i32]) {
+    let leader = Process::read(shell).filter(|process| u32::try_from(process.session) == Ok(shell));
+    if let Some(leader) = leader {
+        signal_all(&leader, signals);
     }
-    Ok(())
+}
+
+/// One that has ended meanwhile, or that we may not signal, is left alone.
+fn signal_all(process: &Process, signals: &[i32]) {
+    if let Ok(Some(held)) = process.hold() {
+        for signal in signals {
+            let _ = held.signal(*signal);
+        }
+    }
 }

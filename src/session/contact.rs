@@ -152,6 +152,41 @@ impl Contact {
         }
     }
 
+    /// Waits until nobody else has the session to itself, and has it then, for
+    /// as long as this contact lasts. Of those who do not ask, it keeps nobody.
+    pub(crate) fn take_turn(&mut self, deadline: Deadline) -> Result<News> {
+        if !self.say(&Request::Turn)? {
+            return Ok(News::Ended);
+        }
+        match self.hear(deadline)? {
+            Heard::Answer(Answer::Noted) => Ok(News::Changed),
+            Heard::Answer(_) => Err(self.misunderstood()),
+            Heard::End => Ok(News::Ended),
+            Heard::Nothing => Ok(News::TimedOut),
+        }
+    }
+
+    /// The length of the log, and the number of the shell's last completion:
+    /// what comes from now on comes after them. `None` where the session has
+    /// ended.
+    pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        match self.ask(&Request::Place)? {
+            Some(Answer::Place { offset, last }) => Ok(Some((offset, last))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Sends the foreground process group `INT`, `QUIT` or `TSTP`, as a key
+    /// would, past all that is queued. `false` where the session has ended.
+    pub(crate) fn signal(&mut self, name: &str) -> Result<bool> {
+        match self.ask(&Request::Signal { name: name.to_owned() })? {
+            Some(Answer::Noted) => Ok(true),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
+        }
+    }
+
     /// Tells the relay why the session is about to end.
     pub(crate) fn ending(&mut self, cause: &str) -> Result<()> {
         self.ask(&Request::Ending { cause: cause.to_owned() })?;

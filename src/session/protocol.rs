@@ -15,6 +15,13 @@ pub(crate) enum Request {
     Type { length: u64 },
     /// What is the terminal doing?
     State,
+    /// Let me have the session to myself, among those who ask this; until I go.
+    Turn,
+    /// How far has the session come?
+    Place,
+    /// Send the foreground process group the signal that a key would: `INT`,
+    /// `QUIT` or `TSTP`, past whatever is still to be read or typed.
+    Signal { name: String },
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
@@ -29,6 +36,9 @@ impl Request {
             Request::Follow { seen } => format!("follow {seen}\n"),
             Request::Type { length } => format!("type {length}\n"),
             Request::State => "state\n".to_owned(),
+            Request::Turn => "turn\n".to_owned(),
+            Request::Place => "place\n".to_owned(),
+            Request::Signal { name } => format!("signal {name}\n"),
             Request::Ending { cause } => format!("ending {cause}\n"),
             Request::Done => "done\n".to_owned(),
             Request::Keeper => "keeper\n".to_owned(),
@@ -42,6 +52,9 @@ impl Request {
             ["follow", seen] => Request::Follow { seen: seen.parse().ok()? },
             ["type", length] => Request::Type { length: length.parse().ok()? },
             ["state"] => Request::State,
+            ["turn"] => Request::Turn,
+            ["place"] => Request::Place,
+            ["signal", name] => Request::Signal { name: name.to_owned() },
             ["done"] => Request::Done,
             ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
@@ -67,6 +80,12 @@ pub(crate) enum Answer {
         doing: String,
         stalled: Option<String>,
     },
+    /// The length of the log, and the number of the shell's last completion;
+    /// the next that it prints or completes comes after both.
+    Place {
+        offset: u64,
+        last: Option<u64>,
+    },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -86,6 +105,9 @@ impl Answer {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
+            Answer::Place { offset, last } => {
+                format!("place {offset} {}\n", last.map_or("-".to_owned(), |last| last.to_string()))
+            }
             Answer::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -102,6 +124,10 @@ impl Answer {
             ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
             ["state", doing] => Answer::State { doing: doing.to_owned(), stalled: None },
             ["state", doing, why] => Answer::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) },
+            ["place", offset, "-"] => Answer::Place { offset: offset.parse().ok()?, last: None },
+            ["place", offset, last] => {
+                Answer::Place { offset: offset.parse().ok()?, last: Some(last.parse().ok()?) }
+            }
             ["keeper", "-"] => Answer::Keeper { pid: None },
             ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
             ["noted"] => Answer::Noted,
@@ -126,6 +152,9 @@ mod tests {
             Request::Follow { seen: u64::MAX },
             Request::Type { length: 5 },
             Request::State,
+            Request::Turn,
+            Request::Place,
+            Request::Signal { name: "INT".into() },
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
@@ -145,6 +174,8 @@ mod tests {
             Answer::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
             Answer::Keeper { pid: None },
             Answer::Keeper { pid: Some(7) },
+            Answer::Place { offset: 12, last: None },
+            Answer::Place { offset: 12, last: Some(3) },
             Answer::Noted,
             Answer::Unknown,
         ];

@@ -9,7 +9,9 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-pub(crate) use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGXFSZ};
+pub(crate) use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGXFSZ,
+};
 
 /// A set of signals that make a descriptor readable instead of ending us.
 pub(crate) struct Signals(UnixStream);
