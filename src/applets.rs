@@ -56,6 +56,9 @@ pub(crate) fn listing(table: &[Applet]) -> String {
 /// how the process shall exit.
 pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     let umask = files::set_private_umask();
+    // A limit of file size is an error to be told, and no reason to die. Where
+    // it cannot be caught, it ends us, as it would have anyway.
+    let _ = signals::disregard(signals::SIGXFSZ);
     let name = Path::new(called_as).file_name().unwrap_or(called_as);
     let mut args = Args::new(words, umask);
     let (who, result) = match applet_of_link(name) {

@@ -285,7 +285,7 @@ impl Helper {
     }
 
     fn start_keeper(&mut self, conversation: Conversation, handle: Handle, length: usize) -> io::Result<()> {
-        let mut command = child::ourselves("nbs-keeper");
+        let mut command = child::ourselves(crate::session::KEEPER);
         command
             .arg(handle.as_str())
             .arg(&self.start.sessions)
@@ -296,7 +296,7 @@ impl Helper {
             .stderr(Stdio::null());
         child::change_environment(&mut command, &self.start.environment);
         // By which it is known for the session's, also when its relay has gone.
-        command.env("NBS_TS_SESSION", handle.as_str());
+        command.env(crate::session::MARK, handle.as_str());
         let keeper = command.spawn()?;
         self.keepers.insert(keeper.id(), handle);
         Ok(())

@@ -28,12 +28,16 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::{EndedBy, Making, Receipt, SessionDir, protocol::Answer},
+    session::{
+        EndedBy, Making, Receipt, SessionDir,
+        protocol::{Answer, Request},
+    },
     sys::{
         child::{self, ExitStatus},
+        deadline::Deadline,
         poll::Turn,
         pty::Master,
-        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGXFSZ, Signals, disregard},
+        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, Signals},
     },
 };
 use clients::{ClientId, Clients};
@@ -67,8 +71,6 @@ pub(crate) struct Caught {
 
 impl Caught {
     pub(crate) fn new() -> io::Result<Caught> {
-        // A log that has reached a limit of file size is an error to us.
-        disregard(SIGXFSZ)?;
         Ok(Caught {
             children: Signals::catch(&[SIGCHLD])?,
             hang_up: Signals::catch(&[SIGTERM, SIGINT, SIGHUP])?,
@@ -106,11 +108,14 @@ pub(crate) struct Relay {
     held: bool,
     listener: UnixListener,
     clients: Clients,
+    interactive: bool,
     phase: Phase,
     ending: Option<String>,
     // Who is ending the session, and wants us to stay until it says otherwise.
     ender: Option<ClientId>,
     started: SystemTime,
+    // When it was first tried to write down the end.
+    ended: Option<SystemTime>,
 }
 
 impl Relay {
@@ -118,6 +123,7 @@ impl Relay {
         let recorder = Recorder::open(&start.making.folder).trying("open the logs")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
+        let interactive = session.is_interactive()?;
         Ok(Relay {
             session,
             making: start.making,
@@ -131,11 +137,13 @@ impl Relay {
             line: Line::default(),
             held: false,
             listener: start.listener,
-            clients: Clients::default(),
+            clients: Clients::new(child::open_files()),
+            interactive,
             phase: Phase::Running,
             ending: None,
             ender: None,
             started: start.started,
+            ended: None,
         })
     }
 
@@ -152,12 +160,8 @@ impl Relay {
     /// Serves the session until it has ended and all of it is written down.
     pub(crate) fn serve(mut self, mut caught: Caught) -> Result<()> {
         loop {
-            let unwritten = !self.recorder.is_idle() && self.ending.is_none();
-            if let Some((status, drained)) = self.phase.over()
-                && !unwritten
-                && !self.must_stay()
-            {
-                return self.conclude(status, drained);
+            if self.phase.over().is_some() && self.conclude().trying("write down the end")? {
+                return self.let_go();
             }
             for event in self.turn(&caught).trying("wait for something to happen")? {
                 match event {
@@ -174,14 +178,17 @@ impl Relay {
                     }
                     Event::Visitor => self.clients.welcome(&self.listener),
                     Event::Client(id) => self.attend(id),
-                    Event::ClientLeft(id) => self.clients.note_left(id),
+                    Event::ClientLeft(id) => self.client_left(id),
                     Event::Keeper => self.hear_keeper(),
                 }
             }
             self.recorder.retry();
             self.type_on();
+            self.clients.keep_time();
             self.clients.tell(self.recorder.changes());
-            if self.phase.deadline().has_passed() {
+            // What cannot be written now will be, and then there may be more.
+            if self.phase.deadline().has_passed() && self.recorder.is_idle() {
+                self.drain().trying("read the terminal")?;
                 self.phase = self.phase.after(Change::LingeredEnough);
             }
         }
@@ -195,7 +202,8 @@ impl Relay {
         if self.wants_input() {
             turn.readable(&self.fifo, Event::Input);
         }
-        if self.wants_to_type() && !self.held {
+        let types = self.wants_to_type();
+        if types && !self.held {
             turn.writable(&self.master, Event::CanType);
         }
         turn.readable(&caught.children, Event::Children);
@@ -209,11 +217,27 @@ impl Relay {
             turn.readable(&self.listener, Event::Visitor);
         }
         for (id, client) in self.clients.all() {
-            let (read, write) = (client.wants_read(), client.wants_write());
+            let (read, write) = (self.clients.wants_read(id, client), client.wants_write());
             let left = (!client.has_hung_up()).then_some(Event::ClientLeft(id));
             turn.peer(client, read, write, Event::Client(id), left);
         }
-        turn.wait(self.phase.deadline().min(self.recorder.deadline()))
+        // While it writes, or tries to, it does not linger.
+        let linger = if self.recorder.is_idle() { self.phase.deadline() } else { Deadline::NEVER };
+        let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
+        turn.wait(linger.min(look).min(self.recorder.deadline()).min(self.clients.deadline()))
+    }
+
+    /// Reads what has been printed by now, but no more than a terminal holds:
+    /// somebody may go on printing for ever.
+    fn drain(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_HELD_BY_TERMINAL / flow::CAPACITY {
+            let before = self.recorder.output_bytes();
+            self.take_output()?;
+            if self.recorder.output_bytes() == before || !self.recorder.is_idle() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Appends what was printed to the log before anything else happens.
@@ -240,29 +264,30 @@ impl Relay {
         }
     }
 
+    /// Once the child has ended, nobody is there to read it.
     fn wants_to_type(&self) -> bool {
-        !self.typed.is_empty() || self.clients.typist().is_some_and(|client| !client.to_type().is_empty())
+        let text = !self.typed.is_empty()
+            || self.clients.typist().is_some_and(|client| !client.to_type().is_empty());
+        text && self.phase.command_runs()
     }
 
     /// Types as much as the terminal takes: first what came through the FIFO,
     /// then for one client after another.
     fn type_on(&mut self) {
-        loop {
+        while self.wants_to_type() {
             if !self.typed.is_empty() {
-                let Some(count) = self.type_some(self.typed.waiting().to_vec()) else {
+                // Nobody is there to be told what is held, so it is typed as on
+                // a keyboard: what is too much of a line is lost.
+                let Some(count) = self.type_some(self.typed.waiting().to_vec(), Hold::Nothing) else {
                     return;
                 };
-                let taken = self.typed.drain(|_| Ok(count));
-                debug_assert!(taken.is_ok(), "draining by a count cannot fail");
+                self.typed.take(count);
                 continue;
             }
             let Some(client) = self.clients.typist() else {
                 return;
             };
-            if client.to_type().is_empty() {
-                return;
-            }
-            let Some(count) = self.type_some(client.to_type().to_vec()) else {
+            let Some(count) = self.type_some(client.to_type().to_vec(), Hold::WhatIsTooLong) else {
                 return;
             };
             self.clients.note_typed(count);
@@ -270,9 +295,12 @@ impl Relay {
     }
 
     /// Types some of the bytes; `None` where none can be typed now.
-    fn type_some(&mut self, bytes: Vec<u8>) -> Option<usize> {
+    fn type_some(&mut self, bytes: Vec<u8>, hold: Hold) -> Option<usize> {
         let modes = self.master.modes().ok()?;
-        let room = self.line.room_for(&bytes, &modes);
+        let room = match hold {
+            Hold::WhatIsTooLong => self.line.room_for(&bytes, &modes),
+            Hold::Nothing => bytes.len(),
+        };
         self.held = room == 0;
         self.clients.note_held(self.held);
         if self.held {
@@ -335,11 +363,25 @@ impl Relay {
     }
 
     fn attend(&mut self, id: ClientId) {
-        let Some(request) = self.clients.attend(id) else {
-            return;
-        };
-        use crate::session::protocol::Request;
-        let answer = match request {
+        self.clients.attend(id);
+        while let Some(request) = self.clients.next_request(id) {
+            let answer = self.answer(id, request);
+            self.clients.answer(id, &answer);
+        }
+    }
+
+    /// One who was to end the session and has left before it did is a killed
+    /// `kill`: what ends it later is something else.
+    fn client_left(&mut self, id: ClientId) {
+        self.clients.note_left(id);
+        if self.ender == Some(id) && self.phase.command_runs() {
+            self.ender = None;
+            self.ending = None;
+        }
+    }
+
+    fn answer(&mut self, id: ClientId, request: Request) -> Answer {
+        match request {
             Request::State => Answer::State {
                 doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
                 stalled: self.recorder.stalled(),
@@ -370,9 +412,9 @@ impl Relay {
                 }
                 None => Answer::Unknown,
             },
-            Request::Follow { .. } | Request::Type { .. } | Request::Turn => return,
-        };
-        self.clients.answer(id, &answer);
+            // Those they take care of themselves.
+            Request::Follow { .. } | Request::Type { .. } | Request::Turn => Answer::Unknown,
+        }
     }
 
     /// While somebody ends the session, we (or the keeper) stay the parent of
@@ -382,39 +424,63 @@ impl Relay {
         ender_is_there && (self.keeper.is_some() || child::any_left().unwrap_or(false))
     }
 
-    /// Writes down how the session ended, and lets go of it.
-    fn conclude(mut self, status: Option<ExitStatus>, drained: bool) -> Result<()> {
+    /// Writes down how the session ended; `false`: not yet.
+    fn conclude(&mut self) -> io::Result<bool> {
+        let Some((status, drained)) = self.phase.over() else { return Ok(false) };
+        // Whoever ends it does not wait for a disk to have room.
+        if self.must_stay() || (!self.recorder.is_idle() && self.ending.is_none()) {
+            return Ok(false);
+        }
+        let ended = *self.ended.get_or_insert_with(SystemTime::now);
+        let last_lines =
+            self.session.log().ok().and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok());
         let receipt = Receipt {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
             ended_by: self.ending.clone().map_or(EndedBy::Itself, EndedBy::Cause),
-            last_lines: self.session.log()?.last_visible_lines(Receipt::LAST_LINES).unwrap_or_default(),
+            last_lines: last_lines.unwrap_or_default(),
             started: self.started,
-            ended: SystemTime::now(),
+            ended,
             output_bytes: self.recorder.output_bytes(),
             drained,
         };
-        let interactive = self.session.is_interactive().unwrap_or(false);
-        let written = self.recorder.conclude(&receipt, interactive);
-        // Dead from here on; and only then do those who wait learn of the end.
-        let unlocked = self.making.lock.unlock();
-        drop(self.clients);
-        unlocked.trying("unlock the session")?;
-        written.trying("write down the end")
+        match self.recorder.conclude(&receipt, self.interactive) {
+            Ok(written) => Ok(written || self.ending.is_some()),
+            // The folder has gone, and with it whoever could want to know.
+            Err(_) => Ok(true),
+        }
     }
+
+    /// The session is dead from here on; and only then do those who wait learn
+    /// of its end.
+    fn let_go(mut self) -> Result<()> {
+        let status = self.phase.over().and_then(|(status, _)| status);
+        let unlocked = self.making.lock.unlock();
+        self.clients.tell_end(status.map(ExitStatus::number));
+        drop((self.clients, self.listener));
+        unlocked.trying("unlock the session")
+    }
+}
+
+/// What is done with a line that is longer than the terminal takes.
+#[derive(Clone, Copy)]
+enum Hold {
+    WhatIsTooLong,
+    Nothing,
 }
 
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// How long, after the child's end, we go on reading what others print that
-/// still have the terminal open. Long enough for the other members of a
-/// pipeline and for a process substitution to have their say, short enough that
-/// nobody notices a daemon that forgot to close its terminal.
-const LINGER: Duration = Duration::from_millis(100);
-
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.
-const RETRY: Duration = Duration::from_millis(250);
+pub(crate) const RETRY: Duration = Duration::from_millis(250);
+
+/// When to look again whether a program that did not take a long line has
+/// changed its terminal's mode. The kernel does not tell that either.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// More than the kernel keeps of what was printed (tried: 22,048 bytes).
+const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;

@@ -3,6 +3,13 @@
 //! This layer knows the files and how to talk to the relay behind them. It
 //! starts no processes.
 
+/// What the internal roles are called, in `ps` too. `kill` knows them by it.
+pub(crate) const RELAY: &str = "nbs-relay";
+pub(crate) const KEEPER: &str = "nbs-keeper";
+
+/// The variable which tells every process of a session which one it is in.
+pub(crate) const MARK: &str = "NBS_TS_SESSION";
+
 mod completion;
 mod contact;
 mod dir;

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(by_hand());
     }
     child::leave_session()
-        .and_then(|()| child::call_ourselves("nbs-keeper"))
+        .and_then(|()| child::call_ourselves(crate::session::KEEPER))
         .trying("become a process of its own")?;
     helper::keep(relay, peer, length)
 }

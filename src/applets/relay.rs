@@ -42,7 +42,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let making = Making::take_over(sessions, handle, lock).ok().flatten().ok_or_else(by_hand)?;
 
     child::leave_session()
-        .and_then(|()| child::call_ourselves("nbs-relay"))
+        .and_then(|()| child::call_ourselves(crate::session::RELAY))
         .trying("become a process of its own")?;
     let prepared = prepare(making, sessions, umask, size, through);
     let (start, gate, caught) = prepared.map_err(tell_failure)?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         // Whoever wanted it has gone, and nobody knows its handle.
         return relay.withdraw();
     }
-    child::forget_stdout().trying("let go of standard output")?;
+    child::point_stdout_at_stderr().trying("let go of standard output")?;
     gate.open().trying("let the command begin")?;
     relay.serve(caught)
 }

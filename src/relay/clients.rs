@@ -1,8 +1,9 @@
 //! Those who have come to the relay's socket to ask it things.
 //!
-//! Each has a bounded inbox; one that dawdles, dribbles or hangs up half-way
-//! costs that and a descriptor, and delays nobody. Those who want to type are
-//! served one after another, each to its end, in the order in which they came.
+//! Each has a bounded inbox; one that dribbles or hangs up half-way costs that
+//! and a descriptor, and delays nobody. Those who want to type are served one
+//! after another, each to its end, in the order in which they came; who then
+//! has nothing to type for a while is passed over.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,11 +12,13 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::net::{UnixListener, UnixStream},
     },
+    time::Duration,
 };
 
 use crate::{
+    relay::RETRY,
     session::protocol::{Answer, LONGEST_LINE, Request},
-    sys::socket,
+    sys::{deadline::Deadline, socket},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,21 +27,26 @@ pub(crate) struct ClientId(u64);
 /// How much of a client's text is kept here; the rest waits in its socket.
 const INBOX: usize = 16 * 1024;
 
-/// More would take descriptors that the relay itself needs; who comes then
-/// waits in the socket's queue.
-const MOST: usize = 4_000;
+/// The descriptors that the relay needs for itself.
+const RESERVE: usize = 32;
 
-#[derive(Default)]
+/// How long one whose turn it is to type may keep the others waiting before it
+/// comes up with more of its text. It was stopped, or never meant to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(crate) struct Clients {
     all: BTreeMap<ClientId, Client>,
+    // As many as there may be; who comes then waits in the socket's queue.
+    most: usize,
     // Who has the session to itself, and who is next.
     turns: VecDeque<ClientId>,
     // Who types now, and who types next.
     typists: VecDeque<ClientId>,
+    // Until when the first of them has time to send more of its text.
+    patience: Deadline,
     last: u64,
-    // No descriptor could be had for the last one who came; until somebody
-    // leaves, looking again would only find that again.
-    full: bool,
+    // No descriptor could be had for the last one who came: when to try again.
+    full: Option<Deadline>,
 }
 
 pub(crate) struct Client {
@@ -74,14 +82,6 @@ impl AsFd for Client {
 }
 
 impl Client {
-    pub(crate) fn wants_read(&self) -> bool {
-        let room = match self.wish {
-            Wish::Type { .. } => self.inbox.len() < INBOX,
-            Wish::None | Wish::News { .. } | Wish::Turn => self.inbox.len() < LONGEST_LINE,
-        };
-        room && !self.hung_up
-    }
-
     pub(crate) fn wants_write(&self) -> bool {
         !self.outbox.is_empty()
     }
@@ -102,10 +102,13 @@ impl Client {
     }
 
     /// Reads what has come; `false` where the client has gone for good.
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self, most: usize) -> bool {
         let mut buffer = [0; INBOX];
-        let room = INBOX - self.inbox.len().min(INBOX);
-        match self.stream.read(&mut buffer[..room.max(1)]) {
+        let room = most.saturating_sub(self.inbox.len());
+        if room == 0 {
+            return true;
+        }
+        match self.stream.read(&mut buffer[..room]) {
             Ok(0) => self.hung_up = true,
             Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -144,12 +147,52 @@ impl Client {
 }
 
 impl Clients {
+    pub(crate) fn new(open_files: usize) -> Clients {
+        Clients {
+            all: BTreeMap::new(),
+            most: open_files.saturating_sub(RESERVE).max(1),
+            turns: VecDeque::new(),
+            typists: VecDeque::new(),
+            patience: Deadline::NEVER,
+            last: 0,
+            full: None,
+        }
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = (ClientId, &Client)> {
         self.all.iter().map(|(id, client)| (*id, client))
     }
 
     pub(crate) fn have_room(&self) -> bool {
-        self.all.len() < MOST && !self.full
+        self.all.len() < self.most && self.full.is_none()
+    }
+
+    /// Only of the one who types more than a line is taken in; and nothing more
+    /// of one who does not take what we say.
+    pub(crate) fn wants_read(&self, id: ClientId, client: &Client) -> bool {
+        client.inbox.len() < self.most_of(id) && !client.hung_up && client.outbox.is_empty()
+    }
+
+    fn most_of(&self, id: ClientId) -> usize {
+        if self.typists.front() == Some(&id) { INBOX } else { LONGEST_LINE }
+    }
+
+    /// When somebody has waited long enough for somebody else.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let starving = self.typist().is_some_and(|typist| typist.to_type().is_empty());
+        let patience = if starving { self.patience } else { Deadline::NEVER };
+        patience.min(self.full.unwrap_or(Deadline::NEVER))
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn keep_time(&mut self) {
+        if self.full.is_some_and(Deadline::has_passed) {
+            self.full = None;
+        }
+        let due = self.patience.has_passed() && self.deadline().has_passed();
+        if let Some(id) = self.typists.front().copied().filter(|_| due) {
+            self.stop_typing(id);
+        }
     }
 
     /// Lets in one who has come, if it is our own user.
@@ -161,7 +204,7 @@ impl Clients {
                     error.kind(),
                     ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                 );
-                self.full = !gone && !self.all.is_empty();
+                self.full = (!gone).then(|| Deadline::after(RETRY));
                 return;
             }
         };
@@ -174,23 +217,34 @@ impl Clients {
         self.all.insert(ClientId(self.last), client);
     }
 
-    /// Hears a client out, and sends what is there for it. Returns a request
-    /// that is the relay's to answer.
-    pub(crate) fn attend(&mut self, id: ClientId) -> Option<Request> {
-        let client = self.all.get_mut(&id)?;
-        if !client.receive() || !client.send() {
+    /// Takes in what a client says, and sends what is there for it.
+    pub(crate) fn attend(&mut self, id: ClientId) {
+        let most = self.most_of(id);
+        let Some(client) = self.all.get_mut(&id) else { return };
+        if !client.receive(most) || !client.send() {
             self.dismiss(id);
-            return None;
+        } else if self.typists.front() == Some(&id) {
+            self.patience = Deadline::after(PATIENCE);
         }
-        match client.next_line() {
-            Ok(Some(line)) => self.heed(id, &line),
-            Ok(None) => {
-                self.leave_if_done(id);
-                None
-            }
-            Err(()) => {
-                self.dismiss(id);
-                None
+    }
+
+    /// The next thing that a client asks which is the relay's to answer.
+    pub(crate) fn next_request(&mut self, id: ClientId) -> Option<Request> {
+        loop {
+            match self.all.get_mut(&id)?.next_line() {
+                Ok(Some(line)) => {
+                    if let Some(request) = self.heed(id, &line) {
+                        return Some(request);
+                    }
+                }
+                Ok(None) => {
+                    self.leave_if_done(id);
+                    return None;
+                }
+                Err(()) => {
+                    self.dismiss(id);
+                    return None;
+                }
             }
         }
     }
@@ -205,10 +259,11 @@ impl Clients {
                 self.turns.push_back(id);
                 self.give_turn();
             }
+            Some(Request::Type { length: 0 }) => self.answer(id, &Answer::Typed { count: 0, held: false }),
             Some(Request::Type { length: left }) => {
                 client.wish = Wish::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
-                self.note_typed(0);
+                self.patience = Deadline::after(PATIENCE);
             }
             Some(other) => return Some(other),
             None => self.answer(id, &Answer::Unknown),
@@ -247,6 +302,16 @@ impl Clients {
         }
     }
 
+    /// Tells those who follow that the session has ended; what we say after
+    /// that, nobody hears.
+    pub(crate) fn tell_end(&mut self, code: Option<i32>) {
+        let followers = self.all.iter().filter(|(_, client)| matches!(client.wish, Wish::News { .. }));
+        let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
+        for id in followers {
+            self.answer(id, &Answer::Ended { code });
+        }
+    }
+
     /// The one whose text is being typed.
     pub(crate) fn typist(&self) -> Option<&Client> {
         self.all.get(self.typists.front()?)
@@ -263,6 +328,7 @@ impl Clients {
         let (left, count) = (*left, *done);
         if left == 0 {
             self.typists.pop_front();
+            self.patience = Deadline::after(PATIENCE);
             self.answer(id, &Answer::Typed { count, held: false });
             self.leave_if_done(id);
         }
@@ -302,6 +368,7 @@ impl Clients {
     fn stop_typing(&mut self, id: ClientId) {
         if let Some(Wish::Type { done: count, held, .. }) = self.all.get(&id).map(|client| client.wish) {
             self.typists.retain(|typist| *typist != id);
+            self.patience = Deadline::after(PATIENCE);
             self.answer(id, &Answer::Typed { count, held });
             if self.all.get(&id).is_some_and(|client| !client.wants_write()) {
                 self.dismiss(id);
@@ -312,7 +379,8 @@ impl Clients {
     fn dismiss(&mut self, id: ClientId) {
         self.all.remove(&id);
         self.typists.retain(|typist| *typist != id);
-        self.full = false;
+        self.patience = Deadline::after(PATIENCE);
+        self.full = None;
         self.turns.retain(|waiting| *waiting != id);
         self.give_turn();
     }

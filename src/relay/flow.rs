@@ -30,16 +30,21 @@ impl Flow {
 
     /// Takes what one read gives; only to be called when empty.
     pub(crate) fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
-        debug_assert!(self.is_empty(), "what is waiting would be lost");
+        assert!(self.is_empty(), "what is waiting would be lost");
         let count = read(&mut self.buffer)?;
         self.waiting = 0..count;
         Ok(count)
     }
 
+    /// Notes that so many of the waiting bytes have been given away.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.waiting.start = (self.waiting.start + count).min(self.waiting.end);
+    }
+
     /// Gives away what one write takes.
     pub(crate) fn drain(&mut self, write: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
-        let count = write(&self.buffer[self.waiting.clone()])?;
-        self.waiting.start += count;
+        let count = write(self.waiting())?;
+        self.take(count);
         Ok(count)
     }
 }

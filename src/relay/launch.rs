@@ -65,7 +65,7 @@ pub(crate) fn start(
 ) -> Result<Option<String>> {
     let what = "start the relay";
     let (mut reader, writer) = io::pipe().trying(what)?;
-    let mut command = child::ourselves("nbs-relay");
+    let mut command = child::ourselves(crate::session::RELAY);
     command
         .arg(making.handle.as_str())
         .arg(sessions)

@@ -10,10 +10,22 @@ use crate::sys::pty::Modes;
 /// A canonical line, without what ends it.
 const LONGEST: usize = 4_095;
 
-/// Invariant: `typed <= LONGEST`.
+/// Invariant: `typed <= LONGEST`, and no less than what the kernel has of the
+/// line: where it is not known how much a key takes back (^W), one byte is.
 #[derive(Default)]
 pub(crate) struct Line {
     typed: usize,
+}
+
+/// What a byte does to the line that it is typed in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It is one more of it.
+    Adds,
+    /// It takes one back, at least.
+    Erases,
+    /// It ends the line, or empties it.
+    Ends,
 }
 
 impl Line {
@@ -23,18 +35,16 @@ impl Line {
             self.typed = 0;
             return bytes.len();
         }
-        self.room(bytes, |byte| modes.ends_line(byte))
+        self.room(bytes, |byte| effect(modes, byte))
     }
 
-    fn room(&self, bytes: &[u8], ends_line: impl Fn(u8) -> bool) -> usize {
+    fn room(&self, bytes: &[u8], effect: impl Fn(u8) -> Effect) -> usize {
         let mut typed = self.typed;
-        bytes
-            .iter()
-            .position(|byte| {
-                typed = if ends_line(*byte) { 0 } else { typed + 1 };
-                typed > LONGEST
-            })
-            .unwrap_or(bytes.len())
+        let overflows = |byte: &u8| {
+            typed = after(typed, effect(*byte));
+            typed > LONGEST
+        };
+        bytes.iter().position(overflows).unwrap_or(bytes.len())
     }
 
     /// Notes that these bytes have been typed.
@@ -43,14 +53,30 @@ impl Line {
             self.typed = 0;
             return;
         }
-        self.count(bytes, |byte| modes.ends_line(byte));
+        self.count(bytes, |byte| effect(modes, byte));
     }
 
-    fn count(&mut self, bytes: &[u8], ends_line: impl Fn(u8) -> bool) {
-        self.typed = match bytes.iter().rposition(|byte| ends_line(*byte)) {
-            Some(end) => bytes.len() - end - 1,
-            None => self.typed + bytes.len(),
-        };
+    fn count(&mut self, bytes: &[u8], effect: impl Fn(u8) -> Effect) {
+        // What is beyond the longest, the kernel has thrown away.
+        self.typed = bytes.iter().fold(self.typed, |typed, byte| after(typed, effect(*byte)).min(LONGEST));
+    }
+}
+
+fn effect(modes: &Modes, byte: u8) -> Effect {
+    if modes.ends_line(byte) || modes.empties_line(byte) {
+        Effect::Ends
+    } else if modes.erases(byte) {
+        Effect::Erases
+    } else {
+        Effect::Adds
+    }
+}
+
+fn after(typed: usize, effect: Effect) -> usize {
+    match effect {
+        Effect::Adds => typed + 1,
+        Effect::Erases => typed.saturating_sub(1),
+        Effect::Ends => 0,
     }
 }
 
@@ -58,25 +84,29 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn newline(byte: u8) -> bool {
-        byte == b'\n'
+    fn effect(byte: u8) -> Effect {
+        match byte {
+            b'\n' | 0x15 => Effect::Ends,
+            0x7f => Effect::Erases,
+            _ => Effect::Adds,
+        }
     }
 
     #[test]
     fn a_line_has_room_for_4095_characters_and_its_end() {
         let line = Line::default();
-        assert_eq!(line.room(&[b'a'; 4_095], newline), 4_095);
-        assert_eq!(line.room(&[b'a'; 4_096], newline), 4_095);
-        assert_eq!(line.room(&[&[b'a'; 4_095][..], b"\n"].concat(), newline), 4_096);
-        assert_eq!(line.room(&[&[b'a'; 4_096][..], b"\n"].concat(), newline), 4_095);
+        assert_eq!(line.room(&[b'a'; 4_095], effect), 4_095);
+        assert_eq!(line.room(&[b'a'; 4_096], effect), 4_095);
+        assert_eq!(line.room(&[&[b'a'; 4_095][..], b"\n"].concat(), effect), 4_096);
+        assert_eq!(line.room(&[&[b'a'; 4_096][..], b"\n"].concat(), effect), 4_095);
     }
 
     #[test]
     fn lines_are_counted_over_several_writes() {
         let mut line = Line::default();
-        line.count(&[b'a'; 4_000], newline);
-        assert_eq!(line.room(&[b'a'; 200], newline), 95);
-        line.count(b"b\ncd", newline);
-        assert_eq!(line.room(&[b'a'; 5_000], newline), 4_093);
+        line.count(&[b'a'; 4_000], effect);
+        assert_eq!(line.room(&[b'a'; 200], effect), 95);
+        line.count(b"b\ncdef\x7f\x7f", effect);
+        assert_eq!(line.room(&[b'a'; 5_000], effect), 4_093);
     }
 }

@@ -5,10 +5,15 @@
 //! its shell has gone. The session's end is the child's; what others still
 //! print is read for a while.
 
-use crate::{
-    relay::LINGER,
-    sys::{child::ExitStatus, deadline::Deadline},
-};
+use std::time::Duration;
+
+use crate::sys::{child::ExitStatus, deadline::Deadline};
+
+/// How long, after the child's end, we go on reading what others print that
+/// still have the terminal open. Long enough for the other members of a
+/// pipeline and for a process substitution to have their say, short enough that
+/// nobody notices a daemon that forgot to close its terminal.
+const LINGER: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {

@@ -21,6 +21,8 @@ pub(crate) struct Recorder {
     syncer: Syncer,
     completions: File,
     printed: Flow,
+    // The end of what was run once is among the lines, or has been.
+    concluded: bool,
     // What of the lines for completion.log is still to be written.
     lines: Vec<u8>,
     marks: Marks,
@@ -42,6 +44,7 @@ impl Recorder {
             folder: folder.open_folder(".".as_ref())?,
             log,
             printed: Flow::new(),
+            concluded: false,
             lines: Vec::new(),
             marks: Marks::new(&Launch::secret(folder)?, 0),
             found: Vec::new(),
@@ -107,10 +110,7 @@ impl Recorder {
     }
 
     fn write_down(&mut self) {
-        self.stalled = match self.write_all() {
-            Ok(()) => None,
-            Err(error) => Some((error.to_string(), Deadline::after(RETRY))),
-        };
+        self.stalled = self.write_all().err().map(stalled);
     }
 
     fn write_all(&mut self) -> io::Result<()> {
@@ -132,7 +132,17 @@ impl Recorder {
     fn heed_marks(&mut self) {
         for found in self.found.drain(..) {
             self.prompt = self.prompt.after(&found.mark);
-            if let Mark::Done { seq, code } = found.mark {
+            // A prompt whose report is missing: ^C makes the kernel throw away
+            // what was printed and not yet read. A command has ended all the
+            // same, and nobody knows how.
+            let done = match found.mark {
+                Mark::Done { seq, code } => Some((seq, code)),
+                Mark::PromptStart { seq } | Mark::PromptEnd { seq } => Some((seq, UNKNOWN)),
+                Mark::Started { .. } | Mark::Stale => None,
+            };
+            if let Some((seq, code)) =
+                done.filter(|(seq, _)| self.last_completion.is_none_or(|last| last < *seq))
+            {
                 self.last_completion = Some(seq);
                 self.lines.extend_from_slice(completion_line(Completion { seq, code }).as_bytes());
             }
@@ -148,19 +158,46 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes down the end: what waiters look for comes last.
-    pub(crate) fn conclude(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<()> {
+    /// Writes down the end. Where there is no room, `false`: it is to be called
+    /// again at the deadline, and writes nothing twice. What is wrong otherwise,
+    /// as a folder that is gone, is told once and is the end of it.
+    pub(crate) fn conclude(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<bool> {
+        match self.write_end(receipt, interactive) {
+            Err(error) if may_pass(&error) => {
+                self.stalled = Some(stalled(error));
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
+    }
+
+    /// What waiters look for comes last.
+    fn write_end(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<()> {
+        let code = receipt.status.map(ExitStatus::number);
+        if let Some(code) = code {
+            self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
+        }
         self.folder.replace(crate::session::RECEIPT, receipt.json().as_bytes())?;
-        let Some(code) = receipt.status.map(ExitStatus::number) else {
-            return Ok(());
-        };
-        self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
-        if !interactive {
+        if let Some(code) = code.filter(|_| !interactive && !self.concluded) {
             self.lines.extend_from_slice(completion_line(Completion { seq: 0, code }).as_bytes());
         }
+        self.concluded = true;
         self.write_lines()
     }
 }
+
+fn stalled(error: io::Error) -> (String, Deadline) {
+    (error.to_string(), Deadline::after(RETRY))
+}
+
+/// Is there hope that it goes well another time?
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+}
+
+/// The exit code of a command that nobody knows the code of.
+const UNKNOWN: i32 = -1;
 
 /// A write that takes nothing would be tried for ever.
 fn written(result: io::Result<usize>) -> io::Result<usize> {

@@ -30,6 +30,8 @@ pub(crate) struct Contact {
     inbox: Vec<u8>,
     // How many changes we have been told of.
     seen: u64,
+    // The session's exit code, once we have been told.
+    exit_code: Option<i32>,
 }
 
 /// What there is to know when waiting is over.
@@ -60,7 +62,13 @@ impl Contact {
             return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
         }
         stream.set_nonblocking(true).trying(&what)?;
-        Ok(Some(Contact { handle: session.handle().clone(), stream, inbox: Vec::new(), seen: 0 }))
+        Ok(Some(Contact {
+            handle: session.handle().clone(),
+            stream,
+            inbox: Vec::new(),
+            seen: 0,
+            exit_code: None,
+        }))
     }
 
     fn what(&self) -> String {
@@ -83,10 +91,20 @@ impl Contact {
                 self.seen = seen;
                 Ok(News::Changed)
             }
+            Heard::Answer(Answer::Ended { code }) => {
+                self.exit_code = code;
+                Ok(News::Ended)
+            }
             Heard::Answer(_) => Err(self.misunderstood()),
             Heard::End => Ok(News::Ended),
             Heard::Nothing => Ok(News::TimedOut),
         }
+    }
+
+    /// With what exit code the session has ended, if the relay has told us: its
+    /// folder may be gone by now.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.exit_code
     }
 
     /// Types, and waits until the terminal has taken all of it. `None` where
@@ -198,17 +216,6 @@ impl Contact {
     pub(crate) fn done(&mut self) -> Result<()> {
         self.ask(&Request::Done)?;
         Ok(())
-    }
-
-    /// Waits until the relay has gone; `false` when the deadline passed first.
-    pub(crate) fn wait_for_end(&mut self, deadline: Deadline) -> Result<bool> {
-        loop {
-            match self.hear(deadline)? {
-                Heard::End => return Ok(true),
-                Heard::Nothing => return Ok(false),
-                Heard::Answer(_) => {}
-            }
-        }
     }
 
     fn ask(&mut self, request: &Request) -> Result<Option<Answer>> {

@@ -7,7 +7,7 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
+    fs::{File, TryLockError},
     io,
     os::unix::{ffi::OsStringExt, net::UnixStream},
     path::Path,
@@ -17,7 +17,7 @@ use std::{
 use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Completion, Contact, Handle, Log, Making, Name, home, shell},
+    session::{Completion, Contact, Handle, Log, Making, Name, shell},
     sys::{files::Folder, pty::Size, random, socket},
     text,
 };
@@ -201,7 +201,23 @@ impl SessionDir {
     }
 
     pub(crate) fn is_alive(&self) -> Result<bool> {
-        self.trying(home::is_locked(&self.folder), "look at the lock")
+        self.trying(self.is_locked(), "look at the lock")
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        let lock = match self.folder.open_file(LOCK) {
+            // Somebody has removed it, and its relay may hold it still.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(socket::connect(&self.folder, SOCKET, PATIENCE).is_ok());
+            }
+            other => other?,
+        };
+        // Shared, so that two who look at once do not see each other.
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     pub(crate) fn is_interactive(&self) -> Result<bool> {
@@ -232,9 +248,14 @@ impl SessionDir {
         self.trying(self.folder.read(COMMAND, LONGEST_COMMAND), "read the command")
     }
 
+    /// What the relay wrote of itself; proved by [`SessionDir::is_served_by`].
+    pub(crate) fn relay_pid(&self) -> Option<u32> {
+        self.number(RELAY_PID)
+    }
+
     /// Is it alive, and is this what its relay says is its PID?
     pub(crate) fn is_served_by(&self, pid: u32) -> bool {
-        self.number(RELAY_PID) == Some(pid) && self.is_alive().unwrap_or(false)
+        self.relay_pid() == Some(pid) && self.is_alive().unwrap_or(false)
     }
 
     /// Is it alive, and does its relay say that this is its keeper?
@@ -287,7 +308,8 @@ impl SessionDir {
         let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok()).unwrap_or(created);
         Some(Summary {
             handle: self.handle.clone(),
-            alive: self.is_alive().unwrap_or(false),
+            // Where that cannot be told, nothing may be done that harms a live one.
+            alive: self.is_alive().unwrap_or(true),
             name: self.name(),
             command: self.command().unwrap_or_default(),
             created,
@@ -302,18 +324,22 @@ impl SessionDir {
 
     /// Connects to its relay; `None` where the session has ended.
     pub(crate) fn connect(&self) -> Result<Option<UnixStream>> {
+        let what = format!("reach the relay of session '{}'", self.handle);
         match socket::connect(&self.folder, SOCKET, PATIENCE) {
+            // It lets go of the lock before it closes the socket.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
             {
-                Ok(None)
+                match self.is_locked() {
+                    Ok(true) => Err(error).trying(format!("{what}, which is alive")),
+                    _ => Ok(None),
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Failure::Failed(format!(
-                "cannot reach the relay of session '{}': it has let nobody in for {} s; is it stopped?",
-                self.handle,
+                "cannot {what}: it has let nobody in for {} s; is it stopped?",
                 PATIENCE.as_secs()
             ))),
-            other => other.map(Some).trying(format!("reach the relay of session '{}'", self.handle)),
+            other => other.map(Some).trying(what),
         }
     }
 

@@ -4,13 +4,14 @@
 //! fork becomes its child when its parent ends. So the session is all that
 //! descends from the relay. Where the relay does not stand above them (it was
 //! killed, or the helper made the terminal), the mark in their environment
-//! tells. A session that was created from inside this one is not part of it.
+//! tells, and the kernel session that those who bear it are in; who has shed
+//! both is out of reach then. A session that was created from inside this one is not part of it.
 
 use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 use crate::{
-    outcome::{Failure, Result, Trying},
-    session::{Contact, Handle, SessionDir},
+    outcome::{Result, Trying},
+    session::{Contact, Handle, KEEPER, MARK, RELAY, SessionDir},
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -39,26 +40,32 @@ pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<
     let what = || format!("end session '{}'", session.handle());
     // We may be inside the session, whose terminal hangs up before we are done.
     signals::disregard(signals::SIGHUP).trying(what())?;
-    let mut relay = Relay::of(session)?;
-    if let Some(relay) = &mut relay {
-        // One that was stopped must go on, to see its child end.
-        relay.held.signal(SIGCONT).trying(what())?;
-        relay.contact.ending(cause)?;
-    }
-    let keeper = relay.as_mut().map(Relay::keeper).transpose()?.flatten();
+    let mut relay = Relay::of(session).trying(what())?;
+    let keeper = match &mut relay {
+        Some(relay) => {
+            // One that was stopped must go on, to see its child end.
+            relay.held.signal(SIGCONT).trying(what())?;
+            relay.tell_cause(cause);
+            relay.keeper().trying(what())?
+        }
+        None => None,
+    };
+    let above = relay.as_ref().is_some_and(|relay| relay.stays) && !session.was_made_by_helper();
     let members = Members {
         handle: session.handle().clone(),
+        child: session.pid(),
         relay: relay.as_ref().map(|relay| relay.pid),
         keeper: keeper.as_ref().map(|(pid, _)| *pid),
-        by_mark: relay.is_none() || (session.was_made_by_helper() && keeper.is_none()),
+        by_mark: !above && keeper.is_none(),
     };
     let survivors = end_processes(&members, grace).trying(what())?;
     if !survivors.is_empty() {
         return Ok(Ended::But(survivors));
     }
-    if let Some(mut relay) = relay {
-        relay.contact.done()?;
-        relay.wait_or_kill().map_err(|failure| Failure::Failed(format!("cannot {}: {failure}", what())))?;
+    if let Some(relay) = relay
+        && let Some(relay) = relay.wait_or_kill().trying(what())?
+    {
+        return Ok(Ended::But(vec![relay]));
     }
     let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
     match keepers.trying(what())? {
@@ -69,52 +76,66 @@ pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<
 
 /// The relay of a live session, held on to.
 struct Relay {
-    contact: Contact,
     pid: u32,
     held: Held,
+    // `None` where it does not answer: it has been stopped, or has no more
+    // descriptors to let us in.
+    contact: Option<Contact>,
+    // It knows that we end the session, and stays until we are done.
+    stays: bool,
 }
 
 impl Relay {
-    /// `None` where the session is dead. The PID comes from the kernel, and
-    /// the relay still being there after we took hold proves that it is its.
-    fn of(session: &SessionDir) -> Result<Option<Relay>> {
-        let Some(mut contact) = Contact::open(session)? else {
-            return Ok(None);
-        };
-        let pid = contact.relay_pid()?;
-        let held = Held::open(pid).trying(format!("take hold of process {pid}"))?;
-        let Some(held) = held else { return Ok(None) };
-        if contact.wait_for_end(Deadline::after(Duration::ZERO))? {
+    /// `None` where the session is dead. The PID is what the relay wrote; that
+    /// its lock is still held after we took hold of the process proves it, since
+    /// the relay that holds it has had that PID all the while.
+    fn of(session: &SessionDir) -> io::Result<Option<Relay>> {
+        let Some(pid) = session.relay_pid() else { return Ok(None) };
+        let Some(held) = Held::open(pid)? else { return Ok(None) };
+        if !session.is_served_by(pid) {
             return Ok(None);
         }
-        Ok(Some(Relay { contact, pid, held }))
+        let contact = Contact::open(session).ok().flatten();
+        Ok(Some(Relay { pid, held, contact, stays: false }))
+    }
+
+    /// It goes without saying, too: then it writes down another cause.
+    fn tell_cause(&mut self, cause: &str) {
+        self.stays = self.contact.as_mut().is_some_and(|contact| contact.ending(cause).is_ok());
     }
 
     /// The keeper of its child, held on to. That the relay still has it after
     /// we took hold proves that it is no other process.
-    fn keeper(&mut self) -> Result<Option<(u32, Held)>> {
-        let Some(pid) = self.contact.keeper()? else {
-            return Ok(None);
-        };
-        let held = Held::open(pid).trying(format!("take hold of process {pid}"))?;
-        let same = self.contact.keeper()? == Some(pid);
+    fn keeper(&mut self) -> io::Result<Option<(u32, Held)>> {
+        let Some(contact) = self.contact.as_mut().filter(|_| self.stays) else { return Ok(None) };
+        let Some(pid) = contact.keeper().ok().flatten() else { return Ok(None) };
+        let held = Held::open(pid)?;
+        let same = contact.keeper().ok().flatten() == Some(pid);
         Ok(held.filter(|_| same).map(|held| (pid, held)))
     }
 
-    /// It ends by itself once its child has; one that was stopped does not.
-    fn wait_or_kill(mut self) -> Result<()> {
-        if self.contact.wait_for_end(Deadline::after(PATIENCE))? {
-            return Ok(());
+    /// It ends by itself once its child has and we are done; one that does not
+    /// is killed. Returns it if even that was in vain.
+    fn wait_or_kill(mut self) -> io::Result<Option<Process>> {
+        if let Some(contact) = &mut self.contact {
+            // Where it does not hear, our going tells it.
+            let _ = contact.done();
         }
-        self.held.signal(SIGKILL).trying(format!("signal process {}", self.pid))?;
-        self.contact.wait_for_end(Deadline::after(PATIENCE))?;
-        Ok(())
+        drop(self.contact);
+        if poll::wait_readable(&self.held, Deadline::after(PATIENCE))? {
+            return Ok(None);
+        }
+        self.held.signal(SIGKILL)?;
+        let gone = poll::wait_readable(&self.held, Deadline::after(PATIENCE))?;
+        Ok(Process::read(self.pid).filter(|_| !gone))
     }
 }
 
 /// Who belongs to a session.
 struct Members {
     handle: Handle,
+    // The PID of its command: the number of its kernel session, too.
+    child: Option<u32>,
     relay: Option<u32>,
     keeper: Option<u32>,
     by_mark: bool,
@@ -127,7 +148,16 @@ impl Members {
         let mut ours: HashSet<u32> = self.relay.into_iter().chain(self.keeper).collect();
         if self.by_mark {
             let marked = all.iter().filter(|process| self.marks(process));
-            ours.extend(marked.filter(|process| !self.is_anothers_root(process)).map(|process| process.pid));
+            let marked: Vec<&Process> = marked.filter(|process| !self.is_anothers_root(process)).collect();
+            // A number of a kernel session that one of ours is in cannot be
+            // another's: so whoever has dropped the mark, but not left, is ours.
+            let sessions: HashSet<i32> = marked.iter().map(|process| process.session).collect();
+            let sessions: HashSet<i32> =
+                sessions.into_iter().filter(|session| self.leads(*session, &marked)).collect();
+            ours.extend(marked.iter().map(|process| process.pid));
+            ours.extend(
+                all.iter().filter(|process| sessions.contains(&process.session)).map(|process| process.pid),
+            );
         }
         // Parents may stand after their children, so until nobody is added.
         let mut strangers = HashSet::new();
@@ -155,23 +185,26 @@ impl Members {
     fn is_keeper(&self, process: &Process) -> bool {
         match self.keeper {
             Some(pid) => process.pid == pid,
-            None => {
-                process.name == KEEPER_NAME
-                    && self.marks(process)
-                    && names(process, KEEPER_NAME, &self.handle)
-            }
+            None => process.name == KEEPER && self.marks(process) && names(process, KEEPER, &self.handle),
         }
     }
 
+    /// Is a kernel session all ours: does its leader bear the mark, or did it
+    /// begin with our child?
+    fn leads(&self, session: i32, marked: &[&Process]) -> bool {
+        let leader = u32::try_from(session).ok();
+        leader == self.child || marked.iter().any(|process| Some(process.pid) == leader)
+    }
+
     fn marks(&self, process: &Process) -> bool {
-        process.had_in_environment(format!("NBS_TS_SESSION={}", self.handle).as_bytes())
+        process.had_in_environment(format!("{MARK}={}", self.handle).as_bytes())
     }
 
     fn keepers(&self) -> io::Result<Vec<Process>> {
         Ok(processes::all()?
             .into_iter()
-            .filter(|process| !process.has_ended() && process.name == KEEPER_NAME)
-            .filter(|process| self.marks(process) && names(process, KEEPER_NAME, &self.handle))
+            .filter(|process| !process.has_ended() && process.name == KEEPER)
+            .filter(|process| self.marks(process) && names(process, KEEPER, &self.handle))
             .collect())
     }
 
@@ -180,7 +213,7 @@ impl Members {
     /// `daemon_pid` of the session that it names, or the relay there, say
     /// whether that is true.
     fn is_anothers_root(&self, process: &Process) -> bool {
-        if process.name != RELAY_NAME && process.name != KEEPER_NAME {
+        if process.name != RELAY && process.name != KEEPER {
             return false;
         }
         let arguments = process.arguments();
@@ -193,17 +226,12 @@ impl Members {
         let folder = Folder::open(&Path::new(OsStr::from_bytes(sessions)).join(handle.as_str()));
         let session = folder.map(|folder| SessionDir::new(handle.clone(), folder));
         handle != self.handle
-            && session.is_ok_and(|session| match process.name == RELAY_NAME {
+            && session.is_ok_and(|session| match process.name == RELAY {
                 true => session.is_served_by(process.pid),
                 false => session.is_kept_by(process.pid),
             })
     }
 }
-
-/// What a relay calls itself.
-const RELAY_NAME: &str = "nbs-relay";
-/// And a keeper.
-const KEEPER_NAME: &str = "nbs-keeper";
 
 /// Do its arguments say that it has this role in this session?
 fn names(process: &Process, role: &str, handle: &Handle) -> bool {

@@ -111,7 +111,10 @@ impl Home {
             || Failure::NotFound(format!("there is no session '{handle}'; 'nbs-ts list' shows all"));
         let sessions = self.sessions.as_ref().ok_or_else(missing)?;
         match sessions.open_folder(OsStr::new(handle.as_str())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+            // A file of that name is none, either.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Err(missing())
+            }
             other => Ok(SessionDir::new(handle.clone(), other.trying(format!("open session '{handle}'"))?)),
         }
     }
@@ -175,9 +178,16 @@ impl Home {
                 }
                 continue;
             };
-            if lock.try_lock().is_ok() && folder.still_names(dir::LOCK, &lock) {
-                let sessions = sessions.open_folder(OsStr::new(".")).trying(&what)?;
-                return Ok(Making { handle, folder, lock, sessions });
+            match lock.try_lock() {
+                Ok(()) if folder.still_names(dir::LOCK, &lock) => {
+                    let sessions = sessions.open_folder(OsStr::new(".")).trying(&what)?;
+                    return Ok(Making { handle, folder, lock, sessions });
+                }
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    sessions.remove_folder(&name).trying(&what)?;
+                    return Err(error).trying(format!("{what}: lock it"));
+                }
             }
         }
     }
@@ -190,14 +200,17 @@ impl Home {
             let dead_for = SystemTime::now().duration_since(summary.ended).unwrap_or_default();
             if summary.alive {
                 collected.alive += 1;
-            } else if expired(dead_for) {
-                self.remove(&summary.handle)?;
-                collected.removed.push((summary, dead_for));
-            } else {
+            } else if !expired(dead_for) {
                 collected.recent += 1;
+            } else if let Err(failure) = self.remove(&summary.handle) {
+                collected.failures.push(failure);
+            } else {
+                collected.removed.push((summary, dead_for));
             }
         }
-        self.collect_leftovers()?;
+        if let Err(failure) = self.collect_leftovers() {
+            collected.failures.push(failure);
+        }
         Ok(collected)
     }
 
@@ -211,8 +224,15 @@ impl Home {
             } else {
                 None
             };
-            if held.is_some() || name.as_bytes().starts_with(GONE.as_bytes()) {
+            if name.as_bytes().starts_with(GONE.as_bytes()) {
                 sessions.remove_folder(&name).trying(format!("remove '{}'", name.display()))?;
+            }
+            if held.is_some() {
+                match sessions.remove_folder_once(&name) {
+                    // Its maker has come, and has it now.
+                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    other => other.trying(format!("remove '{}'", name.display()))?,
+                }
             }
         }
         Ok(())
@@ -232,6 +252,7 @@ pub(crate) struct Collected {
     pub(crate) removed: Vec<(Summary, Duration)>,
     pub(crate) alive: usize,
     pub(crate) recent: usize,
+    pub(crate) failures: Vec<Failure>,
 }
 
 /// A session that is being made: seen by nobody, and locked.
@@ -276,20 +297,5 @@ impl Making {
     /// Removes it; for when it could not be completed.
     pub(crate) fn abandon(&self) -> io::Result<()> {
         self.sessions.remove_folder(&OsString::from(format!("{NEW}{}", self.handle)))
-    }
-}
-
-/// Whether the lock is held by somebody.
-pub(crate) fn is_locked(folder: &Folder) -> io::Result<bool> {
-    let lock = match folder.open_file(dir::LOCK) {
-        // A session without a lock is none that anybody serves.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other?,
-    };
-    // Shared, so that two who look at once do not see each other.
-    match lock.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
     }
 }

@@ -51,12 +51,11 @@ pub(crate) struct Marks {
     reached: Reached,
 }
 
-/// The last mark that counted. What may count next is always something later.
+/// The last mark that counted: the number of its prompt, and where it stands in
+/// that. What may count next is always something later.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// Of the last `Done`; none yet at the very start.
-    seq: Option<u64>,
-    stage: Stage,
+    last: Option<(u64, Stage)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +79,7 @@ impl Marks {
             offset,
             held: Vec::with_capacity(longest),
             start: offset,
-            reached: Reached { seq: None, stage: Stage::Done },
+            reached: Reached { last: None },
         }
     }
 
@@ -126,31 +125,26 @@ impl Marks {
 }
 
 impl Reached {
-    /// The mark, if it is the next of its kind; stale otherwise.
+    /// The mark, if it comes after all that have come; stale otherwise.
     ///
-    /// `Done` counts from 0 and leaves out none, whatever came between: after
-    /// `exec 2>file` the shell's B and C do not reach the terminal.
+    /// Numbers count from 0, and the shell leaves out none. But a mark may be
+    /// missing: after `exec 2>file` B and C do not reach the terminal, and ^C
+    /// makes the kernel throw away what it has of the output (termios(3),
+    /// NOFLSH). So a later number is as good as the next.
     fn accept(&mut self, mark: Mark) -> Mark {
         use Stage::*;
-        let (seq, stage) = (self.seq, self.stage);
-        let next = seq.map_or(Some(0), |seq| seq.checked_add(1));
-        let (is_next, reached) = match mark {
-            Mark::Done { seq: its, .. } => (Some(its) == next, Done),
-            Mark::PromptStart { seq: its } => (Some(its) == seq && stage < PromptStart, PromptStart),
-            Mark::PromptEnd { seq: its } => (Some(its) == seq && stage < PromptEnd, PromptEnd),
-            Mark::Started { seq: its } => {
-                let after_a_prompt = matches!(stage, PromptStart | PromptEnd);
-                (Some(its) == next && after_a_prompt, Started)
-            }
-            Mark::Stale => (false, stage),
+        let (seq, stage) = match mark {
+            Mark::Done { seq, .. } => (seq, Done),
+            Mark::PromptStart { seq } => (seq, PromptStart),
+            Mark::PromptEnd { seq } => (seq, PromptEnd),
+            // Of the command that is typed at the prompt before that number.
+            Mark::Started { seq: 0 } | Mark::Stale => return Mark::Stale,
+            Mark::Started { seq } => (seq - 1, Started),
         };
-        if !is_next {
+        if self.last.is_some_and(|last| last >= (seq, stage)) {
             return Mark::Stale;
         }
-        if reached == Done {
-            self.seq = next;
-        }
-        self.stage = reached;
+        self.last = Some((seq, stage));
         mark
     }
 }
@@ -300,13 +294,13 @@ mod tests {
     #[test]
     fn the_longest_mark_is_found() {
         let mut marks = Marks::new(SECRET, 0);
-        marks.reached.seq = Some(u64::MAX - 1);
+        marks.reached.last = Some((u64::MAX - 1, Stage::Done));
         let mut found = Vec::new();
         marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);
         let (seq, code) = (u64::MAX, i32::MIN);
         assert_eq!(found[0].mark, Done { seq, code });
         // There is none after that.
-        for mark in [d(0, 0), d(u64::MAX, 0), c(0), c(u64::MAX)] {
+        for mark in [d(0, 0), d(u64::MAX, 0), c(0), c(u64::MAX - 1)] {
             found.clear();
             marks.feed(mark.as_bytes(), &mut found);
             assert_eq!(found[0].mark, Stale);
@@ -314,16 +308,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_comes_next_counts() {
+    fn only_what_comes_later_counts() {
         let prompt = |seq, code| d(seq, code) + &a(seq) + &b(seq);
         let prompt_marks = |seq, code| vec![Done { seq, code }, PromptStart { seq }, PromptEnd { seq }];
         let start = prompt(0, 0) + &c(1);
         let start_marks = [prompt_marks(0, 0), vec![Started { seq: 1 }]].concat();
         for (name, text, expected) in [
             ("an old log printed", start.clone(), vec![Stale; 4]),
-            ("a far number", d(2, 0), vec![Stale]),
-            ("a prompt with no end before it", a(1) + &b(1), vec![Stale; 2]),
-            ("a start with no prompt before it", c(2), vec![Stale]),
+            ("a number that leaves one out", d(2, 0), vec![Done { seq: 2, code: 0 }]),
+            (
+                "a prompt whose report is lost",
+                a(1) + &b(1) + &d(1, 0),
+                vec![PromptStart { seq: 1 }, PromptEnd { seq: 1 }, Stale],
+            ),
+            ("a start whose prompt is lost", c(2), vec![Started { seq: 2 }]),
+            ("a start of nothing", c(0), vec![Stale]),
             ("a forged end of the next", d(1, 0) + &d(1, 5), vec![Done { seq: 1, code: 0 }, Stale]),
             (
                 "a prompt drawn again",
@@ -345,13 +344,14 @@ mod tests {
                     Done { seq: 3, code: 0 },
                 ],
             ),
-            ("a start right after an end", d(1, 0) + &c(2), vec![Done { seq: 1, code: 0 }, Stale]),
+            (
+                "a start right after an end",
+                d(1, 0) + &c(2) + &b(1),
+                vec![Done { seq: 1, code: 0 }, Started { seq: 2 }, Stale],
+            ),
         ] {
             let all = [start_marks.clone(), expected].concat();
             assert_eq!(marks_in(&(start.clone() + &text)), all, "{name}");
-        }
-        for first in [a(0), b(0), c(0), c(1), d(1, 0)] {
-            assert_eq!(marks_in(&first), [Stale], "{first:?} at the very start");
         }
     }
 
@@ -407,22 +407,15 @@ mod tests {
             let start = 7 + text.len() as u64;
             text.extend_from_slice(bytes.as_bytes());
             let end = 7 + text.len() as u64;
-            let dones = counted.iter().filter(|mark| matches!(mark, Done { .. })).count() as u64;
-            let since: Vec<Mark> =
-                counted.iter().rev().take_while(|mark| !matches!(mark, Done { .. })).copied().collect();
-            let counts = match mark {
-                Done { seq, .. } => seq == dones,
-                PromptStart { seq } => seq + 1 == dones && since.is_empty(),
-                PromptEnd { seq } => {
-                    seq + 1 == dones && since.iter().all(|mark| matches!(mark, PromptStart { .. }))
-                }
-                Started { seq } => {
-                    seq == dones
-                        && !since.is_empty()
-                        && !since.iter().any(|mark| matches!(mark, Started { .. }))
-                }
-                Stale => false,
+            let place = |mark: &Mark| match *mark {
+                Done { seq, .. } => seq * 4,
+                PromptStart { seq } => seq * 4 + 1,
+                PromptEnd { seq } => seq * 4 + 2,
+                Started { seq } => (seq * 4).saturating_sub(1),
+                Stale => 0,
             };
+            let starts_nothing = mark == Started { seq: 0 };
+            let counts = !starts_nothing && counted.iter().all(|earlier| place(earlier) < place(&mark));
             if counts {
                 counted.push(mark);
             }

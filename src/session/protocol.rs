@@ -90,6 +90,10 @@ pub(crate) enum Answer {
     Keeper {
         pid: Option<u32>,
     },
+    /// The session has ended, with this exit code if anybody knows it.
+    Ended {
+        code: Option<i32>,
+    },
     Noted,
     Unknown,
 }
@@ -111,6 +115,9 @@ impl Answer {
             Answer::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
+            Answer::Ended { code } => {
+                format!("ended {}\n", code.map_or("-".to_owned(), |code| code.to_string()))
+            }
             Answer::Noted => "noted\n".to_owned(),
             Answer::Unknown => "unknown\n".to_owned(),
         }
@@ -130,6 +137,8 @@ impl Answer {
             }
             ["keeper", "-"] => Answer::Keeper { pid: None },
             ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
+            ["ended", "-"] => Answer::Ended { code: None },
+            ["ended", code] => Answer::Ended { code: Some(code.parse().ok()?) },
             ["noted"] => Answer::Noted,
             ["unknown"] => Answer::Unknown,
             _ => return None,
@@ -176,6 +185,8 @@ mod tests {
             Answer::Keeper { pid: Some(7) },
             Answer::Place { offset: 12, last: None },
             Answer::Place { offset: 12, last: Some(3) },
+            Answer::Ended { code: None },
+            Answer::Ended { code: Some(137) },
             Answer::Noted,
             Answer::Unknown,
         ];

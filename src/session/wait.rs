@@ -49,17 +49,23 @@ impl<'a> Wait<'a> {
     /// What to say when it did not come to what was waited for.
     pub(crate) fn in_vain(&self, why: Over, what: &str) -> Failure {
         match why {
-            Over::Ended => match self.session.ended() {
-                Failure::Failed(reason) => {
-                    Failure::Failed(format!("cannot {what}: {reason}{}", self.last_line()))
-                }
-                other => other,
-            },
+            Over::Ended => {
+                Failure::Failed(format!("cannot {what}: {}{}", self.session.ended(), self.last_line()))
+            }
             Over::TimedOut => Failure::TimedOut(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
                 Evidence::gather(self.session, self.timeout)
             )),
+        }
+    }
+
+    /// What to say when it could not be looked at: a session that was there when
+    /// the wait began, and has been removed, has ended.
+    pub(crate) fn cut_short(failure: Failure) -> Failure {
+        match failure {
+            Failure::NotFound(message) => Failure::Failed(message),
+            other => other,
         }
     }
 

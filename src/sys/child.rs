@@ -110,10 +110,16 @@ pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
 }
 
-/// Puts standard output where nobody is.
-pub(crate) fn forget_stdout() -> io::Result<()> {
-    let nobody = std::fs::File::options().write(true).open("/dev/null")?;
-    Ok(rustix::stdio::dup2_stdout(&nobody)?)
+/// Puts standard output where standard error is; takes no further descriptor.
+pub(crate) fn point_stdout_at_stderr() -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stdout(rustix::stdio::stderr())?)
+}
+
+/// How many files we may have open.
+pub(crate) fn open_files() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// Raises the limit of open files as far as we may.

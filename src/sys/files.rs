@@ -104,8 +104,14 @@ impl Folder {
     /// Two callers at once must be kept apart by a lock of theirs.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let beside = format!(".{name}.new");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        File::from(fs::openat(self, &*beside, flags, PRIVATE_FILE)?).write_all(content)?;
+        match self.create(&beside, content) {
+            // Left by a killed caller, or planted.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove_file(OsStr::new(&beside))?;
+                self.create(&beside, content)?;
+            }
+            other => other?,
+        }
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
@@ -192,8 +198,24 @@ impl Folder {
     }
 
     /// Removes a folder and all that is in it. What somebody else removes
-    /// meanwhile is fine.
+    /// meanwhile is fine; so is what somebody else adds, as a reader does who
+    /// takes a cursor's lock, if it comes to an end.
     pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        const ROUNDS: usize = 100;
+        let mut removed = Ok(());
+        for _ in 0..ROUNDS {
+            removed = self.remove_folder_once(name);
+            match &removed {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                _ => break,
+            }
+        }
+        removed
+    }
+
+    /// The same, but what somebody has added meanwhile is an error:
+    /// `DirectoryNotEmpty`.
+    pub(crate) fn remove_folder_once(&self, name: &OsStr) -> io::Result<()> {
         let folder = match self.open_folder(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
@@ -210,6 +232,14 @@ impl Folder {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Why we cannot make a folder our own, if we cannot.
+pub(crate) fn check_can_enter(path: &Path) -> io::Result<()> {
+    if !std::fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
 /// Makes a folder, and those above it, with mode 0700.

@@ -15,7 +15,7 @@ use std::{
 
 use crate::sys::socket;
 
-/// Closes every descriptor from 3 up, and lets every signal through again that
+/// Closes every descriptor from 3 up, stops ignoring three signals, and lets every signal through again that
 /// our caller has blocked: a mask outlives exec(3), and std leaves it as it is.
 /// To be called first thing, before anything of our own is open: `main` has
 /// opened nothing by then.
@@ -27,11 +27,15 @@ pub(crate) fn shed() -> io::Result<()> {
     // The folder that was listed is closed by now, and its number is among these.
     let leaked =
         open.into_iter().filter(|number| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok());
-    #[expect(unsafe_code, reason = "no safe call closes what a caller left open, or unblocks signals")]
+    #[expect(unsafe_code, reason = "no safe call closes what a caller left open, or sets such signals")]
     // SAFETY: nothing of ours is open yet, so no value of this process owns any
     // of the descriptors, and nobody can use them after us. All zeros is a valid
     // signal set, and sigemptyset and sigprocmask are given sets that live.
     let unblocked = unsafe {
+        // The three that the library for signals refuses to touch.
+        for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
         leaked.for_each(|descriptor| drop(OwnedFd::from_raw_fd(descriptor)));
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);

@@ -14,7 +14,8 @@ use crate::sys::deadline::Deadline;
 /// Invariant: `descriptors` and `events` are of one length, in one order.
 pub(crate) struct Turn<'a, Event> {
     descriptors: Vec<PollFd<'a>>,
-    events: Vec<Event>,
+    // What a descriptor that is ready means, and what its peer's going does.
+    events: Vec<(Option<Event>, Option<Event>)>,
 }
 
 impl<'a, Event: Copy> Turn<'a, Event> {
@@ -23,11 +24,11 @@ impl<'a, Event: Copy> Turn<'a, Event> {
     }
 
     pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::IN, event);
+        self.watch(descriptor, PollFlags::IN, Some(event), None);
     }
 
     pub(crate) fn writable(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::OUT, event);
+        self.watch(descriptor, PollFlags::OUT, Some(event), None);
     }
 
     /// A socket whose peer may go at any time: when it does, or hangs up its
@@ -44,26 +45,33 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, read);
         flags.set(PollFlags::OUT, write);
-        self.watch(descriptor, flags, event);
-        if let Some(left) = left {
-            self.left(descriptor, left);
-        }
+        flags.set(PollFlags::RDHUP, left.is_some());
+        self.watch(descriptor, flags, Some(event), left);
     }
 
     /// The peer of a socket has gone, or has hung up its half.
     pub(crate) fn left(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::RDHUP, event);
+        self.watch(descriptor, PollFlags::RDHUP, None, Some(event));
     }
 
-    fn watch(&mut self, descriptor: &'a impl AsFd, flags: PollFlags, event: Event) {
+    /// One entry for each descriptor: poll(2) takes no more of them than we may
+    /// have open.
+    fn watch(
+        &mut self,
+        descriptor: &'a impl AsFd,
+        flags: PollFlags,
+        event: Option<Event>,
+        left: Option<Event>,
+    ) {
         self.descriptors.push(PollFd::new(descriptor, flags));
-        self.events.push(event);
+        self.events.push((event, left));
     }
 
     /// Waits, and gives the events that have come: none when the deadline has
     /// passed or a signal came in between. Any `revents` at all is the event,
     /// since hang-ups and errors come unasked (poll(2)).
     pub(crate) fn wait(mut self, deadline: Deadline) -> io::Result<Vec<Event>> {
+        const GONE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
         let timeout = deadline.remaining().map(|remaining| Timespec {
             tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: remaining.subsec_nanos().into(),
@@ -73,8 +81,15 @@ impl<'a, Event: Copy> Turn<'a, Event> {
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let came = self.descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
-        Ok(self.events.iter().zip(came).filter(|(_, came)| *came).map(|(event, _)| *event).collect())
+        let mut came = Vec::new();
+        for (descriptor, (event, left)) in self.descriptors.iter().zip(&self.events) {
+            let flags = descriptor.revents();
+            let gone = left.filter(|_| flags.intersects(GONE));
+            // What there is to read of one who has left comes first.
+            came.extend(event.filter(|_| flags != (flags & PollFlags::RDHUP)));
+            came.extend(gone);
+        }
+        Ok(came)
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) struct Process {
     pub(crate) session: i32,
     /// In clock ticks since boot: with the PID, it names a process for good.
     started: u64,
+    threads: u32,
 }
 
 impl Process {
@@ -52,11 +53,13 @@ impl Process {
             group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
+            threads: fields.get(17)?.parse().ok()?,
         })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        // A zombie whose first thread has ended while others run is none.
+        self.state == 'X' || (self.state == 'Z' && self.threads <= 1)
     }
 
     /// Whether its environment, as it was at its start, has this entry.
@@ -206,7 +209,10 @@ impl Thread {
     }
 }
 
+/// Only what lies in /dev is looked at: the look at a file may take as long as
+/// the server of its file system takes to answer.
 fn device(path: &Path) -> Option<u64> {
+    fs::read_link(path).ok().filter(|target| target.starts_with("/dev"))?;
     let found = fs::metadata(path).ok()?;
     found.file_type().is_char_device().then(|| found.rdev())
 }

@@ -132,6 +132,23 @@ impl Modes {
         self.0.local_modes.contains(LocalModes::ECHO)
     }
 
+    /// Does this byte, typed in canonical mode, empty the line that it is typed
+    /// in, as ^U and ^C do?
+    pub(crate) fn empties_line(&self, byte: u8) -> bool {
+        use SpecialCodeIndex as Code;
+        let is = |code| byte != 0 && self.0.special_codes[code] == byte;
+        let modes = self.0.local_modes;
+        let signals = modes.contains(LocalModes::ISIG) && !modes.contains(LocalModes::NOFLSH);
+        is(Code::VKILL) || (signals && (is(Code::VINTR) || is(Code::VQUIT) || is(Code::VSUSP)))
+    }
+
+    /// Does it take back what was typed before it, as Backspace and ^W do?
+    pub(crate) fn erases(&self, byte: u8) -> bool {
+        use SpecialCodeIndex as Code;
+        let is = |code| byte != 0 && self.0.special_codes[code] == byte;
+        is(Code::VERASE) || is(Code::VWERASE)
+    }
+
     /// Does this byte, typed in canonical mode, end a line?
     pub(crate) fn ends_line(&self, byte: u8) -> bool {
         use SpecialCodeIndex as Code;

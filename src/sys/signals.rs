@@ -50,8 +50,8 @@ pub(crate) fn disregard(signal: i32) -> io::Result<()> {
 /// of every signal, whatever our caller ignored: a caught signal is put back to
 /// its default by exec, an ignored one would stay ignored (execve(2)).
 ///
-/// The four that cannot be caught here are SIGKILL and SIGSTOP, which nobody
-/// can ignore, and SIGILL, SIGFPE and SIGSEGV, which the library refuses.
+/// Those that cannot be caught here are SIGKILL and SIGSTOP, which nobody can
+/// ignore, and SIGILL, SIGFPE and SIGSEGV, of which `inherited` takes care.
 pub(crate) fn restore_defaults_at_exec() {
     /// The highest real-time signal number of Linux (signal(7)).
     const HIGHEST: i32 = 64;

@@ -281,3 +281,137 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     eventually("every descriptor being given back", || open() == before);
     assert_eq!(field(&scratch.ts(&["status", "--json", &handle]).out(), "state"), "\"alive\"");
 }
+
+#[test]
+fn a_disk_that_is_full_at_the_end_costs_neither_output_nor_exit_code() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let mounted = Mount::tmpfs(&state, "size=400k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let ballast = state.join("ballast");
+    for command in ["read x; seq -w 1 1800; exit 3", "read x; exit 3"] {
+        let handle = ts(&["create", "--no-helper", command]).code(0).out().trim().to_owned();
+        run(Command::new("dd").args(["if=/dev/zero", "bs=4k"]).arg(format!("of={}", ballast.display())));
+        let child = fs::read_to_string(state.join("nbs/sessions").join(&handle).join("pid")).unwrap();
+        ts(&["send", &handle, "go"]).code(0);
+        eventually("the child's end", || !is_running(&child));
+        ts(&["status", &handle]).code(0).stdout("alive\n");
+        fs::remove_file(&ballast).unwrap();
+        ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+        eventually("the end", || ts(&["exit-code", &handle]).out() == "3\n");
+        let printed = ts(&["read", &handle]).out();
+        let lines = if command.contains("seq") { 1_800 } else { 0 };
+        assert_eq!(printed.lines().count(), lines + 1, "{printed}");
+    }
+    mounted.remount("size=1m");
+    ts(&["kill", "--all"]).code(0);
+}
+
+#[test]
+fn a_log_that_is_removed_takes_no_exit_code_with_it() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read x; exit 3");
+    fs::remove_file(scratch.folder(&handle).join("output.log")).unwrap();
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["exit-code", &handle]).stdout("3\n");
+    assert_eq!(scratch.file(&handle, "completion.log"), "0 3\n");
+}
+
+#[test]
+fn more_clients_than_descriptors_cost_the_session_nothing() {
+    let scratch = Scratch::new();
+    let script = "ulimit -n 64; nbs-ts create --no-helper 'stty -echo; read x; echo now; exit 4'";
+    let handle = scratch.bash(script).code(0).out().trim().to_owned();
+    let waits: Vec<_> = (0..60).map(|_| scratch.start(&["wait-pattern", &handle, "now"])).collect();
+    let relay = scratch.file(&handle, "daemon_pid");
+    eventually("the relay being full", || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count() > 40);
+    fs::write(scratch.folder(&handle).join("input.fifo"), "go\n").unwrap();
+    for wait in waits {
+        let ran = wait.finish();
+        // Those who came too late find it dead, and the line in its log.
+        assert!(ran.status.success(), "{ran:?}");
+    }
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["exit-code", &handle]).stdout("4\n");
+    let script = "ulimit -n 40; nbs-ts create --no-helper 'sleep 1000'";
+    let handle = scratch.bash(script).code(0).out().trim().to_owned();
+    let followers: Vec<_> = (0..20).map(|_| scratch.start(&["attach", &handle])).collect();
+    let relay = scratch.file(&handle, "daemon_pid");
+    eventually("the relay being full", || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count() > 20);
+    scratch.ts(&["kill", &handle]).code(0);
+    drop(followers);
+}
+
+#[test]
+fn a_relay_does_no_work_for_a_sender_whose_reader_has_gone() {
+    let scratch = Scratch::new();
+    let script = "ulimit -f 8; nbs-ts create --no-helper 'stty raw -echo; echo ready; sleep 0.3; seq 1 3000'";
+    let handle = scratch.bash(script).code(0).out().trim().to_owned();
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let sending = {
+        fs::write(scratch.path.join("text"), vec![b'x'; 300_000]).unwrap();
+        let mut call = scratch.command("nbs-ts");
+        call.args(["send", "--stdin", "--timeout=3", &handle]);
+        call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
+        crate::support::start(&mut call)
+    };
+    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
+    eventually("the child's end", || !is_running(&child));
+    eventually("it being stalled", || {
+        scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")
+    });
+    let before = cpu_ticks(&relay);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(cpu_ticks(&relay) <= before + 2, "it spins");
+    sending.finish().code(3);
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn a_stray_file_among_the_sessions_hides_none() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    fs::write(scratch.state().join("sessions/00000000"), "").unwrap();
+    scratch.ts(&["list"]).code(0).stdout(format!("{handle}\talive\t-\tsleep 1000\n"));
+    scratch.ts(&["status", "00000000"]).code(2);
+    scratch.ts(&["gc"]).code(0);
+    scratch.ts(&["kill", "--all"]).code(0);
+}
+
+#[test]
+fn a_session_whose_lock_or_socket_was_removed_is_not_taken_for_dead() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    fs::remove_file(scratch.folder(&handle).join("lock")).unwrap();
+    scratch.ts(&["gc", "--hours=0"]).code(0);
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+    scratch.ts(&["kill", &handle]).code(0);
+    let handle = scratch.create("sleep 1000");
+    fs::remove_file(scratch.folder(&handle).join("relay.sock")).unwrap();
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("which is alive");
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+}
+
+#[test]
+fn a_handle_that_cannot_be_printed_is_of_no_session() {
+    let scratch = Scratch::new();
+    scratch.bash("nbs-ts create --no-helper 'sleep 1000' >/dev/full").code(1).complains("standard output");
+    scratch.ts(&["list"]).code(0).stdout("");
+    assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+}
+
+#[test]
+fn planted_files_hang_no_reader() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo hello");
+    scratch.wait_for_end(&handle);
+    run(Command::new("mkfifo").arg(scratch.folder(&handle).join(".read_cursor.new"))).code(0);
+    scratch.ts(&["read-new", &handle]).code(0).stdout("hello\r\n");
+    scratch.ts(&["read-new", &handle]).code(0).stdout("");
+}

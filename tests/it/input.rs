@@ -141,7 +141,7 @@ fn a_sender_that_is_killed_spoils_nothing() {
     run(std::process::Command::new("kill").args(["-KILL", &sender.pid().to_string()])).code(0);
     sender.finish().signal(9);
     scratch.ts(&["status", &handle]).stdout("alive\n");
-    scratch.ts(&["send", "--timeout=0.1", &handle, "x"]).code(3).complains("0 of 2 bytes");
+    scratch.ts_with_input(&["send", "--stdin", "--timeout=0.1", &handle], &[b'\n'; 60_000]).code(3);
 }
 
 #[test]
@@ -170,4 +170,56 @@ fn what_is_typed_at_once_after_create_runs_exactly_once() {
     }
     let expected: String = (1000..1020).map(|n| format!("{n}\n")).collect();
     assert_eq!(fs::read_to_string(scratch.path.join("ran")).unwrap(), expected);
+}
+
+#[test]
+fn a_long_line_through_the_fifo_stops_nobody_else() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    fs::write(scratch.folder(&handle).join("input.fifo"), "a".repeat(5_000)).unwrap();
+    scratch.ts(&["send", &handle]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
+    scratch.ts(&["send", &handle, "after"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<5>"]).code(0);
+}
+
+#[test]
+fn what_empties_a_line_makes_room_in_it() {
+    let scratch = Scratch::new();
+    let handle =
+        scratch.create("trap '' INT; stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    for key in ["\u{15}", "\u{3}"] {
+        scratch.ts(&["send", "--no-enter", &handle, &"a".repeat(4_000)]).code(0);
+        scratch.ts(&["send", "--no-enter", &handle, key]).code(0);
+        scratch.ts(&["send", &handle, &"b".repeat(150)]).code(0);
+    }
+    scratch.ts(&["wait-pattern", &handle, "<150>\r\n<150>"]).code(0);
+}
+
+#[test]
+fn a_long_line_goes_in_once_the_program_takes_keys() {
+    let scratch = Scratch::new();
+    let command = "stty -echo; echo ready; sleep 0.3; stty raw; head -c 6000 | wc -c > got";
+    let handle = scratch.create(command);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["send", "--no-enter", &handle, &"a".repeat(6_000)]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    assert_eq!(fs::read_to_string(scratch.path.join("got")).unwrap().trim(), "6000");
+}
+
+#[test]
+fn an_empty_send_behind_another_delays_nobody() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo ready; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    fs::write(scratch.path.join("text"), "line\n".repeat(12_000)).unwrap();
+    let mut call = scratch.command("nbs-ts");
+    call.args(["send", "--stdin", "--timeout=1", &handle]);
+    call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
+    let first = crate::support::start(&mut call);
+    eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
+    scratch.ts(&["send", "--no-enter", "--timeout=5", &handle]).code(0);
+    first.finish().code(3);
 }

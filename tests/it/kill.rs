@@ -191,3 +191,50 @@ fn a_pid_that_is_now_anothers_is_left_alone() {
     innocent.kill().unwrap();
     innocent.wait().unwrap();
 }
+
+#[test]
+fn readers_at_work_do_not_keep_a_session_from_going() {
+    let scratch = Scratch::new();
+    for round in 0..10 {
+        let handle = scratch.create("while :; do echo x; sleep 0.01; done");
+        let script = format!("for n in $(seq 40); do nbs-ts read-new --reader=r{round}-$n {handle}; done");
+        let readers: Vec<_> =
+            (0..3).map(|_| crate::support::start(scratch.command("bash").args(["-c", &script]))).collect();
+        scratch.ts(&["kill", &handle]).code(0).silent();
+        for reader in readers {
+            reader.finish();
+        }
+    }
+    let left: Vec<_> = fs::read_dir(scratch.state().join("sessions")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_killed_all_the_same() {
+    let scratch = Scratch::new();
+    let program = "import threading,time,ctypes,os;open('pids','w').write(str(os.getpid())+'\\n');\
+threading.Thread(target=lambda:time.sleep(1000)).start();ctypes.CDLL(None).pthread_exit(None)";
+    let handle = scratch.create(&format!("exec python3 -c \"{program}\""));
+    let pids = pids(&scratch, "pids", 1);
+    eventually("its first thread's end", || crate::support::state_of(&pids[0]) == Some('Z'));
+    scratch.ts(&["kill", &handle]).code(0);
+    eventually("its end", || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", pids[0]));
+        tasks.map_or(0, Iterator::count) <= 1
+    });
+}
+
+#[test]
+fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
+    scratch.ts(&["wait-pattern", &handle, "no"]).code(0);
+    run(Command::new("kill").args(["-INT", &killing.pid().to_string()])).code(0);
+    killing.finish();
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.wait_for_end(&handle);
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"self\"");
+}

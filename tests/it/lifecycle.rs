@@ -172,6 +172,21 @@ fn the_child_gets_a_terminal_of_its_own_and_nothing_of_the_caller() {
 }
 
 #[test]
+fn signals_that_the_caller_blocks_reach_the_child() {
+    let scratch = Scratch::new();
+    let program = "import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+for ignored in (signal.SIGILL, signal.SIGFPE, signal.SIGSEGV, signal.SIGHUP): signal.signal(ignored, signal.SIG_IGN)
+os.execvp('nbs-ts', ['nbs-ts', 'create', '--no-helper', 'grep -E \"^Sig(Ign|Blk)\" /proc/self/status; exit 3'])";
+    let handle = run(scratch.command("python3").args(["-c", program])).code(0).out().trim().to_owned();
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+    for line in scratch.ts(&["read", &handle]).out().lines() {
+        let mask = u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
+        assert_eq!(mask & !(0b11 << 31), 0, "{line}");
+    }
+}
+
+#[test]
 fn a_session_has_the_size_folder_and_environment_that_were_asked_for() {
     let scratch = Scratch::new();
     let folder = scratch.path.join("a folder");

@@ -154,3 +154,21 @@ fn job_control_works() {
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("148\n");
     assert_eq!(line(&scratch, &handle, "bg; kill %1; wait %1").0, "143");
 }
+
+#[test]
+fn interrupted_floods_stop_no_completions() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    // ^C makes the kernel throw away what was printed and not yet read, and with
+    // it, at times, the shell's report.
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..60 {
+        scratch.ts(&["send", &handle, "seq 1 6000"]).code(0);
+        for _ in 0..random.usize(..400_000) {
+            std::hint::spin_loop();
+        }
+        scratch.ts(&["send", "--no-enter", &handle, "\u{3}"]).code(0);
+    }
+    scratch.ts(&["send", &handle, "(exit 77)"]).code(0);
+    eventually("its completion", || scratch.file(&handle, "completion.log").ends_with(" 77\n"));
+}

@@ -45,11 +45,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         None if new => length,
         None => 0,
     };
-    follow(&session, start)?;
-    cli::print(notice(&session)?)
+    let told = follow(&session, start)?;
+    let code = told.or_else(|| session.exit_code().ok().flatten());
+    cli::print(notice(code))
 }
 
-fn follow(session: &SessionDir, start: u64) -> Result<()> {
+/// Returns the exit code, if the relay has told it.
+fn follow(session: &SessionDir, start: u64) -> Result<Option<i32>> {
     let log = session.log()?;
     let mut contact = Contact::open(session)?;
     let mut stdout = io::stdout().lock();
@@ -68,13 +70,13 @@ fn follow(session: &SessionDir, start: u64) -> Result<()> {
             .max(shown);
         cli::written(stdout.flush())?;
         if news == News::Ended {
-            return Ok(());
+            return Ok(contact.and_then(|contact| contact.exit_code()));
         }
     }
 }
 
 /// The last line that a follower sees, dim (ECMA-48, SGR 2).
-fn notice(session: &SessionDir) -> Result<String> {
-    let code = session.exit_code()?.map_or("unknown".to_owned(), |code| code.to_string());
-    Ok(format!("\r\n\x1b[2m[process exited with code {code}]\x1b[0m\r\n"))
+fn notice(code: Option<i32>) -> String {
+    let code = code.map_or("unknown".to_owned(), |code| code.to_string());
+    format!("\r\n\x1b[2m[process exited with code {code}]\x1b[0m\r\n")
 }

@@ -24,9 +24,12 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::PermissionsExt,
+    },
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use crate::{
@@ -34,8 +37,8 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     relay::{self, Environment, Through},
-    session::{Handle, Home, Launch},
-    sys::pty::Size,
+    session::{self, Handle, Home, Launch, Target},
+    sys::{files, pty::Size},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -72,10 +75,22 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let launch = Launch { command, name, size, started: SystemTime::now() };
     let handle = start(launch, cwd.as_deref(), environment(pager, settings), args.umask, through)?;
-    if args.json() {
-        return cli::print(Object::new().text("handle", handle.as_str()).line());
+    let printed = if args.json() {
+        cli::print(Object::new().text("handle", handle.as_str()).line())
+    } else {
+        cli::print(format!("{handle}\n"))
+    };
+    if printed.is_err() {
+        withdraw(&handle)?;
     }
-    cli::print(format!("{handle}\n"))
+    printed
+}
+
+/// Ends a session whose handle nobody has learned.
+fn withdraw(handle: &Handle) -> Result<()> {
+    let home = Home::open()?;
+    session::end(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO, "kill")?;
+    home.remove(handle)
 }
 
 fn setting(value: OsString) -> Result<(OsString, OsString)> {
@@ -84,8 +99,6 @@ fn setting(value: OsString) -> Result<(OsString, OsString)> {
     let (key, value) = value.as_bytes().split_at(at);
     Ok((OsString::from_vec(key.to_vec()), OsString::from_vec(value[1..].to_vec())))
 }
-
-use std::os::unix::ffi::OsStringExt;
 
 /// Makes the session, or leaves nothing of it.
 fn start(
@@ -96,12 +109,12 @@ fn start(
     through: Through,
 ) -> Result<Handle> {
     if let Some(cwd) = cwd {
-        fs::read_dir(cwd).map(drop).trying(format!("start in '{}'", cwd.display()))?;
+        files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
     }
     check_bash(&environment)?;
     let home = Home::open_or_make()?;
     let making = home.make()?;
-    environment.push(("NBS_TS_SESSION".into(), Some(making.handle.as_str().into())));
+    environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
         // The session may be in another folder than a relative path was meant from.
         environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{self, Args},
-    outcome::Result,
+    outcome::{Failure, Result},
     session::{Home, Name},
 };
 
@@ -44,13 +44,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let hours = dead_for.as_secs() / 3_600;
         cli::print(format!("gc: removed {} ({name}), dead for {hours}h\n", summary.handle))?;
     }
-    if args.json() {
-        return Ok(());
+    if !args.json() {
+        cli::print(format!(
+            "gc: removed {} sessions, kept {} alive + {} recent dead\n",
+            collected.removed.len(),
+            collected.alive,
+            collected.recent
+        ))?;
     }
-    cli::print(format!(
-        "gc: removed {} sessions, kept {} alive + {} recent dead\n",
-        collected.removed.len(),
-        collected.alive,
-        collected.recent
-    ))
+    Failure::all(collected.failures)
 }

@@ -77,6 +77,12 @@ fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<Str
             left.join(", ")
         )));
     }
+    if session.is_alive()? {
+        return Err(Failure::Failed(format!(
+            "cannot end session '{}': its relay is still there",
+            session.handle()
+        )));
+    }
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = target.ok_or_else(cli::missing_handle)?;
 
     let session = Home::open()?.session(&target)?;
-    wait(&session, timeout, args.json())
+    wait(&session, timeout, args.json()).map_err(Wait::cut_short)
 }
 
 fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
