@@ -8,10 +8,12 @@ mod applets;
 mod cli;
 mod helper;
 mod json;
+mod keys;
 mod outcome;
 mod output;
 mod relay;
 mod session;
+mod starting;
 mod sys;
 mod text;
 

@@ -16,6 +16,7 @@ mod keeper;
 mod launch;
 mod line;
 mod phase;
+mod private;
 mod recorder;
 mod terminal;
 
@@ -30,13 +31,13 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         EndedBy, Making, Receipt, SessionDir,
-        protocol::{Answer, Request},
+        protocol::{Answer, KeyModes, Request},
     },
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::Turn,
-        pty::Master,
+        pty::{self, Master},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, Signals},
     },
 };
@@ -104,6 +105,8 @@ pub(crate) struct Relay {
     fifo: File,
     typed: Flow,
     line: Line,
+    // Until then, what was typed last may be on its way to where it is read.
+    settled: Deadline,
     // What is to be typed would overflow a canonical line.
     held: bool,
     listener: UnixListener,
@@ -135,6 +138,7 @@ impl Relay {
             fifo: start.fifo,
             typed: Flow::new(),
             line: Line::default(),
+            settled: Deadline::after(Duration::ZERO),
             held: false,
             listener: start.listener,
             clients: Clients::new(child::open_files()),
@@ -310,6 +314,7 @@ impl Relay {
             Ok(count) if count > 0 => {
                 self.line.note(&bytes[..count], &modes);
                 self.recorder.note_typed(&bytes[..count]);
+                self.settled = Deadline::after(SETTLE);
                 Some(count)
             }
             _ => None,
@@ -412,8 +417,92 @@ impl Relay {
                 }
                 None => Answer::Unknown,
             },
+            Request::Modes => match self.key_modes() {
+                Ok(modes) => Answer::Modes(modes),
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Press { byte } => self.press(byte),
+            Request::Secret { length } => {
+                let mut secret = self.clients.take_secret(id, length);
+                let answer = self.type_secret(&secret);
+                wipe(&mut secret);
+                answer
+            }
+            Request::Folder => match terminal::folder(&self.master, self.child) {
+                Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn => Answer::Unknown,
+        }
+    }
+
+    fn key_modes(&self) -> io::Result<KeyModes> {
+        let (modes, private) = (self.master.modes()?, self.recorder.private());
+        Ok(KeyModes {
+            application_cursor: private.application_cursor,
+            bracketed_paste: private.bracketed_paste,
+            secret: modes.hide_line(),
+            end_of_input: modes.end_of_input(),
+            signals: modes.signals().into_iter().map(|(byte, _)| byte).collect(),
+        })
+    }
+
+    /// A key that is a signal acts at once, as on a terminal whose program has
+    /// read all before it. What was typed ahead is discarded, as a terminal
+    /// does, and so is the rest of what we were typing: half a command must not
+    /// come to a shell that has its prompt back. What nobody has begun to type
+    /// is not, for it is whole.
+    fn press(&mut self, byte: u8) -> Answer {
+        let Ok(modes) = self.master.modes() else { return Answer::Unknown };
+        let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
+            return Answer::Refused { why: "it is no signal now".into() };
+        };
+        if let Some(slave) = &self.slave {
+            if modes.discard_at_signal() {
+                // What cannot be discarded is read after all, as if NOFLSH were set.
+                let _ = self.master.discard_typed(slave);
+                self.typed = Flow::new();
+                self.line = Line::default();
+                self.held = false;
+                self.clients.cut_typist();
+            }
+            if let Some(shown) = modes.shown(byte) {
+                // Before the signal, so that it stands before what that causes.
+                let _ = pty::print_some(slave, &shown);
+            }
+        }
+        let signal = terminal::signal_of_key(signal).expect("it is the name of one of the three");
+        terminal::signal_foreground(&self.master, self.child, &[signal]);
+        Answer::Noted
+    }
+
+    /// Types a secret if a hidden line is asked for at this moment, and nothing
+    /// else is to be typed before it.
+    fn type_secret(&mut self, secret: &[u8]) -> Answer {
+        let refused = |why: &str| Answer::Refused { why: why.to_owned() };
+        let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
+        if !modes.hide_line() {
+            return refused("no hidden line is asked for");
+        }
+        // A line that was typed ahead would be taken for the secret, and the
+        // secret for whatever is asked for next.
+        let ahead = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
+        if ahead
+            || !self.settled.has_passed()
+            || self.wants_to_type()
+            || self.line.room_for(secret, &modes) < secret.len()
+        {
+            return refused("something else is to be read before it");
+        }
+        match self.master.write(secret) {
+            Ok(count) => {
+                self.line.note(&secret[..count], &modes);
+                self.recorder.note_typed(&secret[..count]);
+                self.settled = Deadline::after(SETTLE);
+                Answer::Typed { count: count as u64, held: false }
+            }
+            Err(error) => refused(&error.to_string()),
         }
     }
 
@@ -470,9 +559,23 @@ enum Hold {
     Nothing,
 }
 
+/// Overwrites what must not stay in memory.
+fn wipe(bytes: &mut Vec<u8>) {
+    bytes.fill(0);
+    bytes.resize(bytes.capacity(), 0);
+    // Else the compiler may see that nobody reads it again, and not do it.
+    std::hint::black_box(&bytes[..]);
+    bytes.clear();
+}
+
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+/// A worker of the kernel carries what is written to the master to where the
+/// slave reads it, and nothing tells when it has. It does at once, unless the
+/// machine is busy.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.

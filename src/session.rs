@@ -22,6 +22,7 @@ mod log;
 mod marks;
 pub(crate) mod protocol;
 mod shell;
+pub(crate) mod typing;
 mod wait;
 
 pub(crate) use completion::{Completion, completion_line};

@@ -11,12 +11,16 @@
 mod attach;
 mod create;
 mod doctor;
+mod ensure;
+mod eof;
 mod exit_code;
 mod find;
 mod gc;
 mod help;
+mod key;
 mod kill;
 mod list;
+mod pwd;
 mod read;
 mod read_new;
 mod send;

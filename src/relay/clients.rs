@@ -27,6 +27,9 @@ pub(crate) struct ClientId(u64);
 /// How much of a client's text is kept here; the rest waits in its socket.
 const INBOX: usize = 16 * 1024;
 
+/// A canonical line and its end are no longer.
+const LONGEST_SECRET: usize = 4_096;
+
 /// The descriptors that the relay needs for itself.
 const RESERVE: usize = 32;
 
@@ -67,6 +70,14 @@ enum Wish {
     },
     /// To have the session to itself.
     Turn,
+    /// To have a secret of so many bytes typed, once all of it has come.
+    Secret {
+        length: usize,
+    },
+    /// Nothing; so many bytes that were to be typed are still to come.
+    Skip {
+        left: u64,
+    },
     /// To have typed what is still to come, or has come: `left` bytes.
     Type {
         left: u64,
@@ -97,7 +108,7 @@ impl Client {
                 let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 &self.inbox[..here]
             }
-            Wish::None | Wish::News { .. } | Wish::Turn => &[],
+            Wish::None | Wish::News { .. } | Wish::Turn | Wish::Secret { .. } | Wish::Skip { .. } => &[],
         }
     }
 
@@ -110,7 +121,12 @@ impl Client {
         }
         match self.stream.read(&mut buffer[..room]) {
             Ok(0) => self.hung_up = true,
-            Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+            Ok(count) => {
+                self.inbox.extend_from_slice(&buffer[..count]);
+                // It may be a secret.
+                buffer[..count].fill(0);
+                std::hint::black_box(&buffer);
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }
@@ -128,6 +144,16 @@ impl Client {
             }
         }
         true
+    }
+
+    /// Forgets what has come of what shall not be typed any more.
+    fn skip(&mut self) {
+        if let Wish::Skip { left } = self.wish {
+            let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            self.inbox.drain(..here);
+            let left = left - here as u64;
+            self.wish = if left == 0 { Wish::None } else { Wish::Skip { left } };
+        }
     }
 
     /// The next whole line of its inbox; `Err` where it can never be one.
@@ -174,7 +200,11 @@ impl Clients {
     }
 
     fn most_of(&self, id: ClientId) -> usize {
-        if self.typists.front() == Some(&id) { INBOX } else { LONGEST_LINE }
+        match self.all.get(&id).map(|client| client.wish) {
+            Some(Wish::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
+            Some(Wish::Secret { .. } | Wish::Skip { .. }) => INBOX,
+            _ => LONGEST_LINE,
+        }
     }
 
     /// When somebody has waited long enough for somebody else.
@@ -231,7 +261,14 @@ impl Clients {
     /// The next thing that a client asks which is the relay's to answer.
     pub(crate) fn next_request(&mut self, id: ClientId) -> Option<Request> {
         loop {
-            match self.all.get_mut(&id)?.next_line() {
+            let client = self.all.get_mut(&id)?;
+            client.skip();
+            if let Wish::Secret { length } = client.wish
+                && client.inbox.len() >= length
+            {
+                return Some(Request::Secret { length: length as u64 });
+            }
+            match client.next_line() {
                 Ok(Some(line)) => {
                     if let Some(request) = self.heed(id, &line) {
                         return Some(request);
@@ -264,6 +301,17 @@ impl Clients {
                 client.wish = Wish::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
                 self.patience = Deadline::after(PATIENCE);
+            }
+            Some(Request::Secret { length }) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                if length > LONGEST_SECRET {
+                    self.dismiss(id);
+                    return None;
+                }
+                client.wish = Wish::Secret { length };
+                if client.inbox.len() >= length {
+                    return Some(Request::Secret { length: length as u64 });
+                }
             }
             Some(other) => return Some(other),
             None => self.answer(id, &Answer::Unknown),
@@ -334,6 +382,31 @@ impl Clients {
         }
     }
 
+    /// The rest of what was begun to be typed shall not be.
+    pub(crate) fn cut_typist(&mut self) {
+        let Some(id) = self.typists.front().copied() else { return };
+        let Some(client) = self.all.get(&id) else { return };
+        let Wish::Type { left, done: count @ 1.., .. } = client.wish else { return };
+        self.typists.pop_front();
+        self.answer(id, &Answer::Cut { count });
+        if let Some(client) = self.all.get_mut(&id) {
+            client.wish = Wish::Skip { left };
+            client.skip();
+        }
+        self.leave_if_done(id);
+    }
+
+    /// Gives the secret that has come, and keeps nothing of it.
+    pub(crate) fn take_secret(&mut self, id: ClientId, length: u64) -> Vec<u8> {
+        let Some(client) = self.all.get_mut(&id) else { return Vec::new() };
+        let here = client.inbox.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+        let secret = client.inbox[..here].to_vec();
+        let rest = client.inbox[here..].to_vec();
+        super::wipe(&mut client.inbox);
+        client.inbox = rest;
+        secret
+    }
+
     /// Notes whether the typist's text is held back.
     pub(crate) fn note_held(&mut self, now: bool) {
         let Some(id) = self.typists.front() else { return };
@@ -360,8 +433,8 @@ impl Clients {
         }
         match client.wish {
             Wish::Type { .. } => self.stop_typing(id),
-            Wish::None | Wish::News { .. } | Wish::Turn if !client.wants_write() => self.dismiss(id),
-            Wish::None | Wish::News { .. } | Wish::Turn => {}
+            _ if !client.wants_write() => self.dismiss(id),
+            _ => {}
         }
     }
 
@@ -377,7 +450,10 @@ impl Clients {
     }
 
     fn dismiss(&mut self, id: ClientId) {
-        self.all.remove(&id);
+        if let Some(mut client) = self.all.remove(&id) {
+            // Half a secret, perhaps.
+            super::wipe(&mut client.inbox);
+        }
         self.typists.retain(|typist| *typist != id);
         self.patience = Deadline::after(PATIENCE);
         self.full = None;

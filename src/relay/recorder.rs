@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    relay::{Prompt, RETRY, flow::Flow},
+    relay::{Prompt, RETRY, flow::Flow, private::PrivateModes},
     session::{Completion, Found, Launch, Mark, Marks, Receipt, completion_line},
     sys::{child::ExitStatus, deadline::Deadline, files::Folder, syncer::Syncer},
 };
@@ -27,6 +27,7 @@ pub(crate) struct Recorder {
     lines: Vec<u8>,
     marks: Marks,
     found: Vec<Found>,
+    private: PrivateModes,
     prompt: Prompt,
     last_completion: Option<u64>,
     output_bytes: u64,
@@ -48,6 +49,7 @@ impl Recorder {
             lines: Vec::new(),
             marks: Marks::new(&Launch::secret(folder)?, 0),
             found: Vec::new(),
+            private: PrivateModes::default(),
             prompt: Prompt::Unknown,
             last_completion: None,
             output_bytes: 0,
@@ -73,6 +75,11 @@ impl Recorder {
     /// Where the shell is, as its marks tell.
     pub(crate) fn prompt(&self) -> Prompt {
         self.prompt
+    }
+
+    /// What the program has asked of the keyboard.
+    pub(crate) fn private(&self) -> PrivateModes {
+        self.private
     }
 
     pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
@@ -116,9 +123,11 @@ impl Recorder {
     fn write_all(&mut self) -> io::Result<()> {
         while !self.printed.is_empty() {
             let (log, marks, found) = (&mut self.log, &mut self.marks, &mut self.found);
+            let private = &mut self.private;
             let count = self.printed.drain(|bytes| {
                 let count = written(log.write(bytes))?;
                 marks.feed(&bytes[..count], found);
+                private.feed(&bytes[..count]);
                 Ok(count)
             })?;
             self.output_bytes += count as u64;

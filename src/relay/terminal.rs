@@ -8,10 +8,12 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
+use std::{cell::RefCell, io};
+
 use crate::{
     session::Mark,
     sys::{
-        processes::{self, Awaited, Process, Thread},
+        processes::{self, Awaited, Process, Thread, Whereabouts},
         pty::{self, Master},
         signals::{SIGINT, SIGQUIT, SIGTSTP},
     },
@@ -102,6 +104,30 @@ pub(crate) fn signal_of_key(name: &str) -> Option<i32> {
         "TSTP" => Some(SIGTSTP),
         _ => None,
     }
+}
+
+/// Where the foreground process is: the leader of its group or, where that has
+/// ended or may not be looked at, another of the group; where there is no such
+/// group, the session's leader.
+pub(crate) fn folder(master: &Master, shell: u32) -> io::Result<Whereabouts> {
+    let Some(group) = master.foreground() else { return folder_of(shell) };
+    let found = folder_of(group.unsigned_abs());
+    let Err(error) = found else { return found };
+    let session = i32::try_from(shell).unwrap_or_default();
+    let other = RefCell::new(None);
+    processes::any_in_group(group, session, &[std::process::id(), shell], |process| {
+        *other.borrow_mut() = process.folder().ok();
+        other.borrow().is_some()
+    });
+    match other.into_inner() {
+        Some(found) => Ok(found),
+        None if error.kind() == io::ErrorKind::NotFound => folder_of(shell),
+        None => Err(error),
+    }
+}
+
+fn folder_of(pid: u32) -> io::Result<Whereabouts> {
+    Process::read(pid).ok_or(io::ErrorKind::NotFound)?.folder()
 }
 
 /// Signals each process of the foreground group that is in the session which

@@ -6,8 +6,13 @@
 //! look, and ask for news since then.
 
 use std::{
+    ffi::OsString,
     io::{self, Read, Write},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStringExt, net::UnixStream},
+    },
+    path::PathBuf,
     time::Duration,
 };
 
@@ -15,7 +20,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Handle, SessionDir,
-        protocol::{Answer, LONGEST_LINE, Request},
+        protocol::{Answer, KeyModes, LONGEST_LINE, Request},
     },
     sys::{deadline::Deadline, poll::Turn, socket},
 };
@@ -32,6 +37,8 @@ pub(crate) struct Contact {
     seen: u64,
     // The session's exit code, once we have been told.
     exit_code: Option<i32>,
+    // We have asked for news, and have not heard any.
+    following: bool,
 }
 
 /// What there is to know when waiting is over.
@@ -49,6 +56,8 @@ pub(crate) struct Typed {
     pub(crate) count: u64,
     /// The rest is a line that is too long for the terminal's present mode.
     pub(crate) held: bool,
+    /// The rest has been discarded by an interrupt.
+    pub(crate) cut: bool,
 }
 
 impl Contact {
@@ -68,6 +77,7 @@ impl Contact {
             inbox: Vec::new(),
             seen: 0,
             exit_code: None,
+            following: false,
         }))
     }
 
@@ -81,14 +91,17 @@ impl Contact {
     }
 
     /// Waits until something has changed since the last time; the first time,
-    /// not at all.
+    /// not at all. Where there was none in time, this may be asked again (and
+    /// nothing else, until there is some).
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
-        if !self.say(&Request::Follow { seen: self.seen })? {
+        if !self.following && !self.say(&Request::Follow { seen: self.seen })? {
             return Ok(News::Ended);
         }
+        self.following = true;
         match self.hear(deadline)? {
             Heard::Answer(Answer::Changed { seen }) => {
                 self.seen = seen;
+                self.following = false;
                 Ok(News::Changed)
             }
             Heard::Answer(Answer::Ended { code }) => {
@@ -144,7 +157,8 @@ impl Contact {
 
     fn typed(&self, heard: Heard) -> Result<Option<Typed>> {
         match heard {
-            Heard::Answer(Answer::Typed { count, held }) => Ok(Some(Typed { count, held })),
+            Heard::Answer(Answer::Typed { count, held }) => Ok(Some(Typed { count, held, cut: false })),
+            Heard::Answer(Answer::Cut { count }) => Ok(Some(Typed { count, held: false, cut: true })),
             Heard::End => Ok(None),
             Heard::Answer(_) => Err(self.misunderstood()),
             Heard::Nothing => Err(self.silent()),
@@ -203,6 +217,70 @@ impl Contact {
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
         }
+    }
+
+    /// How the terminal takes keys at the moment. `None` where the session has
+    /// ended.
+    pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
+        match self.ask(&Request::Modes)? {
+            Some(Answer::Modes(modes)) => Ok(Some(modes)),
+            Some(Answer::Refused { why }) => Err(self.refused("look at the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets a character that is a signal act at once; `Some(false)` where it is
+    /// none at the moment. `None` where the session has ended.
+    pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
+        match self.ask(&Request::Press { byte })? {
+            Some(Answer::Noted) => Ok(Some(true)),
+            Some(Answer::Refused { .. }) => Ok(Some(false)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Types a secret, if a hidden line is asked for at this moment; else tells
+    /// that it is not. `None` where the session has ended.
+    pub(crate) fn type_secret(&mut self, secret: &[u8]) -> Result<Option<bool>> {
+        if !self.say(&Request::Secret { length: secret.len() as u64 })? {
+            return Ok(None);
+        }
+        // It is shorter than what a socket takes at once.
+        match self.stream.write_all(secret) {
+            Err(error) if has_hung_up(&error) => return Ok(None),
+            other => other.trying(self.what())?,
+        }
+        match self.hear(Deadline::after(PATIENCE))? {
+            Heard::Answer(Answer::Typed { count, .. }) if count == secret.len() as u64 => Ok(Some(true)),
+            Heard::Answer(Answer::Typed { .. }) => {
+                Err(self.refused("type the secret into the terminal", "only a part went in"))
+            }
+            Heard::Answer(Answer::Refused { .. }) => Ok(Some(false)),
+            Heard::Answer(_) => Err(self.misunderstood()),
+            Heard::End => Ok(None),
+            Heard::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// Where the foreground process is. `None` where the session has ended.
+    pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
+        let what = "find the current folder";
+        match self.ask(&Request::Folder)? {
+            Some(Answer::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
+            Some(Answer::Folder { path, removed: true }) => {
+                let path = OsString::from_vec(path);
+                Err(self.refused(what, &format!("'{}' has been removed", path.display())))
+            }
+            Some(Answer::Refused { why }) => Err(self.refused(what, &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    fn refused(&self, what: &str, why: &str) -> Failure {
+        Failure::Failed(format!("cannot {what} of session '{}': {why}", self.handle))
     }
 
     /// Tells the relay why the session is about to end.

@@ -30,6 +30,7 @@ pub(crate) struct Home {
 }
 
 const SESSIONS: &str = "sessions";
+const ENSURE_LOCK: &str = "lock.ensure";
 const NEW: &str = ".new.";
 const GONE: &str = ".gone.";
 
@@ -104,6 +105,22 @@ impl Home {
         newest.map(|summary| summary.handle).ok_or_else(|| {
             Failure::NotFound(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
         })
+    }
+
+    /// The newest live session of a name, if there is one.
+    pub(crate) fn newest_live(&self, name: &Name) -> Result<Option<Handle>> {
+        let named = self.summaries(|session| session.name().as_ref() == Some(name))?;
+        let newest = named.into_iter().filter(|summary| summary.alive).max_by_key(|summary| summary.created);
+        Ok(newest.map(|summary| summary.handle))
+    }
+
+    /// Waits until nobody else ensures that there is a session, and keeps all
+    /// others from it until it is dropped.
+    pub(crate) fn lock_ensuring(&self) -> Result<File> {
+        let what = format!("lock the state folder '{}'", self.path.display());
+        let lock = Folder::open(&self.path).and_then(|folder| folder.open_lock(ENSURE_LOCK)).trying(&what)?;
+        lock.lock().trying(&what)?;
+        Ok(lock)
     }
 
     fn open_session(&self, handle: Handle) -> Result<SessionDir> {

@@ -22,6 +22,17 @@ pub(crate) enum Request {
     /// Send the foreground process group the signal that a key would: `INT`,
     /// `QUIT` or `TSTP`, past whatever is still to be read or typed.
     Signal { name: String },
+    /// How does the terminal take keys at the moment?
+    Modes,
+    /// If this character is a signal at the moment, do at once what the terminal
+    /// would do if all typed before it had been read.
+    Press { byte: u8 },
+    /// Type the bytes that come after this line, if a hidden line is asked for
+    /// when all of them have come, and nothing else is to be typed; else forget
+    /// them.
+    Secret { length: u64 },
+    /// Where is the foreground process?
+    Folder,
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
@@ -39,6 +50,10 @@ impl Request {
             Request::Turn => "turn\n".to_owned(),
             Request::Place => "place\n".to_owned(),
             Request::Signal { name } => format!("signal {name}\n"),
+            Request::Modes => "modes\n".to_owned(),
+            Request::Press { byte } => format!("press {byte}\n"),
+            Request::Secret { length } => format!("secret {length}\n"),
+            Request::Folder => "folder\n".to_owned(),
             Request::Ending { cause } => format!("ending {cause}\n"),
             Request::Done => "done\n".to_owned(),
             Request::Keeper => "keeper\n".to_owned(),
@@ -55,12 +70,69 @@ impl Request {
             ["turn"] => Request::Turn,
             ["place"] => Request::Place,
             ["signal", name] => Request::Signal { name: name.to_owned() },
+            ["modes"] => Request::Modes,
+            ["press", byte] => Request::Press { byte: byte.parse().ok()? },
+            ["secret", length] => Request::Secret { length: length.parse().ok()? },
+            ["folder"] => Request::Folder,
             ["done"] => Request::Done,
             ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
             _ => return None,
         })
     }
+}
+
+/// How a terminal takes keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyModes {
+    /// The program has asked for application cursor keys.
+    pub(crate) application_cursor: bool,
+    /// The program has asked for pasted text to be bracketed.
+    pub(crate) bracketed_paste: bool,
+    /// A hidden line is asked for.
+    pub(crate) secret: bool,
+    /// The character that ends the input, if there is one.
+    pub(crate) end_of_input: Option<u8>,
+    /// The characters that are signals.
+    pub(crate) signals: Vec<u8>,
+}
+
+impl KeyModes {
+    fn encode(&self) -> String {
+        let flags = [self.application_cursor, self.bracketed_paste, self.secret];
+        let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
+        let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
+        let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
+        format!("modes {} {end}{signals}\n", flags.join(" "))
+    }
+
+    fn decode(words: &str) -> Option<KeyModes> {
+        let words: Vec<&str> = words.split(' ').collect();
+        let [application_cursor, bracketed_paste, secret, end, signals @ ..] = &words[..] else {
+            return None;
+        };
+        let flag = |word: &str| match word {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
+        };
+        Some(KeyModes {
+            application_cursor: flag(application_cursor)?,
+            bracketed_paste: flag(bracketed_paste)?,
+            secret: flag(secret)?,
+            end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
+            signals: signals.iter().map(|byte| byte.parse().ok()).collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map(|pair| if pair.len() == 2 { byte(pair) } else { None }).collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +166,21 @@ pub(crate) enum Answer {
     Ended {
         code: Option<i32>,
     },
+    Modes(KeyModes),
+    /// An interrupt has discarded what was left; so many bytes had been typed.
+    Cut {
+        count: u64,
+    },
+    /// The path of a folder, which may hold any byte; of one that was removed,
+    /// what it was. It is as long as it is: only requests have a longest line.
+    Folder {
+        path: Vec<u8>,
+        removed: bool,
+    },
+    /// No, and why not.
+    Refused {
+        why: String,
+    },
     Noted,
     Unknown,
 }
@@ -118,6 +205,12 @@ impl Answer {
             Answer::Ended { code } => {
                 format!("ended {}\n", code.map_or("-".to_owned(), |code| code.to_string()))
             }
+            Answer::Modes(modes) => modes.encode(),
+            Answer::Cut { count } => format!("cut {count}\n"),
+            Answer::Folder { path, removed } => {
+                format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
+            }
+            Answer::Refused { why } => format!("refused {why}\n"),
             Answer::Noted => "noted\n".to_owned(),
             Answer::Unknown => "unknown\n".to_owned(),
         }
@@ -125,7 +218,16 @@ impl Answer {
 
     pub(crate) fn decode(line: &[u8]) -> Option<Answer> {
         let line = std::str::from_utf8(line).ok()?;
+        if let Some(words) = line.strip_prefix("modes ") {
+            return KeyModes::decode(words).map(Answer::Modes);
+        }
+        if let Some(why) = line.strip_prefix("refused ") {
+            return Some(Answer::Refused { why: why.to_owned() });
+        }
         Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
+            ["cut", count] => Answer::Cut { count: count.parse().ok()? },
+            ["folder", "there", path] => Answer::Folder { path: from_hex(path)?, removed: false },
+            ["folder", "removed", path] => Answer::Folder { path: from_hex(path)?, removed: true },
             ["changed", seen] => Answer::Changed { seen: seen.parse().ok()? },
             ["typed", count] => Answer::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
@@ -164,6 +266,10 @@ mod tests {
             Request::Turn,
             Request::Place,
             Request::Signal { name: "INT".into() },
+            Request::Modes,
+            Request::Press { byte: 3 },
+            Request::Secret { length: 5 },
+            Request::Folder,
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
@@ -187,6 +293,24 @@ mod tests {
             Answer::Place { offset: 12, last: Some(3) },
             Answer::Ended { code: None },
             Answer::Ended { code: Some(137) },
+            Answer::Modes(KeyModes {
+                application_cursor: true,
+                bracketed_paste: false,
+                secret: true,
+                end_of_input: Some(4),
+                signals: vec![3, 28, 26],
+            }),
+            Answer::Modes(KeyModes {
+                application_cursor: false,
+                bracketed_paste: true,
+                secret: false,
+                end_of_input: None,
+                signals: Vec::new(),
+            }),
+            Answer::Cut { count: 12 },
+            Answer::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
+            Answer::Folder { path: b"/".to_vec(), removed: true },
+            Answer::Refused { why: "no hidden line is asked for".into() },
             Answer::Noted,
             Answer::Unknown,
         ];

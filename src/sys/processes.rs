@@ -5,11 +5,15 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fs::{self, File},
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{FileExt, FileTypeExt, MetadataExt},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::{FileExt, FileTypeExt, MetadataExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -97,12 +101,41 @@ impl Process {
             .collect()
     }
 
+    /// Where it is now.
+    ///
+    /// Of a folder that was removed the kernel gives the path that it had, and
+    /// ` (deleted)`, which may be a name as well: so we look what is there.
+    pub(crate) fn folder(&self) -> io::Result<Whereabouts> {
+        let link = PathBuf::from(format!("/proc/{}/cwd", self.pid));
+        let path = fs::read_link(&link)?.into_os_string().into_vec();
+        let (here, there) = (fs::metadata(&link), fs::metadata(OsStr::from_bytes(&path)));
+        let same = match (here, there) {
+            (Ok(here), Ok(there)) => (here.dev(), here.ino()) == (there.dev(), there.ino()),
+            _ => false,
+        };
+        // It may have ended while we looked, and its PID be another's.
+        if Process::read(self.pid).is_none_or(|now| now.started != self.started) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(match path.strip_suffix(b" (deleted)") {
+            Some(path) if !same => Whereabouts { path: path.to_vec(), removed: true },
+            _ => Whereabouts { path, removed: false },
+        })
+    }
+
     /// Takes hold of it; `None` where it has gone, and its PID may be another's.
     pub(crate) fn hold(&self) -> io::Result<Option<Held>> {
         let Some(held) = Held::open(self.pid)? else { return Ok(None) };
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
         Ok(same.then_some(held))
     }
+}
+
+/// Where a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Whereabouts {
+    pub(crate) path: Vec<u8>,
+    pub(crate) removed: bool,
 }
 
 /// A thread, by its folder in /proc. All of a thread's own is read there, for

@@ -14,7 +14,9 @@ use std::{
 use rustix::{
     io::Errno,
     pty::OpenptFlags,
-    termios::{self, InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, Winsize},
+    termios::{
+        self, InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, Winsize,
+    },
 };
 
 /// The columns and rows of a terminal; each is at least 1.
@@ -114,6 +116,14 @@ impl Master {
         Ok(Modes(termios::tcgetattr(self)?))
     }
 
+    /// Discards what was typed and has not been read: what the slave's line
+    /// discipline holds, and what waits before it (which `tcflush` on the master
+    /// reaches as output that was written and not transmitted).
+    pub(crate) fn discard_typed(&self, slave: &OwnedFd) -> io::Result<()> {
+        termios::tcflush(self, QueueSelector::OFlush)?;
+        Ok(termios::tcflush(slave, QueueSelector::IFlush)?)
+    }
+
     /// The foreground process group; `None` where there is none.
     pub(crate) fn foreground(&self) -> Option<i32> {
         termios::tcgetpgrp(self).ok().map(|group| group.as_raw_nonzero().get())
@@ -149,6 +159,42 @@ impl Modes {
         is(Code::VERASE) || is(Code::VWERASE)
     }
 
+    /// Does the terminal wait for a line that it does not show?
+    pub(crate) fn hide_line(&self) -> bool {
+        self.is_canonical() && !self.echoes()
+    }
+
+    /// The character that ends the input: of lines, the terminal's own, if it
+    /// has one; where there are no lines, the usual one.
+    pub(crate) fn end_of_input(&self) -> Option<u8> {
+        if !self.is_canonical() {
+            return Some(0x04);
+        }
+        Some(self.0.special_codes[SpecialCodeIndex::VEOF]).filter(|byte| *byte != 0)
+    }
+
+    /// The characters that are signals when typed, and the signals.
+    pub(crate) fn signals(&self) -> Vec<(u8, &'static str)> {
+        use SpecialCodeIndex as Code;
+        if !self.0.local_modes.contains(LocalModes::ISIG) {
+            return Vec::new();
+        }
+        let all = [(Code::VINTR, "INT"), (Code::VQUIT, "QUIT"), (Code::VSUSP, "TSTP")];
+        let all = all.map(|(code, signal)| (self.0.special_codes[code], signal));
+        all.into_iter().filter(|(byte, _)| *byte != 0).collect()
+    }
+
+    /// Does a signal typed discard what was typed before it?
+    pub(crate) fn discard_at_signal(&self) -> bool {
+        !self.0.local_modes.contains(LocalModes::NOFLSH)
+    }
+
+    /// How the terminal shows a control character that is typed, if it does.
+    pub(crate) fn shown(&self, byte: u8) -> Option<Vec<u8>> {
+        let as_two = self.0.local_modes.contains(LocalModes::ECHOCTL) && byte.is_ascii_control();
+        self.echoes().then(|| if as_two { vec![b'^', byte ^ 0x40] } else { vec![byte] })
+    }
+
     /// Does this byte, typed in canonical mode, end a line?
     pub(crate) fn ends_line(&self, byte: u8) -> bool {
         use SpecialCodeIndex as Code;
@@ -167,6 +213,19 @@ pub(crate) fn adopt_stdin_as_terminal() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
     Ok(())
+}
+
+/// How much typed input could be read from the slave at this moment; in canonical
+/// mode, of whole lines.
+pub(crate) fn unread(slave: &OwnedFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(slave)?)
+}
+
+/// Prints through the slave that we hold what it takes at once; a terminal that
+/// is stopped, or full, takes nothing.
+pub(crate) fn print_some(slave: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    rustix::io::ioctl_fionbio(slave, true)?;
+    Ok(rustix::io::write(slave, bytes)?)
 }
 
 /// Puts standard error where standard input is.

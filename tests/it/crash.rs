@@ -20,6 +20,7 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
         wait.finish().code(1).stdout("").complains("unknown exit code");
     }
     following.finish().code(0).stdout_has("unknown");
+    scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");

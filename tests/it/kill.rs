@@ -75,6 +75,7 @@ fn what_a_killed_relay_left_is_found_by_its_mark() {
         .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
     let pids = pids(&scratch, "pids", 2);
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     assert!(pids.iter().any(|pid| is_running(pid)));
     scratch.ts(&["kill", &handle]).code(0);

@@ -10,11 +10,14 @@ mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
 mod input; // send: order, wholeness, limits
+mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod lifecycle; // create, status, list, find, gc
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
+mod places; // ensure, pwd, --inherit-cwd
 mod races; // twenty at once
+mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod terminal; // what the terminal is doing, by the kernel's word
 mod waits; // wait-complete, wait-pattern

@@ -10,6 +10,8 @@
 //! Options:
 //!   --name=NAME       a name for it: 1 to 64 of a-z A-Z 0-9 _ . -
 //!   --cwd=DIR         the folder to start in (default: the caller's)
+//!   --inherit-cwd=SESSION
+//!                     start where that session is now
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
 //!   --env=KEY=VALUE   an environment variable for it; may be repeated
 //!   --no-helper       start it in this call's environment, and ask no helper
@@ -20,162 +22,24 @@
 //! Example:
 //!   h=$(nbs-ts create --name=build bash)
 
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::PermissionsExt,
-    },
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
-
 use crate::{
     cli::{self, Args},
     json::Object,
-    outcome::{Failure, Result, Trying},
-    relay::{self, Environment, Through},
-    session::{self, Handle, Home, Launch, Target},
-    sys::{files, pty::Size},
+    outcome::Result,
+    starting::{self, Wanted},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut name, mut cwd, mut size, mut pager) = (None, None, Size::DEFAULT, false);
-    let (mut no_helper, mut require_helper) = (false, false);
-    let mut settings = Vec::new();
-    let command = loop {
-        match args.next()? {
-            Some(Long("name")) => name = Some(args.name_value("name")?),
-            Some(Long("cwd")) => cwd = Some(PathBuf::from(args.value()?)),
-            Some(Long("size")) => size = args.terminal_size_value("size")?,
-            Some(Long("env")) => settings.push(setting(args.value()?)?),
-            Some(Long("pager")) => pager = true,
-            Some(Long("no-helper")) => no_helper = true,
-            Some(Long("require-helper")) => require_helper = true,
-            Some(Value(first)) => break args.free_text(Some(first))?,
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Err(Failure::BadArgs("missing a command to run".into())),
-        }
-    };
-    if command.is_empty() {
-        return Err(Failure::BadArgs("the command to run is empty".into()));
-    }
+    let wanted = Wanted::parse(args, None)?;
 
-    let through = match (no_helper, require_helper) {
-        (false, false) => Through::HelperIfThere,
-        (true, false) => Through::Relay,
-        (false, true) => Through::Helper,
-        (true, true) => {
-            return Err(Failure::BadArgs("--no-helper and --require-helper exclude each other".into()));
-        }
-    };
-
-    let launch = Launch { command, name, size, started: SystemTime::now() };
-    let handle = start(launch, cwd.as_deref(), environment(pager, settings), args.umask, through)?;
+    let handle = wanted.start()?;
     let printed = if args.json() {
         cli::print(Object::new().text("handle", handle.as_str()).line())
     } else {
         cli::print(format!("{handle}\n"))
     };
     if printed.is_err() {
-        withdraw(&handle)?;
+        starting::withdraw(&handle)?;
     }
     printed
-}
-
-/// Ends a session whose handle nobody has learned.
-fn withdraw(handle: &Handle) -> Result<()> {
-    let home = Home::open()?;
-    session::end(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO, "kill")?;
-    home.remove(handle)
-}
-
-fn setting(value: OsString) -> Result<(OsString, OsString)> {
-    let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
-    let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
-    let (key, value) = value.as_bytes().split_at(at);
-    Ok((OsString::from_vec(key.to_vec()), OsString::from_vec(value[1..].to_vec())))
-}
-
-/// Makes the session, or leaves nothing of it.
-fn start(
-    launch: Launch,
-    cwd: Option<&Path>,
-    mut environment: Environment,
-    umask: u32,
-    through: Through,
-) -> Result<Handle> {
-    if let Some(cwd) = cwd {
-        files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
-    }
-    check_bash(&environment)?;
-    let home = Home::open_or_make()?;
-    let making = home.make()?;
-    environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
-    if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
-        // The session may be in another folder than a relative path was meant from.
-        environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));
-    }
-    let started = launch
-        .write(&making.folder)
-        .trying(format!("make a session in '{}'", home.sessions_path().display()))
-        .and_then(|()| {
-            relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
-        });
-    match started {
-        Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
-        Ok(None) => {}
-        Err(failure) => {
-            making.abandon().trying("remove the session that failed")?;
-            return Err(failure);
-        }
-    }
-    Ok(making.handle)
-}
-
-/// The terminal that a session really is; every terminfo has an entry for it.
-const TERM: &str = "xterm-256color";
-
-/// Values that keep programs from waiting for a person who is not there.
-const UNATTENDED: [(&str, &str); 9] = [
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("MANPAGER", "cat"),
-    ("LESS", "-eFRX"),
-    ("SYSTEMD_PAGER", ""),
-    ("AWS_PAGER", ""),
-    ("PSQL_PAGER", "cat"),
-    ("BAT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-];
-
-/// How the child's environment differs from ours.
-fn environment(pager: bool, settings: Vec<(OsString, OsString)>) -> Environment {
-    let mut environment: Environment = Vec::new();
-    // Of another terminal than the session's.
-    for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
-        environment.push((name.into(), None));
-    }
-    environment.push(("TERM".into(), Some(TERM.into())));
-    if !pager {
-        environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
-    }
-    environment.extend(settings.into_iter().map(|(name, value)| (name, Some(value))));
-    environment
-}
-
-/// Every command is run by bash; without one there is nothing to start.
-fn check_bash(environment: &Environment) -> Result<()> {
-    let set = environment.iter().rev().find(|(name, _)| name == "PATH").and_then(|(_, value)| value.clone());
-    let path = set.or_else(|| env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
-    let is_program = |file: PathBuf| {
-        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if env::split_paths(&path).any(|folder| is_program(folder.join("bash"))) {
-        return Ok(());
-    }
-    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
 }

@@ -1,44 +1,58 @@
 //! send - type text into a session, and Enter
 //!
 //! Usage: nbs-ts send [options] SESSION TEXT...
+//!        nbs-ts send --secret-fd=N|--secret-stdin [--timeout=TIME] SESSION
 //!
 //! Types the words, joined by spaces, and a carriage return; without words just
 //! that. What comes after SESSION is text, also where it begins with `--`. Two
 //! sends at once never interleave. When the call returns, the terminal has
 //! taken all of it.
 //!
+//! A secret, one line of text, is typed with a carriage return, and only while
+//! the program asks for a line with the echo off (`secret` in `status --json`).
+//! The kernel does not tell when a terminal's modes change, so this looks
+//! whenever something is printed, and at growing intervals of 5 to 50 ms.
+//!
 //! Options:
 //!   --no-enter        do not type the carriage return
 //!   --stdin           read the text from standard input instead
-//!   --timeout=TIME    how long a program that does not read may hold this up
+//!   --paste           as a paste, if the program has asked to be told of those;
+//!                     else as it is
+//!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
+//!                     one newline at its end is dropped
+//!   --secret-stdin    the same from standard input
+//!   --timeout=TIME    how long a program that does not read may hold this up,
+//!                     or how long to wait for a secret to be asked for
 //!                     (default: 10); what was not typed by then never will be
-//!   --json            print an object that tells how many bytes were typed
+//!   --json            print an object that tells how many bytes were typed (of
+//!                     a secret: just that it was)
 //!
 //! Example:
 //!   nbs-ts send "$h" make -j8
 
 use std::{
-    io::{self, Read},
-    time::Duration,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
 };
 
 use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Contact, Evidence, Home, SessionDir, Typed},
-    sys::deadline::Deadline,
+    session::{Contact, Home, SessionDir, typing},
 };
-
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut enter, mut from_stdin, mut timeout) = (true, false, TIMEOUT);
+    let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, typing::TIMEOUT);
+    let mut secret = None;
     let target = loop {
         match args.next()? {
             Some(Long("no-enter")) => enter = false,
             Some(Long("stdin")) => from_stdin = true,
+            Some(Long("paste")) => paste = true,
+            Some(Long("secret-stdin")) if secret.is_none() => secret = Some(0),
+            Some(Long("secret-fd")) if secret.is_none() => secret = Some(args.number_value("secret-fd")?),
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
             Some(Value(word)) => break cli::parse_target(&word)?,
             Some(other) => return Err(other.unexpected().into()),
@@ -46,42 +60,106 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     };
     let mut text = args.free_text(None)?;
-    if from_stdin {
-        if !text.is_empty() {
-            return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
-        }
-        io::stdin().lock().read_to_end(&mut text).trying("read standard input")?;
+    if from_stdin && !text.is_empty() {
+        return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
     }
-    if enter {
-        text.push(b'\r');
+    if secret.is_some() && (from_stdin || paste || !enter || !text.is_empty()) {
+        let others = "a text, --stdin, --paste and --no-enter";
+        return Err(Failure::BadArgs(format!("a secret excludes {others}")));
+    }
+    if let Some(descriptor) = secret {
+        let session = Home::open()?.session(&target)?;
+        session.check_input()?;
+        let mut secret = read_secret(descriptor)?;
+        let typed = typing::type_secret(&session, &secret, timeout);
+        secret.fill(0);
+        typed?;
+        return print(args, &session, |object| object.truth("secret", true));
+    }
+    if from_stdin {
+        io::stdin().lock().read_to_end(&mut text).trying("read standard input")?;
     }
 
     let session = Home::open()?.session(&target)?;
     session.check_input()?;
-    let contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
-    let typed = contact.type_in(&text, Deadline::after(timeout))?.ok_or_else(|| session.ended())?;
-    if typed.count < text.len() as u64 {
-        return Err(incomplete(&session, typed, text.len(), timeout));
+    if paste {
+        let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
+        if contact.modes()?.ok_or_else(|| session.ended())?.bracketed_paste {
+            text = bracketed(text);
+        }
     }
-    if args.json() {
-        let count = i64::try_from(typed.count).unwrap_or(i64::MAX);
-        return cli::print(
-            Object::new().text("handle", session.handle().as_str()).number("typed", count).line(),
-        );
+    if enter {
+        text.push(b'\r');
     }
-    Ok(())
+    let count = typing::type_all(&session, &text, timeout)?;
+    print(args, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
-    let why = if typed.held {
-        "the program reads whole lines, and a terminal takes 4095 bytes of one; "
-    } else {
-        "the program does not read; "
-    };
-    Failure::TimedOut(format!(
-        "cannot type all of it into session '{}': {why}{} of {length} bytes went in {}",
-        session.handle(),
-        typed.count,
-        Evidence::gather(session, timeout)
-    ))
+fn print(args: &Args, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {
+    if !args.json() {
+        return Ok(());
+    }
+    cli::print(more(Object::new().text("handle", session.handle().as_str())).line())
+}
+
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// The text as a terminal pastes it. The end mark must not be in it, or what
+/// follows it would be commands.
+fn bracketed(text: Vec<u8>) -> Vec<u8> {
+    let mut pasted = PASTE.to_vec();
+    for byte in text {
+        pasted.push(byte);
+        // Taking one out may make another of what is around it.
+        if pasted.len() >= PASTE.len() + PASTE_END.len() && pasted.ends_with(PASTE_END) {
+            pasted.truncate(pasted.len() - PASTE_END.len());
+        }
+    }
+    pasted.extend_from_slice(PASTE_END);
+    pasted
+}
+
+/// Reads a secret from a descriptor of the caller's, which stays the caller's.
+fn read_secret(descriptor: u64) -> Result<Vec<u8>> {
+    // One byte more than fits, to see that it does not.
+    let most = typing::LONGEST_SECRET + 2;
+    // All at once: a buffer that grows leaves copies behind.
+    let mut secret = Vec::with_capacity(most + 32);
+    let what = || format!("read the secret from descriptor {descriptor}");
+    open(descriptor).and_then(|file| file.take(most as u64).read_to_end(&mut secret)).trying(what())?;
+    if secret.last() == Some(&b'\n') {
+        secret.pop();
+    }
+    Ok(secret)
+}
+
+/// Opened by the name that the kernel gives it, it is a new opening of the same
+/// file; so one that has a position is read from where the caller's is.
+fn open(descriptor: u64) -> io::Result<File> {
+    let mut file = File::open(format!("/proc/self/fd/{descriptor}"))?;
+    if file.metadata()?.is_file() {
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;
+        let position = info.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok());
+        file.seek(SeekFrom::Start(position.unwrap_or(0)))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paste_ends_only_at_its_end() {
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"", b""),
+            (b"a\nb", b"a\nb"),
+            (b"a\x1b[201~b\x1b[200~c", b"ab\x1b[200~c"),
+            (b"\x1b[20\x1b[201~1~rm", b"rm"),
+        ];
+        for (text, inner) in cases {
+            assert_eq!(bracketed(text.to_vec()), [PASTE, inner, PASTE_END].concat());
+        }
+    }
 }

@@ -1,0 +1,51 @@
+//! ensure - print the handle of the live session of a name, or start it
+//!
+//! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
+//!
+//! Where a session of that name lives, its handle is printed (the newest one's,
+//! as @NAME has it), and the other options are not looked at. Where none does,
+//! one is started as `create` would, with `bash` as the default command. However
+//! many callers do this at once, there will be one session, and all of them get
+//! its handle.
+//!
+//! Options:
+//!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
+//!   --cwd=DIR         the folder to start in (default: the caller's)
+//!   --inherit-cwd=SESSION
+//!                     start where that session is now
+//!   --size=COLSxROWS  the terminal's size (default: 80x24)
+//!   --env=KEY=VALUE   an environment variable for it; may be repeated
+//!   --no-helper       start it in this call's environment, and ask no helper
+//!   --require-helper  start it through nbs-ts-helper, or not at all
+//!   --pager           leave the caller's pagers and credential prompts on
+//!   --json            print an object: handle, name, created
+//!
+//! Example:
+//!   h=$(nbs-ts ensure --name=build)
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result},
+    session::Home,
+    starting::Wanted,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let wanted = Wanted::parse(args, Some("bash"))?;
+    let name = wanted.name.clone().ok_or_else(|| Failure::BadArgs("missing --name=NAME".into()))?;
+
+    let home = Home::open_or_make()?;
+    // Closed on exec: the relay of a new session does not hold it.
+    let lock = home.lock_ensuring()?;
+    let living = home.newest_live(&name)?;
+    let created = living.is_none();
+    let handle = living.map_or_else(|| wanted.start(), Ok)?;
+    drop(lock);
+
+    if args.json() {
+        let object = Object::new().text("handle", handle.as_str()).text("name", name.as_str());
+        return cli::print(object.truth("created", created).line());
+    }
+    cli::print(format!("{handle}\n"))
+}

@@ -1,0 +1,92 @@
+//! key - type keys by their names
+//!
+//! Usage: nbs-ts key [options] SESSION KEY...
+//!
+//! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
+//! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12, BTab, and every single
+//! character, with C- (or ^), M- and S- before it for Ctrl, Meta and Shift: C-c,
+//! M-x, C-Left, ^D. They are typed as xterm does it, and in the sequences that
+//! the program has asked for (application cursor keys).
+//!
+//! A key that is a signal on the terminal as it is now (C-c, C-\, C-z) acts at
+//! once, also where the program does not read and typed input is queued. That
+//! input is discarded, as a terminal does it, up to the end of what was being
+//! typed; a `send` that had begun fails, and one that waits its turn goes on.
+//!
+//! Options:
+//!   --timeout=TIME    how long a program that does not read may hold this up
+//!                     (default: 10); what was not typed by then never will be
+//!   --json            print an object that tells how many bytes were typed
+//!
+//! Example:
+//!   nbs-ts key "$h" Escape : w q Enter
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    keys::{self, Key},
+    outcome::{Failure, Result},
+    session::{Contact, Home, SessionDir, typing},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut names, mut timeout) = (None, Vec::new(), typing::TIMEOUT);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("timeout") => timeout = args.time_value("timeout")?,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            Value(word) => names.push(key(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+    if names.is_empty() {
+        return Err(Failure::BadArgs("missing a key, like Enter or C-c".into()));
+    }
+
+    let session = Home::open()?.session(&target)?;
+    session.check_input()?;
+    let count = press_all(&session, &names, |bytes| typing::type_all(&session, bytes, timeout))?;
+    if args.json() {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
+        return cli::print(object.line());
+    }
+    Ok(())
+}
+
+fn key(word: &std::ffi::OsStr) -> Result<Key> {
+    word.to_str().and_then(keys::parse).ok_or_else(|| {
+        let hint = "no key that a terminal knows; there are Enter, C-c, M-x, Up, F5 and the like";
+        Failure::BadArgs(format!("'{}' is {hint}; text is typed by 'nbs-ts send'", word.display()))
+    })
+}
+
+/// Types what lies between signals at once, so that nobody comes between.
+fn press_all(session: &SessionDir, keys: &[Key], type_all: impl Fn(&[u8]) -> Result<u64>) -> Result<u64> {
+    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let modes = contact.modes()?.ok_or_else(|| session.ended())?;
+    let (mut pending, mut count) = (Vec::new(), 0);
+    for key in keys {
+        let bytes = key.bytes(modes.application_cursor);
+        match bytes[..] {
+            [byte] if modes.signals.contains(&byte) => {
+                if !pending.is_empty() {
+                    count += type_all(&pending)?;
+                    pending.clear();
+                }
+                if contact.press(byte)?.ok_or_else(|| session.ended())? {
+                    count += 1;
+                } else {
+                    pending.push(byte);
+                }
+            }
+            _ => pending.extend(bytes),
+        }
+    }
+    if !pending.is_empty() {
+        count += type_all(&pending)?;
+    }
+    Ok(count)
+}

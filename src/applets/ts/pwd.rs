@@ -1,0 +1,36 @@
+//! pwd - print the current folder of a session
+//!
+//! Usage: nbs-ts pwd [--json] SESSION
+//!
+//! The folder of the session's foreground process, also in the middle of a
+//! command. Where that may not be looked at (sudo), it is an error, and so it is
+//! where the folder has been removed.
+//!
+//! Options:
+//!   --json            print an object: handle, cwd
+//!
+//! Example:
+//!   nbs-ts pwd "$h"
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::Result,
+    session::{Contact, Home},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let target = cli::sole_target(args)?;
+
+    let session = Home::open()?.session(&target)?;
+    let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
+    let folder = contact.folder()?.ok_or_else(|| session.ended())?;
+    let path = folder.as_os_str().as_bytes();
+    if args.json() {
+        let object = Object::new().text("handle", session.handle().as_str()).bytes("cwd", path);
+        return cli::print(object.line());
+    }
+    cli::print([path, b"\n"].concat())
+}

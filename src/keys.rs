@@ -1,0 +1,265 @@
+//! Keys by tmux's names, and the bytes that xterm sends for them.
+//!
+//! A table, and three rules for its modifiers: a key of the first kind takes
+//! them as a number in its sequence (`CSI 1;5A`), a character takes Ctrl by the
+//! ASCII table and Meta by an ESC before it, and where a terminal sends the same
+//! with Shift as without, so do we.
+
+/// A key with its modifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    code: Code,
+    shift: bool,
+    meta: bool,
+    control: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// `CSI` and this letter, `SS3` in application mode.
+    Cursor(u8),
+    /// `SS3` and this letter in either mode: F1 to F4.
+    Function(u8),
+    /// `CSI`, this number, `~`.
+    Number(u8),
+    /// The tab that goes back.
+    BackTab,
+    /// A key that is one control character, and what it is with Ctrl.
+    Control(u8, u8),
+    Character(char),
+}
+
+/// In lower case: tmux's names have no case.
+const NAMES: [(&str, Code); 41] = [
+    ("up", Code::Cursor(b'A')),
+    ("down", Code::Cursor(b'B')),
+    ("right", Code::Cursor(b'C')),
+    ("left", Code::Cursor(b'D')),
+    ("home", Code::Cursor(b'H')),
+    ("end", Code::Cursor(b'F')),
+    ("f1", Code::Function(b'P')),
+    ("f2", Code::Function(b'Q')),
+    ("f3", Code::Function(b'R')),
+    ("f4", Code::Function(b'S')),
+    ("f5", Code::Number(15)),
+    ("f6", Code::Number(17)),
+    ("f7", Code::Number(18)),
+    ("f8", Code::Number(19)),
+    ("f9", Code::Number(20)),
+    ("f10", Code::Number(21)),
+    ("f11", Code::Number(23)),
+    ("f12", Code::Number(24)),
+    ("insert", Code::Number(2)),
+    ("ic", Code::Number(2)),
+    ("delete", Code::Number(3)),
+    ("dc", Code::Number(3)),
+    ("pageup", Code::Number(5)),
+    ("pgup", Code::Number(5)),
+    ("ppage", Code::Number(5)),
+    ("pagedown", Code::Number(6)),
+    ("pgdn", Code::Number(6)),
+    ("pgdown", Code::Number(6)),
+    ("npage", Code::Number(6)),
+    ("btab", Code::BackTab),
+    ("tab", Code::Control(b'\t', b'\t')),
+    ("enter", Code::Control(b'\r', b'\r')),
+    ("return", Code::Control(b'\r', b'\r')),
+    ("cr", Code::Control(b'\r', b'\r')),
+    ("escape", Code::Control(0x1b, 0x1b)),
+    ("esc", Code::Control(0x1b, 0x1b)),
+    ("bspace", Code::Control(0x7f, 0x08)),
+    ("backspace", Code::Control(0x7f, 0x08)),
+    ("bs", Code::Control(0x7f, 0x08)),
+    ("space", Code::Character(' ')),
+    ("spc", Code::Character(' ')),
+];
+
+/// The key of a name; `None` where there is none, or where no terminal could
+/// send it.
+pub(crate) fn parse(name: &str) -> Option<Key> {
+    let mut key = Key { code: Code::BackTab, shift: false, meta: false, control: false };
+    let mut rest = name;
+    loop {
+        let mut characters = rest.chars();
+        match (characters.next()?, characters.next(), characters.next().is_some()) {
+            ('C' | 'c', Some('-'), true) => (key.control, rest) = (true, &rest[2..]),
+            ('M' | 'm', Some('-'), true) => (key.meta, rest) = (true, &rest[2..]),
+            ('S' | 's', Some('-'), true) => (key.shift, rest) = (true, &rest[2..]),
+            ('^', Some(_), _) => (key.control, rest) = (true, &rest[1..]),
+            (character, None, _) => {
+                key.code = Code::Character(character);
+                break;
+            }
+            _ => {
+                let lower = rest.to_ascii_lowercase();
+                key.code = NAMES.iter().find(|(name, _)| lower == *name)?.1;
+                break;
+            }
+        }
+    }
+    if let (Code::Control(b'\t', _), true) = (key.code, key.shift) {
+        (key.code, key.shift) = (Code::BackTab, false);
+    }
+    if let Code::Character(character) = key.code {
+        key.code = Code::Character(modified(character, key.shift, key.control)?);
+        (key.shift, key.control) = (false, false);
+    }
+    Some(key)
+}
+
+/// A character with Shift or Ctrl, which is another character, if one exists.
+fn modified(character: char, shift: bool, control: bool) -> Option<char> {
+    if control {
+        return Some(match character {
+            'a'..='z' | 'A'..='Z' => char::from(character as u8 & 0x1f),
+            '@' | ' ' | '2' => '\0',
+            '[' | '3' => '\x1b',
+            '\\' | '4' => '\x1c',
+            ']' | '5' => '\x1d',
+            '^' | '6' => '\x1e',
+            '_' | '/' | '7' => '\x1f',
+            '?' | '8' => '\x7f',
+            _ => return None,
+        });
+    }
+    match (shift, character) {
+        (false, _) | (true, 'A'..='Z' | ' ') => Some(character),
+        (true, 'a'..='z') => Some(character.to_ascii_uppercase()),
+        (true, _) => None,
+    }
+}
+
+impl Key {
+    /// What a terminal sends for it; `application`: the program has asked for
+    /// application cursor keys (DECCKM).
+    pub(crate) fn bytes(self, application: bool) -> Vec<u8> {
+        let modifiers = 1 + u8::from(self.shift) + 2 * u8::from(self.meta) + 4 * u8::from(self.control);
+        let sequence = match (self.code, modifiers) {
+            (Code::Cursor(letter), 1) if application => format!("\x1bO{}", char::from(letter)),
+            (Code::Cursor(letter), 1) => format!("\x1b[{}", char::from(letter)),
+            (Code::Function(letter), 1) => format!("\x1bO{}", char::from(letter)),
+            (Code::Cursor(letter) | Code::Function(letter), _) => {
+                format!("\x1b[1;{modifiers}{}", char::from(letter))
+            }
+            (Code::Number(number), 1) => format!("\x1b[{number}~"),
+            (Code::Number(number), _) => format!("\x1b[{number};{modifiers}~"),
+            (Code::BackTab, _) => self.after_meta("\x1b[Z"),
+            (Code::Control(_, byte), _) if self.control => self.after_meta(char::from(byte).to_string()),
+            (Code::Control(byte, _), _) => self.after_meta(char::from(byte).to_string()),
+            (Code::Character(character), _) => self.after_meta(character.to_string()),
+        };
+        sequence.into_bytes()
+    }
+
+    fn after_meta(self, sequence: impl Into<String>) -> String {
+        if self.meta { format!("\x1b{}", sequence.into()) } else { sequence.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_what_xterm_sends() {
+        let cases: [(&str, &str); 72] = [
+            ("a", "a"),
+            ("A", "A"),
+            ("é", "é"),
+            ("-", "-"),
+            ("^", "^"),
+            (" ", " "),
+            ("C", "C"),
+            ("C-c", "\x03"),
+            ("c-c", "\x03"),
+            ("C-C", "\x03"),
+            ("^C", "\x03"),
+            ("^c", "\x03"),
+            ("^[", "\x1b"),
+            ("^?", "\x7f"),
+            ("^^", "\x1e"),
+            ("C-\\", "\x1c"),
+            ("C-]", "\x1d"),
+            ("C-_", "\x1f"),
+            ("C-/", "\x1f"),
+            ("C-@", "\0"),
+            ("C-Space", "\0"),
+            ("M-x", "\x1bx"),
+            ("M--", "\x1b-"),
+            ("M-X", "\x1bX"),
+            ("M-é", "\x1bé"),
+            ("C-M-x", "\x1b\x18"),
+            ("M-C-x", "\x1b\x18"),
+            ("M-^X", "\x1b\x18"),
+            ("M-Enter", "\x1b\r"),
+            ("M-Space", "\x1b "),
+            ("S-a", "A"),
+            ("Enter", "\r"),
+            ("S-Enter", "\r"),
+            ("Tab", "\t"),
+            ("S-Tab", "\x1b[Z"),
+            ("BTab", "\x1b[Z"),
+            ("M-BTab", "\x1b\x1b[Z"),
+            ("Escape", "\x1b"),
+            ("Space", " "),
+            ("BSpace", "\x7f"),
+            ("C-BSpace", "\x08"),
+            ("M-BSpace", "\x1b\x7f"),
+            ("Up", "\x1b[A"),
+            ("up", "\x1b[A"),
+            ("Down", "\x1b[B"),
+            ("Right", "\x1b[C"),
+            ("Left", "\x1b[D"),
+            ("S-Up", "\x1b[1;2A"),
+            ("M-Up", "\x1b[1;3A"),
+            ("C-Left", "\x1b[1;5D"),
+            ("C-S-Right", "\x1b[1;6C"),
+            ("C-M-S-Down", "\x1b[1;8B"),
+            ("Home", "\x1b[H"),
+            ("C-End", "\x1b[1;5F"),
+            ("F1", "\x1bOP"),
+            ("F4", "\x1bOS"),
+            ("S-F1", "\x1b[1;2P"),
+            ("F5", "\x1b[15~"),
+            ("C-F5", "\x1b[15;5~"),
+            ("F10", "\x1b[21~"),
+            ("F12", "\x1b[24~"),
+            ("Insert", "\x1b[2~"),
+            ("IC", "\x1b[2~"),
+            ("DC", "\x1b[3~"),
+            ("S-Delete", "\x1b[3;2~"),
+            ("PageUp", "\x1b[5~"),
+            ("PgUp", "\x1b[5~"),
+            ("PPage", "\x1b[5~"),
+            ("PageDown", "\x1b[6~"),
+            ("PgDn", "\x1b[6~"),
+            ("NPage", "\x1b[6~"),
+            ("C-PageDown", "\x1b[6;5~"),
+        ];
+        for (name, bytes) in cases {
+            let key = parse(name).unwrap_or_else(|| panic!("no {name:?}"));
+            assert_eq!(String::from_utf8(key.bytes(false)).unwrap(), bytes, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn application_mode_changes_the_plain_cursor_keys_only() {
+        let changed = [("Up", "\x1bOA"), ("Left", "\x1bOD"), ("Home", "\x1bOH"), ("End", "\x1bOF")];
+        for (name, bytes) in changed {
+            assert_eq!(parse(name).unwrap().bytes(true), bytes.as_bytes(), "{name}");
+        }
+        for name in ["C-Up", "M-Home", "F1", "F5", "PageUp", "a", "Enter", "BTab"] {
+            let key = parse(name).unwrap();
+            assert_eq!(key.bytes(true), key.bytes(false), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_none() {
+        for name in
+            ["", "hello", "F0", "F13", "C-", "M-", "C-M-", "C-é", "C-1", "S-1", "X-a", "Ctrl-c", "C-hello"]
+        {
+            assert_eq!(parse(name), None, "{name:?}");
+        }
+    }
+}

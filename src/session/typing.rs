@@ -1,0 +1,104 @@
+//! Typing into a session, to the end or until it has taken too long.
+
+use std::time::Duration;
+
+use crate::{
+    outcome::{Failure, Result},
+    session::{Contact, Evidence, News, SessionDir, Typed},
+    sys::deadline::Deadline,
+};
+
+/// How long a program that does not read may hold typing up, unless told
+/// otherwise.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a terminal in canonical mode takes of a line (termios(3)).
+pub(crate) const LONGEST_SECRET: usize = 4_095;
+
+/// Types all of it, and gives how many bytes that were.
+pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
+    let contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let typed = contact.type_in(bytes, Deadline::after(timeout))?.ok_or_else(|| session.ended())?;
+    if typed.count < bytes.len() as u64 {
+        return Err(incomplete(session, typed, bytes.len(), timeout));
+    }
+    Ok(typed.count)
+}
+
+fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
+    let what = format!("type all of it into session '{}'", session.handle());
+    if typed.cut {
+        return Failure::Failed(format!(
+            "cannot {what}: an interrupt discarded the rest; {} of {length} bytes went in",
+            typed.count
+        ));
+    }
+    let why = if typed.held {
+        "the program reads whole lines, and a terminal takes 4095 bytes of one; "
+    } else {
+        "the program does not read; "
+    };
+    Failure::TimedOut(format!(
+        "cannot {what}: {why}{} of {length} bytes went in {}",
+        typed.count,
+        Evidence::gather(session, timeout)
+    ))
+}
+
+/// The kernel does not tell when a terminal's modes change. Who asks for a
+/// secret mostly prints something then, which is news; else we look now and
+/// then, often at first.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LATER_LOOKS: Duration = Duration::from_millis(50);
+
+/// Types a secret, and a carriage return, as soon as a hidden line is asked for.
+pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration) -> Result<()> {
+    let deadline = Deadline::after(timeout);
+    let what = format!("type the secret into session '{}'", session.handle());
+    if secret.len() > LONGEST_SECRET {
+        return Err(Failure::Failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
+    }
+    if secret.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Err(Failure::Failed(format!("cannot {what}: it is more than one line")));
+    }
+    if secret.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        let why = "it holds a control character, which a terminal would act on";
+        return Err(Failure::Failed(format!("cannot {what}: {why}")));
+    }
+    let mut line = Vec::with_capacity(secret.len() + 1);
+    line.extend_from_slice(secret);
+    line.push(b'\r');
+    let done = deliver(session, &line, deadline);
+    line.fill(0);
+    match done? {
+        true => Ok(()),
+        false => Err(Failure::TimedOut(format!(
+            "cannot {what}: none was asked for {}",
+            Evidence::gather(session, timeout)
+        ))),
+    }
+}
+
+/// `false` where the deadline passed first.
+fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool> {
+    // One to be told of changes by, and one to ask.
+    let mut changes = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let mut interval = FIRST_LOOK;
+    loop {
+        // So the secret does not leave us before there is reason to think that
+        // it will be wanted; whether it is, typing it decides.
+        let wanted = contact.modes()?.ok_or_else(|| session.ended())?.secret;
+        if wanted && contact.type_secret(line)?.ok_or_else(|| session.ended())? {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
+        match changes.news(deadline.min(Deadline::after(interval)))? {
+            News::Ended => return Err(session.ended()),
+            News::Changed => interval = FIRST_LOOK,
+            News::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+        }
+    }
+}

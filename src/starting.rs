@@ -1,0 +1,206 @@
+//! Starting a session, as `create` and `ensure` are asked to.
+//!
+//! The options of both are read here, into what they mean. Nothing is started
+//! before all of them have been understood.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::PermissionsExt,
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    relay::{self, Environment, Through},
+    session::{self, Contact, Handle, Home, Launch, Name, Target},
+    sys::{files, pty::Size},
+};
+
+/// What a user wants to have started.
+pub(crate) struct Wanted {
+    pub(crate) name: Option<Name>,
+    command: Vec<u8>,
+    folder: Place,
+    size: Size,
+    environment: Environment,
+    umask: u32,
+    through: Through,
+}
+
+/// Where a session starts.
+enum Place {
+    Callers,
+    Folder(PathBuf),
+    /// Where that session is now.
+    SameAs(Target),
+}
+
+impl Wanted {
+    /// Reads a whole command line; `default` is run where no command is given.
+    pub(crate) fn parse(args: &mut Args, default: Option<&str>) -> Result<Wanted> {
+        use lexopt::Arg::{Long, Value};
+        let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
+        let (mut no_helper, mut require_helper) = (false, false);
+        let mut settings = Vec::new();
+        let command = loop {
+            match args.next()? {
+                Some(Long("name")) => name = Some(args.name_value("name")?),
+                Some(Long("cwd")) => cwd = Some(PathBuf::from(args.value()?)),
+                Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
+                Some(Long("size")) => size = args.terminal_size_value("size")?,
+                Some(Long("env")) => settings.push(setting(args.value()?)?),
+                Some(Long("pager")) => pager = true,
+                Some(Long("no-helper")) => no_helper = true,
+                Some(Long("require-helper")) => require_helper = true,
+                Some(Value(first)) => break args.free_text(Some(first))?,
+                Some(other) => return Err(other.unexpected().into()),
+                None => match default {
+                    Some(command) => break command.as_bytes().to_vec(),
+                    None => return Err(Failure::BadArgs("missing a command to run".into())),
+                },
+            }
+        };
+        if command.is_empty() {
+            return Err(Failure::BadArgs("the command to run is empty".into()));
+        }
+        let folder = match (cwd, inherit) {
+            (None, None) => Place::Callers,
+            (Some(folder), None) => Place::Folder(folder),
+            (None, Some(session)) => Place::SameAs(session),
+            (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
+        };
+        let through = match (no_helper, require_helper) {
+            (false, false) => Through::HelperIfThere,
+            (true, false) => Through::Relay,
+            (false, true) => Through::Helper,
+            (true, true) => return Err(exclude("--no-helper", "--require-helper")),
+        };
+        let environment = environment(pager, settings);
+        Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through })
+    }
+
+    /// Starts it, and tells the caller what it should know of that.
+    pub(crate) fn start(self) -> Result<Handle> {
+        let cwd = match &self.folder {
+            Place::Callers => None,
+            Place::Folder(folder) => Some(folder.clone()),
+            Place::SameAs(target) => Some(folder_of(target)?),
+        };
+        let launch =
+            Launch { command: self.command, name: self.name, size: self.size, started: SystemTime::now() };
+        start(launch, cwd.as_deref(), self.environment, self.umask, self.through)
+    }
+}
+
+fn exclude(one: &str, other: &str) -> Failure {
+    Failure::BadArgs(format!("{one} and {other} exclude each other"))
+}
+
+/// Where the foreground process of a session is.
+fn folder_of(target: &Target) -> Result<PathBuf> {
+    let session = Home::open()?.session(target)?;
+    let contact = Contact::open(&session)?;
+    let folder = contact.map(|mut contact| contact.folder()).transpose()?.flatten();
+    folder.ok_or_else(|| session.ended())
+}
+
+fn setting(value: OsString) -> Result<(OsString, OsString)> {
+    let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
+    let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
+    let (key, value) = value.as_bytes().split_at(at);
+    Ok((OsString::from_vec(key.to_vec()), OsString::from_vec(value[1..].to_vec())))
+}
+
+/// Makes the session, or leaves nothing of it.
+fn start(
+    launch: Launch,
+    cwd: Option<&Path>,
+    mut environment: Environment,
+    umask: u32,
+    through: Through,
+) -> Result<Handle> {
+    if let Some(cwd) = cwd {
+        files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
+    }
+    check_bash(&environment)?;
+    let home = Home::open_or_make()?;
+    let making = home.make()?;
+    environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
+    if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
+        // The session may be in another folder than a relative path was meant from.
+        environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));
+    }
+    let started = launch
+        .write(&making.folder)
+        .trying(format!("make a session in '{}'", home.sessions_path().display()))
+        .and_then(|()| {
+            relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
+        });
+    match started {
+        Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
+        Ok(None) => {}
+        Err(failure) => {
+            making.abandon().trying("remove the session that failed")?;
+            return Err(failure);
+        }
+    }
+    Ok(making.handle)
+}
+
+/// Ends a session whose handle nobody has learned.
+pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
+    let home = Home::open()?;
+    session::end(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO, "kill")?;
+    home.remove(handle)
+}
+
+/// The terminal that a session really is; every terminfo has an entry for it.
+const TERM: &str = "xterm-256color";
+
+/// Values that keep programs from waiting for a person who is not there.
+const UNATTENDED: [(&str, &str); 9] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("LESS", "-eFRX"),
+    ("SYSTEMD_PAGER", ""),
+    ("AWS_PAGER", ""),
+    ("PSQL_PAGER", "cat"),
+    ("BAT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// How the child's environment differs from ours.
+fn environment(pager: bool, settings: Vec<(OsString, OsString)>) -> Environment {
+    let mut environment: Environment = Vec::new();
+    // Of another terminal than the session's.
+    for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
+        environment.push((name.into(), None));
+    }
+    environment.push(("TERM".into(), Some(TERM.into())));
+    if !pager {
+        environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
+    }
+    environment.extend(settings.into_iter().map(|(name, value)| (name, Some(value))));
+    environment
+}
+
+/// Every command is run by bash; without one there is nothing to start.
+fn check_bash(environment: &Environment) -> Result<()> {
+    let set = environment.iter().rev().find(|(name, _)| name == "PATH").and_then(|(_, value)| value.clone());
+    let path = set.or_else(|| env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
+    let is_program = |file: PathBuf| {
+        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if env::split_paths(&path).any(|folder| is_program(folder.join("bash"))) {
+        return Ok(());
+    }
+    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
+}

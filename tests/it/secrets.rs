@@ -1,0 +1,158 @@
+use std::{fs, process::Stdio};
+
+use crate::support::{Scratch, eventually, run};
+
+const SECRET: &str = "correct horse \u{e9} battery";
+
+/// Asks, and says what it got in a way that does not show it.
+const ASKS: &str = "read -rsp 'Password: ' x; echo; printf %s \"$x\" | cksum; printf 'length %s\\n' ${#x}; \
+                    printf '%s' \"$x\" > got; sleep 1000";
+
+fn got(scratch: &Scratch, expected: &str) {
+    eventually("the secret", || {
+        fs::read_to_string(scratch.path.join("got")).is_ok_and(|got| got == expected)
+    });
+}
+
+#[test]
+fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(&format!("echo ready; while ! [ -e go ]; do sleep 0.05; done; {ASKS}"));
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let input = format!("{SECRET}\n");
+    let early =
+        scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.3", &handle], input.as_bytes());
+    let early = early.code(3).stdout("").complains("none was asked for after 0.3 s");
+    assert!(!String::from_utf8_lossy(&early.stderr).contains("horse"));
+    fs::write(scratch.path.join("go"), "").unwrap();
+    let ran = scratch
+        .ts_with_input(&["send", "--json", "--secret-stdin", &handle], input.as_bytes())
+        .code(0)
+        .silent();
+    assert_eq!(ran.out(), format!("{{\"handle\":\"{handle}\",\"secret\":true}}\n"));
+    got(&scratch, SECRET);
+    let output = scratch.ts(&["read", &handle]).out();
+    assert!(!output.contains("horse"), "{output}");
+    // The relay has forgotten it, and so has every file.
+    for name in fs::read_dir(scratch.folder(&handle)).unwrap() {
+        let path = name.unwrap().path();
+        if path.is_file() {
+            assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("horse"), "{path:?}");
+        }
+    }
+    assert!(!memory(&scratch.file(&handle, "daemon_pid")).windows(5).any(|bytes| bytes == b"horse"));
+}
+
+/// All memory of a process that it may write to.
+fn memory(pid: &str) -> Vec<u8> {
+    use std::os::unix::fs::FileExt;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut all = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw") && !line.contains("[v")) {
+        let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+        let mut bytes = vec![0; (to - from) as usize];
+        let count = memory.read_at(&mut bytes, from).unwrap_or(0);
+        all.extend_from_slice(&bytes[..count]);
+    }
+    assert!(all.len() > 4_096);
+    all
+}
+
+#[test]
+fn a_secret_waits_for_its_prompt() {
+    let scratch = Scratch::new();
+    // Nothing is printed when the echo goes off.
+    let silent = "echo ready; while ! [ -e go ]; do sleep 0.05; done; stty -echo; read -r x; \
+                  printf %s \"$x\" > got; stty echo; read -r y";
+    let handle = scratch.create(silent);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    fs::write(scratch.path.join("input"), SECRET).unwrap();
+    let mut call = scratch.command("nbs-ts");
+    call.args(["send", "--secret-stdin", "--timeout=30", &handle]);
+    call.stdin(fs::File::open(scratch.path.join("input")).unwrap());
+    let waiting = crate::support::start(&mut call);
+    fs::write(scratch.path.join("go"), "").unwrap();
+    waiting.finish().code(0).stdout("").silent();
+    got(&scratch, SECRET);
+    // And if there is no session any more to wait for, it ends.
+    let mut call = scratch.command("nbs-ts");
+    call.args(["send", "--secret-stdin", "--timeout=30", &handle]);
+    call.stdin(fs::File::open(scratch.path.join("input")).unwrap());
+    let waiting = crate::support::start(&mut call);
+    scratch.ts(&["send", &handle, "end"]).code(0);
+    waiting.finish().code(1).complains("has ended with exit code 0");
+}
+
+#[test]
+fn a_line_typed_ahead_is_read_before_the_secret() {
+    let scratch = Scratch::new();
+    let command = "stty -echo; echo ready; while ! [ -e go ]; do sleep 0.05; done; \
+                   read -r x; read -r y; stty echo; printf '%s %s' \"$x\" \"${#y}\" > got; sleep 1000";
+    let handle = scratch.create(command);
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["send", &handle, "ahead"]).code(0);
+    let early = scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.2", &handle], b"abc");
+    early.code(3).complains("the terminal is at: secret");
+    fs::write(scratch.path.join("go"), "").unwrap();
+    scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"abc").code(0);
+    got(&scratch, "ahead 3");
+}
+
+#[test]
+fn a_secret_comes_from_any_descriptor_from_where_it_stands() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("while read -rs x; do printf '<%s>' \"${#x}\"; done");
+    let script = format!(
+        "printf 'first\\nabc\\n' > file
+         exec 5< file; read -ru 5 line; [ $line = first ] || exit 9
+         nbs-ts send --secret-fd=5 {handle} || exit
+         nbs-ts send --secret-fd 7 {handle} 7< <(printf abcdefg) || exit
+         nbs-ts send --secret-fd=8 {handle} 8<<< abcde || exit
+         nbs-ts send --secret-fd=0 {handle} < /dev/null"
+    );
+    scratch.bash(&script).code(0).stdout("").silent();
+    scratch.ts(&["wait-pattern", &handle, "<3><7><5><0>"]).code(0);
+    scratch.ts(&["send", "--secret-fd=77", &handle]).code(1).complains("from descriptor 77");
+    let long = "x".repeat(5_000);
+    scratch
+        .ts_with_input(&["send", "--secret-stdin", &handle], long.as_bytes())
+        .code(1)
+        .complains("4095 bytes");
+    scratch
+        .ts_with_input(&["send", "--secret-stdin", &handle], b"a\nb\n")
+        .code(1)
+        .complains("more than one line");
+    scratch
+        .ts_with_input(&["send", "--secret-stdin", &handle], b"a\x03b")
+        .code(1)
+        .complains("a control character");
+    let longest = "x".repeat(4_095);
+    scratch.ts_with_input(&["send", "--secret-stdin", &handle], longest.as_bytes()).code(0);
+    scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
+}
+
+#[test]
+fn a_secret_goes_with_nothing_else() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let cases: [&[&str]; 8] = [
+        &["--secret-stdin", &handle, "text"],
+        &["--secret-stdin", "--stdin", &handle],
+        &["--secret-stdin", "--secret-fd=0", &handle],
+        &["--secret-stdin", "--no-enter", &handle],
+        &["--secret-stdin", "--paste", &handle],
+        &["--secret-fd=-1", &handle],
+        &["--secret-fd=x", &handle],
+        &["--secret-fd=", &handle],
+    ];
+    for arguments in cases {
+        let mut call = scratch.command("nbs-ts");
+        run(call.arg("send").args(arguments).stdin(Stdio::null())).code(4).stdout("");
+    }
+    scratch.ts_with_input(&["send", "--secret-stdin", "00000000"], b"x").code(2);
+    let dead = scratch.create("exit 0");
+    scratch.wait_for_end(&dead);
+    scratch.ts_with_input(&["send", "--secret-stdin", &dead], b"x").code(1).complains("has ended");
+}
