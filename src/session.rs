@@ -21,8 +21,8 @@ mod home;
 mod log;
 mod marks;
 pub(crate) mod protocol;
+pub(crate) mod sending;
 mod shell;
-pub(crate) mod typing;
 mod wait;
 
 pub(crate) use completion::{Completion, completion_line};

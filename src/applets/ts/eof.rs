@@ -18,12 +18,12 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{Contact, Home, typing},
+    session::{Contact, Home, sending},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut timeout) = (None, typing::TIMEOUT);
+    let (mut target, mut timeout) = (None, sending::TIMEOUT);
     while let Some(arg) = args.next()? {
         match arg {
             Long("timeout") => timeout = args.time_value("timeout")?,
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let why = "its terminal has no end-of-file character (stty eof undef)";
         Failure::Failed(format!("cannot end the input of session '{}': {why}", session.handle()))
     })?;
-    typing::type_all(&session, &[byte], timeout)?;
+    sending::type_all(&session, &[byte], timeout)?;
     if args.json() {
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", 1);
         return cli::print(object.line());

@@ -26,12 +26,12 @@ use crate::{
     json::Object,
     keys::{self, Key},
     outcome::{Failure, Result},
-    session::{Contact, Home, SessionDir, typing},
+    session::{Contact, Home, SessionDir, sending},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut names, mut timeout) = (None, Vec::new(), typing::TIMEOUT);
+    let (mut target, mut names, mut timeout) = (None, Vec::new(), sending::TIMEOUT);
     while let Some(arg) = args.next()? {
         match arg {
             Long("timeout") => timeout = args.time_value("timeout")?,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let session = Home::open()?.session(&target)?;
     session.check_input()?;
-    let count = press_all(&session, &names, |bytes| typing::type_all(&session, bytes, timeout))?;
+    let count = press_all(&session, &names, |bytes| sending::type_all(&session, bytes, timeout))?;
     if args.json() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);

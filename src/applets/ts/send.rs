@@ -39,12 +39,12 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Contact, Home, SessionDir, typing},
+    session::{Contact, Home, SessionDir, sending},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, typing::TIMEOUT);
+    let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, sending::TIMEOUT);
     let mut secret = None;
     let target = loop {
         match args.next()? {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let session = Home::open()?.session(&target)?;
         session.check_input()?;
         let mut secret = read_secret(descriptor)?;
-        let typed = typing::type_secret(&session, &secret, timeout);
+        let typed = sending::type_secret(&session, &secret, timeout);
         secret.fill(0);
         typed?;
         return print(args, &session, |object| object.truth("secret", true));
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if enter {
         text.push(b'\r');
     }
-    let count = typing::type_all(&session, &text, timeout)?;
+    let count = sending::type_all(&session, &text, timeout)?;
     print(args, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
@@ -123,7 +123,7 @@ fn bracketed(text: Vec<u8>) -> Vec<u8> {
 /// Reads a secret from a descriptor of the caller's, which stays the caller's.
 fn read_secret(descriptor: u64) -> Result<Vec<u8>> {
     // One byte more than fits, to see that it does not.
-    let most = typing::LONGEST_SECRET + 2;
+    let most = sending::LONGEST_SECRET + 2;
     // All at once: a buffer that grows leaves copies behind.
     let mut secret = Vec::with_capacity(most + 32);
     let what = || format!("read the secret from descriptor {descriptor}");
