@@ -16,6 +16,7 @@ mod session;
 mod starting;
 mod sys;
 mod text;
+mod waiting;
 
 use std::{env, process::ExitCode};
 

@@ -12,6 +12,7 @@
 
 mod clients;
 mod flow;
+mod journal;
 mod keeper;
 mod launch;
 mod line;
@@ -43,6 +44,7 @@ use crate::{
 };
 use clients::{ClientId, Clients};
 use flow::Flow;
+use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
 pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, start};
@@ -107,6 +109,7 @@ pub(crate) struct Relay {
     line: Line,
     // Until then, what was typed last may be on its way to where it is read.
     settled: Deadline,
+    journal: Journal,
     // What is to be typed would overflow a canonical line.
     held: bool,
     listener: UnixListener,
@@ -139,6 +142,7 @@ impl Relay {
             typed: Flow::new(),
             line: Line::default(),
             settled: Deadline::after(Duration::ZERO),
+            journal: Journal::default(),
             held: false,
             listener: start.listener,
             clients: Clients::new(child::open_files()),
@@ -262,6 +266,7 @@ impl Relay {
     }
 
     fn take_input(&mut self) -> io::Result<()> {
+        self.journal.begin();
         match self.typed.fill(|buffer| io::Read::read(&mut self.fifo, buffer)) {
             Err(error) if !is_for_later(&error) => Err(error),
             _ => Ok(()),
@@ -291,7 +296,11 @@ impl Relay {
             let Some(client) = self.clients.typist() else {
                 return;
             };
-            let Some(count) = self.type_some(client.to_type().to_vec(), Hold::WhatIsTooLong) else {
+            let bytes = client.to_type().to_vec();
+            if self.clients.typist_begins() {
+                self.journal.begin();
+            }
+            let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else {
                 return;
             };
             self.clients.note_typed(count);
@@ -310,8 +319,11 @@ impl Relay {
         if self.held {
             return None;
         }
+        let (offset, prompt) = (self.recorder.output_bytes(), self.recorder.prompt());
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
+                let mode = journal::mode(&modes, prompt);
+                self.journal.note(&bytes[..count], offset, mode);
                 self.line.note(&bytes[..count], &modes);
                 self.recorder.note_typed(&bytes[..count]);
                 self.settled = Deadline::after(SETTLE);
@@ -410,6 +422,13 @@ impl Relay {
             Request::Place => {
                 Answer::Place { offset: self.recorder.output_bytes(), last: self.recorder.last_completion() }
             }
+            Request::Typing { since } => Answer::Typing(self.journal.since(since)),
+            Request::Look => Answer::Look {
+                // First this: who reads it afterwards may not be seen to wait.
+                unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
+                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                offset: self.recorder.output_bytes(),
+            },
             Request::Signal { name } => match terminal::signal_of_key(&name) {
                 Some(signal) => {
                     terminal::signal_foreground(&self.master, self.child, &[signal]);
@@ -534,6 +553,9 @@ impl Relay {
             output_bytes: self.recorder.output_bytes(),
             drained,
         };
+        // Only waits need it, to tell an echo; without it they take all for output.
+        let typed = self.journal.since(0).encode();
+        let _ = self.making.folder.replace(crate::session::TYPED, typed.as_bytes());
         match self.recorder.conclude(&receipt, self.interactive) {
             Ok(written) => Ok(written || self.ending.is_some()),
             // The folder has gone, and with it whoever could want to know.

@@ -13,6 +13,7 @@ pub(crate) const MARK: &str = "NBS_TS_SESSION";
 mod completion;
 mod contact;
 mod dir;
+mod echo;
 mod end;
 mod evidence;
 mod exit;
@@ -23,13 +24,15 @@ mod marks;
 pub(crate) mod protocol;
 pub(crate) mod sending;
 mod shell;
+pub(crate) mod typing;
 mod wait;
 
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
-    COMPLETIONS, EXIT_CODE, INPUT, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, unix_seconds,
+    COMPLETIONS, EXIT_CODE, INPUT, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, TYPED, unix_seconds,
 };
+pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{Ended, end};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Receipt};

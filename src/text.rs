@@ -225,6 +225,27 @@ impl Strip {
     }
 }
 
+/// The same as [`Strip::feed`], but for sequences that choose colours and the like
+/// (SGR), which come out as they are if they are whole.
+pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(at) = memmem::find(rest, b"\x1b[") {
+        strip.feed(&rest[..at], out);
+        let length = control_sequence_length(&rest[at..]);
+        match length {
+            Some(length) if rest[at + length - 1] == b'm' && strip.unfinished() == 0 => {
+                out.extend_from_slice(&rest[at..at + length]);
+                rest = &rest[at + length..];
+            }
+            _ => {
+                strip.feed(b"\x1b[", out);
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    strip.feed(rest, out);
+}
+
 /// How much text there is before the next ESC, C1 control or cut-off character.
 ///
 /// Only the end is looked at for a cut-off character; what is invalid before it is

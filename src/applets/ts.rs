@@ -8,6 +8,7 @@
 //!
 //! Exit codes: 0 success, 1 error, 2 not found, 3 timeout, 4 bad arguments.
 
+mod ask;
 mod attach;
 mod create;
 mod doctor;
@@ -25,6 +26,7 @@ mod read;
 mod read_new;
 mod send;
 mod status;
+mod wait;
 mod wait_complete;
 mod wait_pattern;
 

@@ -365,6 +365,11 @@ impl Clients {
         self.all.get(self.typists.front()?)
     }
 
+    /// Has nothing of the typist's text been typed yet?
+    pub(crate) fn typist_begins(&self) -> bool {
+        self.typist().is_some_and(|client| matches!(client.wish, Wish::Type { done: 0, .. }))
+    }
+
     /// Notes that so many bytes of the typist's text have been typed.
     pub(crate) fn note_typed(&mut self, count: usize) {
         let Some(id) = self.typists.front().copied() else { return };

@@ -21,6 +21,7 @@ use crate::{
     session::{
         Handle, SessionDir,
         protocol::{Answer, KeyModes, LONGEST_LINE, Request},
+        typing::Typing,
     },
     sys::{deadline::Deadline, poll::Turn, socket},
 };
@@ -94,10 +95,21 @@ impl Contact {
     /// not at all. Where there was none in time, this may be asked again (and
     /// nothing else, until there is some).
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
-        if !self.following && !self.say(&Request::Follow { seen: self.seen })? {
+        if !self.follow()? {
             return Ok(News::Ended);
         }
-        self.following = true;
+        self.hear_news(deadline)
+    }
+
+    /// Asks to be told when something changes; what comes of it is for
+    /// [`Contact::hear_news`], and nothing else can be asked before that.
+    /// `false` where the session has ended.
+    pub(crate) fn follow(&mut self) -> Result<bool> {
+        self.following = self.following || self.say(&Request::Follow { seen: self.seen })?;
+        Ok(self.following)
+    }
+
+    pub(crate) fn hear_news(&mut self, deadline: Deadline) -> Result<News> {
         match self.hear(deadline)? {
             Heard::Answer(Answer::Changed { seen }) => {
                 self.seen = seen;
@@ -204,6 +216,26 @@ impl Contact {
     pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
         match self.ask(&Request::Place)? {
             Some(Answer::Place { offset, last }) => Ok(Some((offset, last))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// What has been typed after the first `since` bytes, as far as the relay
+    /// remembers it. `None` where the session has ended.
+    pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
+        match self.ask(&Request::Typing { since })? {
+            Some(Answer::Typing(typing)) => Ok(Some(typing)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// What the terminal is doing, how many typed bytes nobody has read yet,
+    /// and the length of the log. `None` where the session has ended.
+    pub(crate) fn look(&mut self) -> Result<Option<(String, u64, u64)>> {
+        match self.ask(&Request::Look)? {
+            Some(Answer::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }

@@ -17,7 +17,7 @@ use std::{
 use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Completion, Contact, Handle, Log, Making, Name, shell},
+    session::{Completion, Contact, Handle, Log, Making, Name, shell, typing::Typing},
     sys::{files::Folder, pty::Size, random, socket},
     text,
 };
@@ -29,6 +29,7 @@ pub(crate) const COMPLETIONS: &str = "completion.log";
 pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const RECEIPT: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
+pub(crate) const TYPED: &str = "typed";
 const PID: &str = "pid";
 const RELAY_PID: &str = "daemon_pid";
 const SLAVE: &str = "slave_pty";
@@ -316,6 +317,18 @@ impl SessionDir {
             ended,
             exit_code: self.exit_code().unwrap_or(None),
         })
+    }
+
+    /// What was typed last into a session that has ended, if that is known.
+    pub(crate) fn typed(&self) -> Option<Typing> {
+        let line = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
+        let (anchor, rest) = std::str::from_utf8(&line).ok()?.trim_end().split_once(' ')?;
+        Typing::decode(anchor, rest)
+    }
+
+    /// The secret that its shell's marks carry.
+    pub(crate) fn secret(&self) -> Result<String> {
+        self.trying(Launch::secret(&self.folder), "read the secret")
     }
 
     pub(crate) fn log(&self) -> Result<Log> {

@@ -83,6 +83,12 @@ impl Marks {
         }
     }
 
+    /// For a log whose byte at `offset` comes next, at prompt `seq` of its shell.
+    pub(crate) fn at_prompt(secret: &str, offset: u64, seq: u64) -> Marks {
+        let reached = Reached { last: Some((seq, Stage::PromptEnd)) };
+        Marks { reached, ..Marks::new(secret, offset) }
+    }
+
     /// Appends the marks that end in these bytes, the next of the log.
     pub(crate) fn feed(&mut self, bytes: &[u8], found: &mut Vec<Found>) {
         let mut at = 0;

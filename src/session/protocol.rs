@@ -4,7 +4,9 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
-/// How long a line may be, with its end.
+use crate::session::typing::Typing;
+
+/// How long a request's line may be, with its end.
 pub(crate) const LONGEST_LINE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,10 @@ pub(crate) enum Request {
     Turn,
     /// How far has the session come?
     Place,
+    /// What has been typed since the first `since` bytes?
+    Typing { since: u64 },
+    /// Does anybody wait for input, and has what was typed been read?
+    Look,
     /// Send the foreground process group the signal that a key would: `INT`,
     /// `QUIT` or `TSTP`, past whatever is still to be read or typed.
     Signal { name: String },
@@ -49,6 +55,8 @@ impl Request {
             Request::State => "state\n".to_owned(),
             Request::Turn => "turn\n".to_owned(),
             Request::Place => "place\n".to_owned(),
+            Request::Typing { since } => format!("typing {since}\n"),
+            Request::Look => "look\n".to_owned(),
             Request::Signal { name } => format!("signal {name}\n"),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -69,6 +77,8 @@ impl Request {
             ["state"] => Request::State,
             ["turn"] => Request::Turn,
             ["place"] => Request::Place,
+            ["typing", since] => Request::Typing { since: since.parse().ok()? },
+            ["look"] => Request::Look,
             ["signal", name] => Request::Signal { name: name.to_owned() },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -158,6 +168,15 @@ pub(crate) enum Answer {
         offset: u64,
         last: Option<u64>,
     },
+    /// What has been typed, as far as it is remembered.
+    Typing(Typing),
+    /// What the terminal is doing, how many typed bytes are still to be read,
+    /// and the length of the log.
+    Look {
+        doing: String,
+        unread: u64,
+        offset: u64,
+    },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -199,6 +218,8 @@ impl Answer {
             Answer::Place { offset, last } => {
                 format!("place {offset} {}\n", last.map_or("-".to_owned(), |last| last.to_string()))
             }
+            Answer::Typing(typing) => format!("typing {}\n", typing.encode()),
+            Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
             Answer::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -237,6 +258,15 @@ impl Answer {
             ["place", offset, last] => {
                 Answer::Place { offset: offset.parse().ok()?, last: Some(last.parse().ok()?) }
             }
+            ["typing", first, rest] => Answer::Typing(Typing::decode(first, rest)?),
+            ["look", doing, rest] => {
+                let (unread, offset) = rest.split_once(' ')?;
+                Answer::Look {
+                    doing: doing.to_owned(),
+                    unread: unread.parse().ok()?,
+                    offset: offset.parse().ok()?,
+                }
+            }
             ["keeper", "-"] => Answer::Keeper { pid: None },
             ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Answer::Ended { code: None },
@@ -251,6 +281,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::typing::{Keys, Mode};
 
     fn without_end(line: &str) -> &[u8] {
         line.strip_suffix('\n').unwrap().as_bytes()
@@ -265,6 +296,8 @@ mod tests {
             Request::State,
             Request::Turn,
             Request::Place,
+            Request::Typing { since: 9 },
+            Request::Look,
             Request::Signal { name: "INT".into() },
             Request::Modes,
             Request::Press { byte: 3 },
@@ -311,6 +344,16 @@ mod tests {
             Answer::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Answer::Folder { path: b"/".to_vec(), removed: true },
             Answer::Refused { why: "no hidden line is asked for".into() },
+            Answer::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
+            Answer::Typing(Typing {
+                anchor: 7,
+                total: 9,
+                keys: vec![
+                    Keys { offset: 7, mode: Mode::Lines, bytes: b"hi \r".to_vec() },
+                    Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
+                ],
+            }),
+            Answer::Look { doing: "raw".into(), unread: 3, offset: 4 },
             Answer::Noted,
             Answer::Unknown,
         ];

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod ask; // ask: one program after another, and their answers
 mod crash; // what is killed, filled, emptied and taken away
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod help; // what the program says of itself, word for word
@@ -20,4 +21,5 @@ mod races; // twenty at once
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod terminal; // what the terminal is doing, by the kernel's word
+mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern

@@ -1,0 +1,259 @@
+//! ask - type text into a session, wait, and print what came of it
+//!
+//! Usage: nbs-ts ask [options] SESSION TEXT...
+//!
+//! For any program: a shell, a debugger, a database, a Python. Waits until the
+//! program waits for input, types the text and Enter, waits for the command to
+//! be done (in a shell) or for the program to wait for input again, and prints
+//! what came after the text: without the text's echo and the next prompt, if
+//! that is the same as before. Escape sequences but for colours are left out.
+//!
+//! What comes after SESSION is text, also where it begins with `--`. Several
+//! that ask one session get their answers one after another. A program that
+//! asks for a secret is asked nothing. When it takes too long, or the session
+//! ends, what has come is printed, and the program is left alone. Exit codes
+//! are those of `wait`; that of a command in a shell is in --json's detail.
+//!
+//! Options:
+//!   --pattern=TEXT    wait until this text is printed (repeatable)
+//!   --regex=REGEX     wait until what this matches is printed (repeatable)
+//!   --fail=TEXT       this text is a failure, and ends the wait (repeatable)
+//!   --complete        wait until the next command is done
+//!   --idle=TIME       wait until nothing has been printed for so long
+//!   --input           wait until the program waits for input
+//!   --exit            wait until the session ends
+//!   --strip           leave out colours, too
+//!   --timeout=TIME    give up after this (default: 60)
+//!   --json            print an object: handle, output, condition, detail, offset
+//!                     (how far the output had come)
+//!
+//! Example:
+//!   nbs-ts ask "$python" 'sum(range(10))'
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{self, Contact, Form, Home, Mark, Marks, News, SessionDir, Wait},
+    sys::deadline::Deadline,
+    text::{self, Strip},
+    waiting::{self, Conditions, From, Met, Over, Watch},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut conditions, mut strip, mut timeout) = (Conditions::default(), false, Wait::TIMEOUT);
+    let target = loop {
+        match args.next()? {
+            Some(Long("strip")) => strip = true,
+            Some(Long("timeout")) => timeout = args.time_value("timeout")?,
+            Some(Long(option)) => {
+                let option = option.to_owned();
+                if !conditions.take(&option, args)? {
+                    return Err(Long(&option).unexpected().into());
+                }
+            }
+            Some(Value(word)) => break cli::parse_target(&word)?,
+            Some(other) => return Err(other.unexpected().into()),
+            None => return Err(cli::missing_handle()),
+        }
+    };
+    let mut text = args.free_text(None)?;
+    text.push(b'\r');
+
+    let deadline = Deadline::after(timeout);
+    let session = Home::open()?.session(&target)?;
+    session.check_input()?;
+    let ended = || session.ended();
+    let mut turn = Contact::open(&session)?.ok_or_else(ended)?;
+    match turn.take_turn(deadline)? {
+        News::Changed => {}
+        News::Ended => return Err(ended()),
+        News::TimedOut => {
+            return Err(Failure::TimedOut(format!(
+                "cannot ask session '{}': others who ask it have not been answered yet",
+                session.handle()
+            )));
+        }
+    }
+
+    let ready = wait_until_ready(&session, deadline, timeout)?;
+    if ready == "secret" {
+        return Err(Failure::Failed(format!(
+            "cannot ask session '{}': it waits for a secret",
+            session.handle()
+        )));
+    }
+    let in_shell = ready == "prompt";
+    if conditions.are_none() {
+        conditions.complete = in_shell;
+        conditions.input = !in_shell;
+    }
+
+    let typed_before = turn.typing(u64::MAX)?.ok_or_else(ended)?.total;
+    let (offset, last) = turn.place()?.ok_or_else(ended)?;
+    let prompt = unfinished_line(&session, offset)?;
+    let typist = Contact::open(&session)?.ok_or_else(ended)?;
+    let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
+    if typed.count < text.len() as u64 {
+        return Err(Failure::TimedOut(format!(
+            "cannot ask session '{}': {} of {} bytes were typed, the program does not read",
+            session.handle(),
+            typed.count,
+            text.len()
+        )));
+    }
+
+    let from = From { offset: Some(offset), completion: last.map(|last| last + 1) };
+    let mut watches = [Watch::begin(&session, &conditions, from)?];
+    let over = waiting::until(&mut watches, false, deadline)?;
+    let [watch] = watches;
+    let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
+    let end = match &watch.met {
+        Some(met) => met.offset,
+        None => session.log()?.length().trying("read the log")?,
+    };
+    let (mut output, end) = place.answer(&session, end)?;
+    if strip {
+        output = without_colours(&output);
+    }
+    print(&session, &output, watch.met.as_ref(), end, args.json())?;
+    match &watch.met {
+        Some(met) if met.is_failure() => Err(Failure::Quiet),
+        Some(_) => Ok(()),
+        None => Err(watch.in_vain(&over, timeout)),
+    }
+}
+
+/// Waits until somebody waits for what we are going to type, and tells as what.
+fn wait_until_ready(
+    session: &SessionDir,
+    deadline: Deadline,
+    timeout: std::time::Duration,
+) -> Result<String> {
+    let conditions = Conditions::for_input();
+    let mut watches = [Watch::begin(session, &conditions, From::default())?];
+    let over = waiting::until(&mut watches, false, deadline)?;
+    match (&watches[0].met, over) {
+        (Some(met), _) => Ok(met.detail.clone()),
+        (None, Over::Ended(_)) => Err(session.ended()),
+        (None, over) => Err(watches[0].in_vain(&over, timeout)),
+    }
+}
+
+/// What stands on the line that was not ended before `offset`.
+fn unfinished_line(session: &SessionDir, offset: u64) -> Result<Vec<u8>> {
+    let tail = session.log()?.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
+    let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
+    let line = without_colours(&tail[start..]);
+    Ok(line.into_iter().skip_while(|byte| *byte == b'\r').collect())
+}
+
+fn without_colours(bytes: &[u8]) -> Vec<u8> {
+    let (mut strip, mut plain) = (Strip::new(), Vec::with_capacity(bytes.len()));
+    strip.feed(bytes, &mut plain);
+    strip.finish(&mut plain);
+    plain
+}
+
+/// Where a session stood when it was asked.
+struct Place {
+    offset: u64,
+    /// The number of the prompt that the text was typed at, if at one.
+    last: Option<u64>,
+    typed_before: u64,
+    prompt: Vec<u8>,
+}
+
+impl Place {
+    /// What came of the text until `end`, and where that ends.
+    fn answer(&self, session: &SessionDir, end: u64) -> Result<(Vec<u8>, u64)> {
+        let log = session.log()?;
+        let what = format!("read the output of session '{}'", session.handle());
+        if let Some(last) = self.last {
+            let bytes = log.bytes(self.offset, end).trying(&what)?;
+            let mut found = Vec::new();
+            Marks::at_prompt(&session.secret()?, self.offset, last).feed(&bytes, &mut found);
+            let place = |wanted: fn(&Mark) -> Option<u64>| {
+                found.iter().find(|found| wanted(&found.mark) == Some(last + 1))
+            };
+            let started = place(|mark| match mark {
+                Mark::Started { seq } => Some(*seq),
+                _ => None,
+            });
+            let done = place(|mark| match mark {
+                Mark::Done { seq, .. } => Some(*seq),
+                _ => None,
+            });
+            let at = |offset: u64| usize::try_from(offset - self.offset).unwrap_or(bytes.len());
+            let stop = done.map_or(end, |done| done.start);
+            if let Some(started) = started {
+                let mut output = bytes[at(started.end)..at(stop)].to_vec();
+                // Ours that somebody has printed again.
+                for mark in found.iter().rev().filter(|mark| started.end <= mark.start && mark.end <= stop) {
+                    let start = at(mark.start) - at(started.end);
+                    output.drain(start..start + at(mark.end) - at(mark.start));
+                }
+                return Ok((shown(&output), end));
+            }
+            // A line of a command that is not complete, or a mistake in it: what
+            // bash says is all there is.
+        }
+        let mut contact = Contact::open(session)?;
+        let typing = match &mut contact {
+            Some(contact) => contact.typing(self.typed_before)?,
+            None => None,
+        };
+        let typing = typing.or_else(|| session.typed());
+        let form = Form::Answer { colours: true };
+        let (mut echo, start) = waiting::echo_from(session, &log, typing.as_ref(), self.offset, form)?;
+        let mut output = Vec::new();
+        echo.feed(&log.bytes(start, end).trying(&what)?, &mut output);
+        echo.finish(&mut output);
+        Ok((self.without_prompt(output), end))
+    }
+
+    fn without_prompt(&self, mut output: Vec<u8>) -> Vec<u8> {
+        let start = memchr::memrchr(b'\n', &output).map_or(0, |at| at + 1);
+        if self.prompt.is_empty() {
+            return output;
+        }
+        let plain = without_colours(&output[start..]);
+        // Before the text, the rest of an older answer may have stood before it.
+        if plain == self.prompt || (self.prompt.ends_with(&plain) && session::ends_like_a_prompt(&plain)) {
+            output.truncate(start);
+        } else if output.ends_with(&self.prompt) {
+            output.truncate(output.len() - self.prompt.len());
+        }
+        output
+    }
+}
+
+/// Without escape sequences but colours, and with lines that end as they do in
+/// files.
+fn shown(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut strip = Strip::new();
+    text::strip_but_colours(&mut strip, bytes, &mut plain);
+    strip.finish(&mut plain);
+    let mut shown = Vec::with_capacity(plain.len());
+    for (at, byte) in plain.iter().enumerate() {
+        if *byte != b'\r' || plain.get(at + 1) != Some(&b'\n') {
+            shown.push(*byte);
+        }
+    }
+    shown
+}
+
+fn print(session: &SessionDir, output: &[u8], met: Option<&Met>, end: u64, json: bool) -> Result<()> {
+    if !json {
+        return cli::print(output);
+    }
+    let object = Object::new()
+        .text("handle", session.handle().as_str())
+        .bytes("output", output)
+        .bytes_or_null("condition", met.map(|met| met.condition.as_bytes()))
+        .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
+        .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
+    cli::print(object.line())
+}

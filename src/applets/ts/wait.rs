@@ -1,0 +1,106 @@
+//! wait - wait for the first of several things, say which it was
+//!
+//! Usage: nbs-ts wait [options] SESSION...
+//!
+//! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session: the
+//! condition by its option's name, and the text that was found, the exit code,
+//! what the terminal is doing (prompt, line, secret, raw), or the seconds of
+//! silence. It waits for all sessions; one that fails, or ends without what is
+//! waited for, ends the wait, and the exit code is 1.
+//!
+//! Texts are looked for in what came after the last typed input, as a person
+//! sees it: without escape sequences, \r\n as \n, and without the echo of what
+//! was typed. A regex is matched on each line by itself, also on an unfinished
+//! one as it stands. Silence is counted from the call at the earliest.
+//!
+//! Options:
+//!   --pattern=TEXT    this text is printed (repeatable)
+//!   --regex=REGEX     what this matches is printed (repeatable)
+//!   --fail=TEXT       this text is printed, which is a failure (repeatable)
+//!   --complete        the next command is done, or what was run once
+//!   --idle=TIME       nothing is printed for so long
+//!   --input           the program waits for input, and has read what was typed
+//!   --exit            the session ends
+//!   --offset=N        look for texts from this byte of the output on
+//!   --any             do not wait for all sessions, but for the first
+//!   --timeout=TIME    give up after this (default: 60)
+//!   --json            print objects: handle, condition, detail, offset (how far
+//!                     the output had come)
+//!
+//! Example:
+//!   nbs-ts wait "$h" --pattern='listening on' --fail='error:' --timeout=30
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result},
+    session::{Home, SessionDir, Wait},
+    sys::deadline::Deadline,
+    waiting::{self, Conditions, From, Met, Over, Watch},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut conditions, mut targets, mut any) = (Conditions::default(), Vec::new(), false);
+    let (mut offset, mut timeout) = (None, Wait::TIMEOUT);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("any") => any = true,
+            Long("offset") => offset = Some(args.number_value("offset")?),
+            Long("timeout") => timeout = args.time_value("timeout")?,
+            Long(option) => {
+                let option = option.to_owned();
+                if !conditions.take(&option, args)? {
+                    return Err(Long(&option).unexpected().into());
+                }
+            }
+            Value(word) => targets.push(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if targets.is_empty() {
+        return Err(cli::missing_handle());
+    }
+    if conditions.are_none() {
+        return Err(Failure::BadArgs(
+            "nothing to wait for: --pattern, --regex, --complete, --idle, --input or --exit".into(),
+        ));
+    }
+
+    let deadline = Deadline::after(timeout);
+    let home = Home::open()?;
+    let sessions = targets.iter().map(|target| home.session(target)).collect::<Result<Vec<_>>>()?;
+    let from = From { offset, completion: None };
+    let begin = |session| Watch::begin(session, &conditions, from);
+    let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
+    let over = waiting::until(&mut watches, any, deadline)?;
+    let mut failed = false;
+    for (session, met) in sessions.iter().zip(watches.iter().map(|watch| &watch.met)) {
+        if let Some(met) = met {
+            failed |= met.is_failure();
+            print(session, met, args.json())?;
+        }
+    }
+    match over {
+        Over::Met if failed => Err(Failure::Quiet),
+        Over::Met => Ok(()),
+        Over::Ended(index) => Err(watches[index].in_vain(&over, timeout)),
+        Over::TimedOut => {
+            let late = watches.iter().filter(|watch| watch.met.is_none());
+            Failure::all(late.map(|watch| watch.in_vain(&over, timeout)).collect())
+        }
+    }
+}
+
+fn print(session: &SessionDir, met: &Met, json: bool) -> Result<()> {
+    let handle = session.handle().as_str();
+    if !json {
+        return cli::print(format!("{handle}\t{}\t{}\n", met.condition, met.detail));
+    }
+    let object = Object::new()
+        .text("handle", handle)
+        .text("condition", met.condition)
+        .text("detail", &met.detail)
+        .number("offset", i64::try_from(met.offset).unwrap_or(i64::MAX));
+    cli::print(object.line())
+}

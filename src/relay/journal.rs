@@ -1,0 +1,118 @@
+//! What was typed last, and where in the log that was.
+//!
+//! Whoever waits for a text in the output needs it, to tell the text from its
+//! echo. It is kept in memory only, and of a secret (a line typed with the echo
+//! off) nothing is kept at all.
+
+use std::collections::VecDeque;
+
+use crate::{
+    relay::Prompt,
+    session::typing::{Keys, Mode, Typing},
+    sys::pty::Modes,
+};
+
+/// How much of what was typed is remembered. An echo that comes later than
+/// that much typing is taken for output.
+const KEPT: usize = 64 * 1024;
+
+/// Pieces that were typed one by one, as by a person, cost more than their bytes.
+const MOST: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    keys: VecDeque<Keys>,
+    // Of the bytes in `keys`.
+    length: usize,
+    total: u64,
+    anchor: u64,
+    begins: bool,
+}
+
+/// `None`: what is typed is a secret.
+pub(crate) fn mode(modes: &Modes, prompt: Prompt) -> Option<Mode> {
+    match (modes.is_canonical(), modes.echoes()) {
+        (true, false) => None,
+        (_, true) => Some(Mode::Lines),
+        (false, false) if prompt == Prompt::Stands => Some(Mode::Prompt),
+        (false, false) => Some(Mode::Raw),
+    }
+}
+
+impl Journal {
+    /// What is typed next is a new text.
+    pub(crate) fn begin(&mut self) {
+        self.begins = true;
+    }
+
+    pub(crate) fn note(&mut self, bytes: &[u8], offset: u64, mode: Option<Mode>) {
+        if std::mem::take(&mut self.begins) {
+            self.anchor = offset;
+        }
+        let Some(mode) = mode else { return };
+        self.total += bytes.len() as u64;
+        self.length += bytes.len();
+        match self.keys.back_mut() {
+            Some(last) if (last.offset, last.mode) == (offset, mode) => last.bytes.extend_from_slice(bytes),
+            _ => self.keys.push_back(Keys { offset, mode, bytes: bytes.to_vec() }),
+        }
+        while self.length > KEPT || self.keys.len() > MOST {
+            let Some(first) = self.keys.front_mut() else { break };
+            let surplus = self.length.saturating_sub(KEPT);
+            if surplus > 0 && surplus < first.bytes.len() {
+                first.bytes.drain(..surplus);
+                self.length -= surplus;
+            } else {
+                self.length -= first.bytes.len();
+                self.keys.pop_front();
+            }
+        }
+    }
+
+    /// What was typed after the first `since` bytes.
+    pub(crate) fn since(&self, since: u64) -> Typing {
+        let mut start = self.total - self.length as u64;
+        let mut keys = Vec::new();
+        for some in &self.keys {
+            let end = start + some.bytes.len() as u64;
+            if end > since {
+                let known = usize::try_from(since.saturating_sub(start)).unwrap_or(0);
+                keys.push(Keys { bytes: some.bytes[known..].to_vec(), ..*some });
+            }
+            start = end;
+        }
+        Typing { anchor: self.anchor, total: self.total, keys }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_told_from_anywhere() {
+        let mut journal = Journal::default();
+        journal.begin();
+        journal.note(b"one\r", 10, Some(Mode::Raw));
+        journal.note(b"more\r", 10, Some(Mode::Raw));
+        journal.note(b"secret\r", 15, None);
+        journal.begin();
+        journal.note(b"two\r", 20, Some(Mode::Lines));
+        let all = journal.since(0);
+        assert_eq!((all.anchor, all.total), (20, 13));
+        assert_eq!(all.keys[0].bytes, b"one\rmore\r");
+        assert_eq!(journal.since(10).keys, [Keys { offset: 20, mode: Mode::Lines, bytes: b"wo\r".into() }]);
+        assert_eq!(journal.since(13).keys, []);
+    }
+
+    #[test]
+    fn only_the_last_is_remembered() {
+        let mut journal = Journal::default();
+        for offset in 0..10 {
+            journal.note(&[b'x'; 10_000], offset, Some(Mode::Lines));
+        }
+        let kept: usize = journal.since(0).keys.iter().map(|keys| keys.bytes.len()).sum();
+        assert_eq!(kept, KEPT);
+        assert_eq!(journal.since(0).total, 100_000);
+    }
+}

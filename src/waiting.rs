@@ -1,0 +1,520 @@
+//! Waiting for one of several things, as `wait` and `ask` do.
+
+use std::{
+    os::unix::ffi::OsStringExt,
+    time::{Duration, Instant},
+};
+
+use regex_lite::Regex;
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, typing::Typing},
+    sys::{deadline::Deadline, poll::Turn},
+    text::{self, Finder},
+};
+
+/// How much of an unfinished line a regex is matched on.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// How much before the last typed input an echo that is still to come may have
+/// been typed.
+const BEFORE: u64 = 64 * 1024;
+
+/// How long a program must be seen to wait for input. The kernel hands on what
+/// was typed, and what was printed, a moment after the write: who seems to wait
+/// in that moment does not.
+const STEADY: Duration = Duration::from_millis(10);
+
+/// The same where nothing has been printed since something was typed, not even
+/// its echo: then we know less.
+const STEADY_UNECHOED: Duration = Duration::from_millis(100);
+
+/// What is waited for.
+#[derive(Default)]
+pub(crate) struct Conditions {
+    patterns: Vec<Vec<u8>>,
+    regexes: Vec<Regex>,
+    fails: Vec<Vec<u8>>,
+    pub(crate) complete: bool,
+    idle: Option<Duration>,
+    pub(crate) input: bool,
+    exit: bool,
+}
+
+impl Conditions {
+    /// Just that the program waits for input.
+    pub(crate) fn for_input() -> Conditions {
+        Conditions { input: true, ..Conditions::default() }
+    }
+
+    /// Takes an option and its value; `false` if it is none of ours.
+    pub(crate) fn take(&mut self, option: &str, args: &mut Args) -> Result<bool> {
+        match option {
+            "pattern" => self.patterns.push(args.value()?.into_vec()),
+            "fail" => self.fails.push(args.value()?.into_vec()),
+            "regex" => {
+                let value = args.text_value("regex")?;
+                let regex = Regex::new(&value).map_err(|error| {
+                    cli::bad_value("regex", value.as_ref(), &format!("is no regex: {error}"))
+                })?;
+                self.regexes.push(regex);
+            }
+            "complete" => self.complete = true,
+            "idle" => self.idle = Some(args.time_value("idle")?),
+            "input" => self.input = true,
+            "exit" => self.exit = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Nothing that could be met but a failure.
+    pub(crate) fn are_none(&self) -> bool {
+        let text = self.patterns.is_empty() && self.regexes.is_empty();
+        text && !self.complete && self.idle.is_none() && !self.input && !self.exit
+    }
+
+    fn described(&self) -> String {
+        let shown = |bytes: &Vec<u8>| format!("'{}'", String::from_utf8_lossy(bytes));
+        let mut all: Vec<String> = self.patterns.iter().map(shown).collect();
+        all.extend(self.regexes.iter().map(|regex| format!("/{regex}/")));
+        all.extend(self.complete.then(|| "a command to be done".to_owned()));
+        all.extend(self.idle.map(|_| "silence".to_owned()));
+        all.extend(self.input.then(|| "a program that waits for input".to_owned()));
+        all.extend(self.exit.then(|| "the end".to_owned()));
+        format!("wait for {}", all.join(" or "))
+    }
+}
+
+/// A condition that has come true.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    /// By the name of its option.
+    pub(crate) condition: &'static str,
+    pub(crate) detail: String,
+    /// How far the log had come.
+    pub(crate) offset: u64,
+}
+
+impl Met {
+    pub(crate) fn is_failure(&self) -> bool {
+        self.condition == "fail"
+    }
+}
+
+/// How waiting for several ended.
+pub(crate) enum Over {
+    Met,
+    /// This one ended, and what was waited for has not come.
+    Ended(usize),
+    TimedOut,
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct From {
+    /// The first byte to look at; else what followed the last typed input.
+    pub(crate) offset: Option<u64>,
+    /// The first completion that counts; else the next.
+    pub(crate) completion: Option<u64>,
+}
+
+/// Waiting on one session.
+pub(crate) struct Watch<'a> {
+    session: &'a SessionDir,
+    conditions: &'a Conditions,
+    log: Log,
+    // Both `None` once the session has ended.
+    news: Option<Contact>,
+    asks: Option<Contact>,
+    following: bool,
+    stirred: bool,
+
+    echo: Echo,
+    looked_at: u64,
+    // How much of what was typed the echo knows, and where the last began.
+    known: u64,
+    typed_at: Option<u64>,
+    patterns: Vec<(Finder, usize)>,
+    fails: Vec<(Finder, usize)>,
+    // What is seen: how many bytes before the present line, and that line.
+    before: u64,
+    line: Vec<u8>,
+
+    completion: u64,
+    changed: Instant,
+    // Since when it has waited for input, as what, with how long a log.
+    waits: Option<(Instant, String, u64)>,
+    look_again: Deadline,
+    pause: Duration,
+    pub(crate) met: Option<Met>,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn begin(
+        session: &'a SessionDir,
+        conditions: &'a Conditions,
+        from: From,
+    ) -> Result<Watch<'a>> {
+        let log = session.log()?;
+        let mut asks = Contact::open(session)?;
+        let news = if asks.is_some() { Contact::open(session)? } else { None };
+        let place = match &mut asks {
+            Some(contact) => contact.place()?,
+            None => None,
+        };
+        let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
+            Some(last) => last + 1,
+            // The first of a shell is its start, which completes no command.
+            None => u64::from(session.is_interactive()?),
+        });
+        let typing = match &mut asks {
+            Some(contact) => contact.typing(0)?,
+            None => None,
+        };
+        let typing = typing.or_else(|| session.typed());
+        let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
+        let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
+        let (echo, start) = echo_from(session, &log, typing.as_ref(), anchor, Form::Plain)?;
+        let find = |patterns: &[Vec<u8>]| {
+            patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
+        };
+        Ok(Watch {
+            session,
+            conditions,
+            log,
+            following: false,
+            stirred: news.is_none(),
+            news,
+            asks,
+            echo,
+            looked_at: start,
+            known: typing.map_or(0, |typing| typing.total),
+            typed_at,
+            patterns: find(&conditions.patterns),
+            fails: find(&conditions.fails),
+            before: 0,
+            line: Vec::new(),
+            completion,
+            changed: Instant::now(),
+            waits: None,
+            look_again: Deadline::NEVER,
+            pause: Duration::ZERO,
+            met: None,
+        })
+    }
+
+    fn what(&self) -> String {
+        format!("wait in session '{}'", self.session.handle())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.news.is_none()
+    }
+
+    /// When there may be something new though there is no news.
+    fn deadline(&self) -> Deadline {
+        let silent =
+            self.conditions.idle.map(|idle| Deadline::after(idle.saturating_sub(self.changed.elapsed())));
+        self.look_again.min(silent.unwrap_or(Deadline::NEVER))
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        if let Some(news) = &mut self.news
+            && !self.following
+        {
+            self.following = news.follow()?;
+            if !self.following {
+                self.note_end();
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<()> {
+        let Some(news) = &mut self.news else { return Ok(()) };
+        match news.hear_news(Deadline::after(Duration::ZERO))? {
+            News::Changed => {
+                self.following = false;
+                self.stirred = true;
+            }
+            News::Ended => self.note_end(),
+            News::TimedOut => {}
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self) {
+        self.news = None;
+        self.asks = None;
+        self.stirred = true;
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.stirred = false;
+        let ended = self.has_ended();
+        let found = self.look_at_output()?;
+        if found.is_some() {
+            self.met = found;
+            return Ok(());
+        }
+        self.met = self.look_at_rest(ended)?;
+        Ok(())
+    }
+
+    fn met(&self, condition: &'static str, detail: impl Into<String>) -> Option<Met> {
+        Some(Met { condition, detail: detail.into(), offset: self.looked_at })
+    }
+
+    /// First how long the log is, then what was typed: so no echo is looked at
+    /// that we have not been told of.
+    fn look_at_output(&mut self) -> Result<Option<Met>> {
+        let length = self.log.length().trying(self.what())?;
+        let typing = match &mut self.asks {
+            Some(contact) => contact.typing(self.known)?,
+            None => None,
+        };
+        if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
+            if typing.total > self.known {
+                self.typed_at = Some(typing.anchor);
+            }
+            self.known = typing.total;
+            self.echo.note_typed(typing.keys);
+        }
+        if length > self.looked_at {
+            self.changed = Instant::now();
+            self.pause = Duration::ZERO;
+        }
+        let mut seen = Vec::new();
+        let mut found = None;
+        while self.looked_at < length && found.is_none() {
+            let echo = &mut self.echo;
+            seen.clear();
+            self.looked_at = self
+                .log
+                .blocks(self.looked_at, length, |block| {
+                    echo.feed(block, &mut seen);
+                    Ok(false)
+                })
+                .trying(self.what())?;
+            found = self.find(&seen);
+        }
+        if found.is_none() && self.has_ended() {
+            seen.clear();
+            self.echo.finish(&mut seen);
+            found = self.find(&seen);
+        }
+        Ok(found)
+    }
+
+    /// What ends first in these bytes and all before; of two that end at the
+    /// same, the failure.
+    fn find(&mut self, seen: &[u8]) -> Option<Met> {
+        let mut first: Option<(u64, &'static str, Vec<u8>)> = None;
+        let mut note = |end: u64, condition, text: &[u8]| {
+            if first.as_ref().is_none_or(|(other, ..)| end < *other) {
+                first = Some((end, condition, text.to_vec()));
+            }
+        };
+        let kinds = [
+            ("fail", &mut self.fails, &self.conditions.fails),
+            ("pattern", &mut self.patterns, &self.conditions.patterns),
+        ];
+        for (condition, finders, texts) in kinds {
+            for ((finder, length), text) in finders.iter_mut().zip(texts) {
+                if let Some(start) = finder.feed(seen) {
+                    note(start + *length as u64, condition, text);
+                }
+            }
+        }
+        if !self.conditions.regexes.is_empty() {
+            for part in seen.split_inclusive(|byte| *byte == b'\n') {
+                self.line.extend_from_slice(part);
+                let ended = part.ends_with(b"\n");
+                // An unfinished line is looked at once, as it stands at the end.
+                let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+                let line = String::from_utf8_lossy(line);
+                for regex in &self.conditions.regexes {
+                    if let Some(found) = regex.find(&line) {
+                        note(self.before + found.end() as u64, "regex", found.as_str().as_bytes());
+                    }
+                }
+                let surplus =
+                    if ended { self.line.len() } else { self.line.len().saturating_sub(LONGEST_LINE) };
+                self.line.drain(..surplus);
+                self.before += surplus as u64;
+            }
+        }
+        let (_, condition, text) = first?;
+        self.met(condition, text::escaped(&text))
+    }
+
+    fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
+        if self.conditions.complete {
+            let may_be = match &mut self.asks {
+                Some(contact) => contact.place()?.is_none_or(|(_, last)| last >= Some(self.completion)),
+                None => true,
+            };
+            if may_be && let Some(done) = self.session.completion_from(self.completion)? {
+                // All that the command printed is in the log by now.
+                let found = self.look_at_output()?;
+                return Ok(found.or(self.met("complete", done.code.to_string())));
+            }
+        }
+        if ended {
+            let code = self.session.exit_code()?;
+            let code = code.map_or("unknown".to_owned(), |code| code.to_string());
+            return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
+        }
+        if self.conditions.input
+            && let Some(doing) = self.look_for_input()?
+        {
+            return Ok(self.met("input", doing));
+        }
+        match self.conditions.idle {
+            Some(idle) if self.changed.elapsed() >= idle => {
+                Ok(self.met("idle", format!("{:.3}", self.changed.elapsed().as_secs_f64())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The kernel tells nobody that a process went to sleep in a read. So we
+    /// look after each change, and again at growing intervals.
+    fn look_for_input(&mut self) -> Result<Option<String>> {
+        let state = match &mut self.asks {
+            Some(contact) => contact.look()?,
+            None => None,
+        };
+        let Some((doing, unread, offset)) = state else { return Ok(None) };
+        if doing == "running" || unread > 0 {
+            self.waits = None;
+            self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
+            self.look_again = Deadline::after(self.pause);
+            return Ok(None);
+        }
+        let unechoed = self.typed_at.is_some_and(|at| offset <= at);
+        let steady = if unechoed { STEADY_UNECHOED } else { STEADY };
+        let since = match self.waits.take() {
+            Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
+            _ => Instant::now(),
+        };
+        if since.elapsed() >= steady {
+            // All of it has been looked at for what is to be found in it, too.
+            if offset <= self.looked_at {
+                return Ok(Some(doing));
+            }
+            self.stirred = true;
+        }
+        self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
+        self.waits = Some((since, doing, offset));
+        Ok(None)
+    }
+
+    /// What to say when it was in vain.
+    pub(crate) fn in_vain(&self, over: &Over, timeout: Duration) -> Failure {
+        let what = self.conditions.described();
+        match over {
+            Over::TimedOut => Failure::TimedOut(format!(
+                "cannot {what} in session '{}': timed out {}",
+                self.session.handle(),
+                Evidence::gather(self.session, timeout)
+            )),
+            _ => match self.session.ended() {
+                Failure::Failed(reason) => {
+                    let line = Evidence::last_line(self.session);
+                    let line = line.map(|line| format!("; last line: '{line}'")).unwrap_or_default();
+                    Failure::Failed(format!("cannot {what}: {reason}{line}"))
+                }
+                other => other,
+            },
+        }
+    }
+}
+
+/// What of it comes after the first `known` bytes.
+fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
+    let mut typing = typing?;
+    let length: u64 = typing.keys.iter().map(|keys| keys.bytes.len() as u64).sum();
+    let mut at = typing.total.saturating_sub(length);
+    typing.keys.retain_mut(|keys| {
+        let start = at;
+        at += keys.bytes.len() as u64;
+        let surplus = usize::try_from(known.saturating_sub(start)).unwrap_or(usize::MAX);
+        keys.bytes.drain(..surplus.min(keys.bytes.len()));
+        at > known
+    });
+    Some(typing)
+}
+
+/// What tells the output from `anchor` on from the echo of what was typed, and
+/// where in the log it must begin to read.
+pub(crate) fn echo_from(
+    session: &SessionDir,
+    log: &Log,
+    typing: Option<&Typing>,
+    anchor: u64,
+    form: Form,
+) -> Result<(Echo, u64)> {
+    let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
+    let recent = |offset: u64| offset + BEFORE >= anchor;
+    let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
+    let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
+    let what = format!("read the output of session '{}'", session.handle());
+    let line = log.bytes(first.saturating_sub(4096), first).trying(what)?;
+    let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
+    let start = first - length as u64;
+    let mut echo = Echo::new(&session.secret()?, form, start, anchor);
+    echo.note_typed(keys);
+    Ok((echo, start))
+}
+
+/// Waits until all have met a condition, or with `any`, one has; one that has
+/// met a failure ends it for all.
+pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Result<Over> {
+    loop {
+        for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
+            watch.follow()?;
+            if watch.stirred || watch.deadline().has_passed() {
+                watch.look_again = Deadline::NEVER;
+                watch.look()?;
+            }
+        }
+        let met = |watch: &Watch| watch.met.is_some();
+        let failed = watches.iter().any(|watch| watch.met.as_ref().is_some_and(Met::is_failure));
+        if failed || watches.iter().all(met) || (any && watches.iter().any(met)) {
+            return Ok(Over::Met);
+        }
+        let mut over = watches.iter().enumerate().filter(|(_, watch)| !met(watch) && watch.has_ended());
+        let (ended, count) = (over.next().map(|(index, _)| index), over.count() + 1);
+        if let Some(ended) = ended
+            && (!any || count == watches.len())
+        {
+            return Ok(Over::Ended(ended));
+        }
+        if deadline.has_passed() {
+            return Ok(Over::TimedOut);
+        }
+        wait_for_news(watches, deadline)?;
+    }
+}
+
+fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
+    let mut turn = Turn::new();
+    let mut until = deadline;
+    for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
+        let Some(news) = &watch.news else { continue };
+        if watch.stirred || !watch.following {
+            until = Deadline::after(Duration::ZERO);
+        }
+        until = until.min(watch.deadline());
+        turn.readable(news, index);
+    }
+    let stirred = turn.wait(until).trying("wait for something to happen")?;
+    for index in stirred {
+        watches[index].hear()?;
+    }
+    Ok(())
+}

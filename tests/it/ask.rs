@@ -1,0 +1,178 @@
+use std::time::Duration;
+
+use crate::support::Scratch;
+
+/// One answer after another, of a program that needs no time to begin.
+fn answers(command: &str, talk: &[(&str, &str)]) {
+    let scratch = Scratch::new();
+    let handle = scratch.create(command);
+    for (question, answer) in talk {
+        scratch.ts(&["ask", "--strip", &handle, question]).code(0).stdout(answer).silent();
+    }
+}
+
+#[test]
+fn bash_answers() {
+    answers(
+        "bash",
+        &[
+            ("echo hello", "hello\n"),
+            ("cd /; pwd", "/\n"),
+            ("printf 'no end'", "no end"),
+            ("true", ""),
+            ("echo echo hello", "echo hello\n"),
+            ("printf 'a\\nb\\n'; false", "a\nb\n"),
+            (&format!("echo {}", "x".repeat(300)), &format!("{}\n", "x".repeat(300))),
+        ],
+    );
+}
+
+#[test]
+fn dash_answers() {
+    answers(
+        "dash",
+        &[
+            ("echo hello", "hello\n"),
+            ("printf 'no end'", "no end"),
+            ("true", ""),
+            ("sleep 0.3; echo hi", "hi\n"),
+        ],
+    );
+}
+
+#[test]
+fn python_answers() {
+    answers(
+        "/usr/bin/env python3 -q",
+        &[
+            ("1 + 1", "2\n"),
+            ("'1 + 1'", "'1 + 1'\n"),
+            ("x = 5", ""),
+            ("for n in range(3): print(n)", "... "),
+            ("", "0\n1\n2\n>>> "),
+            ("import time; time.sleep(0.3); print(x, end='')", "5"),
+            (&format!("'{}'", "x".repeat(300)), &format!("'{}'\n", "x".repeat(300))),
+        ],
+    );
+}
+
+#[test]
+fn gdb_answers() {
+    answers("gdb -q", &[("print 1 + 1", "$1 = 2\n"), ("echo hello\\n", "hello\n"), ("set $x = 1", "")]);
+}
+
+#[test]
+fn sqlite_answers() {
+    answers(
+        "sqlite3",
+        &[
+            ("create table t(x);", ""),
+            ("insert into t values(1),(2);", ""),
+            ("select * from t;", "1\n2\n"),
+            (".print select * from t;", "select * from t;\n"),
+        ],
+    );
+}
+
+#[test]
+fn bc_answers() {
+    answers("bc -q", &[("1 + 1", "2\n"), ("2 ^ 10", "1024\n"), ("x = 3", ""), ("x", "3\n"), ("3", "3\n")]);
+}
+
+#[test]
+fn cat_says_the_question_again() {
+    answers("cat", &[("hello", "hello\n"), ("hello", "hello\n"), ("--json é", "--json é\n")]);
+}
+
+#[test]
+fn colours_stay_and_switches_of_modes_go() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let text = r"printf '\033[31mred\033[m\033[?1h\033]0;title\007\033=\n'";
+    scratch.ts(&["ask", &handle, text]).code(0).stdout("\x1b[31mred\x1b[m\n");
+    scratch.ts(&["ask", "--strip", &handle, text]).code(0).stdout("red\n");
+}
+
+#[test]
+fn what_the_shell_says_of_a_mistake_is_its_answer() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["ask", &handle, "echo )"]).code(0).stdout_has("syntax error");
+    scratch.ts(&["ask", &handle, "cat <<X\nDONE\nX"]).code(0).stdout("DONE\n");
+}
+
+#[test]
+fn the_object_tells_the_code_and_where_to_go_on() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", "--json", &handle, "echo hi; (exit 3)"]).code(0);
+    assert_eq!(ran.field("output"), "\"hi\\n\"");
+    assert_eq!(ran.field("condition"), "\"complete\"");
+    assert_eq!(ran.field("detail"), "\"3\"");
+    assert!(ran.field("offset").parse::<u64>().unwrap() > 0);
+}
+
+#[test]
+fn the_answer_may_be_a_text_or_a_failure() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", "--pattern=three", &handle, "echo three; sleep 1000"]).code(0);
+    assert!(ran.out().starts_with("three"), "{ran:?}");
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", "--fail=oops", &handle, "echo oops; sleep 1000"]).code(1).silent();
+    assert!(ran.out().starts_with("oops"), "{ran:?}");
+}
+
+#[test]
+fn a_question_that_takes_too_long_leaves_the_program_alone() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", "--timeout=1", &handle, "echo begun; read x; echo $x"]).code(3);
+    let ran = ran.stdout("begun\n");
+    ran.complains("timed out after 1 s; the terminal is at: line");
+    scratch.ts(&["ask", &handle, "go on"]).code(0).stdout_has("go on\n");
+}
+
+#[test]
+fn a_secret_prompt_is_asked_nothing() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read -s x; echo $x; cat");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tsecret\n"));
+    scratch.ts(&["ask", &handle, "hello"]).code(1).stdout("").complains("it waits for a secret");
+    scratch.ts(&["send", &handle, "s3cret"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=s3cret"]).code(0);
+}
+
+#[test]
+fn a_session_that_ends_gives_its_last_words() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", &handle, "echo bye; exit 4"]).code(1);
+    ran.stdout_has("bye\n").complains("has ended with exit code 4");
+    scratch.ts(&["ask", &handle, "hello?"]).code(1).complains("has ended with exit code 4");
+}
+
+#[test]
+fn each_of_many_gets_its_own_answer() {
+    let scratch = Scratch::new();
+    for command in ["bash", "/usr/bin/env python3 -q"] {
+        let handle = scratch.create(command);
+        let question = |n: usize| match command {
+            "bash" => format!("echo {}", n * 1000),
+            _ => format!("{n} * 1000"),
+        };
+        let asked: Vec<_> = (1..9).map(|n| scratch.start(&["ask", &handle, &question(n)])).collect();
+        for (n, asked) in (1..9).zip(asked) {
+            asked.finish().code(0).stdout(format!("{}\n", n * 1000));
+        }
+    }
+}
+
+#[test]
+fn an_answer_comes_at_once() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("/usr/bin/env python3 -q");
+    scratch.ts(&["ask", &handle, "1"]).code(0);
+    let ran = scratch.ts(&["ask", &handle, "2"]).code(0).stdout("2\n");
+    assert!(ran.took < Duration::from_secs(2), "{ran:?}");
+}

@@ -1,0 +1,206 @@
+use std::time::Duration;
+
+use crate::support::{Scratch, field};
+
+fn line(handle: &str, condition: &str, detail: &str) -> String {
+    format!("{handle}\t{condition}\t{detail}\n")
+}
+
+/// Types a text with DONE in it that prints DONE a second later, and waits.
+fn takes_a_second(command: &str, ready: bool, text: &str) {
+    let scratch = Scratch::new();
+    let handle = scratch.create(command);
+    if ready {
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+    }
+    let begun = std::time::Instant::now();
+    scratch.ts(&["send", &handle, text]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(1), "{command}: {took:?}");
+    assert!(took < Duration::from_secs(8), "{command}: {took:?}");
+}
+
+const PYTHON: &str = "import time; time.sleep(1); print('DONE')";
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_bash() {
+    takes_a_second("bash", true, "sleep 1; echo DONE");
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_a_bash_that_begins() {
+    takes_a_second("bash", false, "sleep 1; echo DONE");
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_dash() {
+    takes_a_second("dash", true, "sleep 1; echo DONE");
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_python() {
+    takes_a_second("/usr/bin/env python3", true, PYTHON);
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_a_python_that_begins() {
+    takes_a_second("/usr/bin/env python3", false, PYTHON);
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_sqlite() {
+    takes_a_second("sqlite3", true, ".shell sleep 1; echo DONE");
+}
+
+#[test]
+fn an_echo_is_not_taken_for_output_in_gdb() {
+    takes_a_second("gdb -q", true, "shell sleep 1; echo DONE");
+}
+
+#[test]
+fn an_echo_that_wraps_is_not_taken_for_output() {
+    let filler = "x".repeat(300);
+    takes_a_second("bash", true, &format!(": {filler}; sleep 1; echo DONE"));
+    takes_a_second("/usr/bin/env python3", true, &format!("'{filler}'; {PYTHON}"));
+    takes_a_second("dash", true, &format!(": {filler}; sleep 1; echo DONE"));
+}
+
+#[test]
+fn what_is_typed_key_by_key_wraps_and_is_not_taken_for_output() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("/usr/bin/env python3");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let text = format!("'{}'; {PYTHON}", "x".repeat(60));
+    for part in text.as_bytes().chunks(3) {
+        scratch.ts(&["send", "--no-enter", &handle, std::str::from_utf8(part).unwrap()]).code(0);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+    }
+    scratch.ts(&["wait", &handle, "--pattern=DONE", "--timeout=0.2"]).code(3);
+    let waiting = scratch.start(&["wait", &handle, "--pattern=DONE"]);
+    scratch.ts(&["send", &handle, ""]).code(0);
+    let ran = waiting.finish().code(0);
+    assert!(ran.took >= Duration::from_millis(900), "{ran:?}");
+}
+
+#[test]
+fn what_is_typed_ahead_is_echoed_late_and_not_taken_for_output() {
+    for (command, first, second) in [
+        ("bash", "sleep 1", "sleep 1; echo DONE"),
+        ("dash", "sleep 1", "sleep 1; echo DONE"),
+        ("/usr/bin/env python3", "import time; time.sleep(1)", PYTHON),
+    ] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(command);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        let begun = std::time::Instant::now();
+        scratch.ts(&["send", &handle, first]).code(0);
+        scratch.ts(&["send", &handle, second]).code(0);
+        scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0);
+        assert!(begun.elapsed() >= Duration::from_secs(2), "{command}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn what_cat_prints_again_is_output() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    scratch.ts(&["send", &handle, "DONE"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
+    let handle = scratch.create("read x; sleep 1000");
+    scratch.ts(&["send", &handle, "DONE"]).code(0);
+    let ran = scratch.ts(&["wait", &handle, "--pattern=DONE", "--timeout=0.3"]).code(3).stdout("");
+    ran.complains("timed out after 0.3 s; the terminal is at: running; last line: 'DONE'");
+}
+
+#[test]
+fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; echo old; while read x; do echo new-$x; done");
+    scratch.ts(&["wait", &handle, "--pattern=old"]).code(0);
+    scratch.ts(&["send", &handle, "1"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=new-1"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=old", "--timeout=0.1"]).code(3);
+    scratch.ts(&["wait", &handle, "--pattern=old", "--offset=0"]).code(0);
+}
+
+#[test]
+fn a_text_is_found_across_writes_lines_and_colours() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(
+        r"stty -echo; read x; printf '\033[1mne'; sleep 0.1; printf '\033[mee\r\nd'; sleep 0.1; echo le; cat",
+    );
+    scratch.ts(&["send", &handle, ""]).code(0);
+    let found = scratch.ts(&["wait", &handle, "--pattern=neee\nd", "--pattern=never"]);
+    found.code(0).stdout(line(&handle, "pattern", r"neee\nd"));
+}
+
+#[test]
+fn a_regex_is_matched_on_lines() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo one 12; echo two 345; printf 'name: '; cat");
+    let found = scratch.ts(&["wait", &handle, r"--regex=^two \d+$"]).code(0);
+    found.stdout(line(&handle, "regex", "two 345"));
+    scratch.ts(&["wait", &handle, "--regex=: $"]).code(0).stdout(line(&handle, "regex", ": "));
+    scratch.ts(&["wait", &handle, "--regex=("]).code(4).complains("is no regex");
+}
+
+#[test]
+fn a_failure_is_told_and_ends_the_wait() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo error: no; echo ready; cat");
+    scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
+    let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
+    failed.stdout(line(&handle, "fail", "error:"));
+    scratch.ts(&["wait", &handle, "--fail=error:"]).code(4).complains("nothing to wait for");
+}
+
+#[test]
+fn completion_idleness_input_and_end_are_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "prompt"));
+    let waiting = scratch.start(&["wait", &handle, "--complete"]);
+    scratch.ts(&["send", &handle, "read x; (exit 3)"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "line"));
+    let idle = scratch.ts(&["wait", &handle, "--json", "--idle=0.3"]).code(0);
+    assert_eq!(field(&idle.out(), "condition"), "\"idle\"");
+    assert!(idle.took >= Duration::from_millis(300) && idle.took < Duration::from_secs(5), "{idle:?}");
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    waiting.finish().code(0).stdout(line(&handle, "complete", "3"));
+    let exit = scratch.start(&["wait", &handle, "--exit"]);
+    let vain = scratch.start(&["wait", &handle, "--pattern=never"]);
+    scratch.ts(&["send", &handle, "exit 7"]).code(0);
+    exit.finish().code(0).stdout(line(&handle, "exit", "7"));
+    vain.finish().code(1).stdout("").complains("cannot wait for 'never'");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0).stdout(line(&handle, "exit", "7"));
+}
+
+#[test]
+fn what_was_run_once_is_complete_at_its_end_and_its_echo_is_none_either() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read x; echo bye; exit 5");
+    scratch.ts(&["send", &handle, "DONE"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "5"));
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["wait", &handle, "--pattern=bye"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(1).complains("has ended with exit code 5");
+}
+
+#[test]
+fn several_sessions_are_waited_for_all_or_any() {
+    let scratch = Scratch::new();
+    let one = scratch.create("stty -echo; read x; echo ready; cat");
+    let two = scratch.create("stty -echo; read x; echo ready; cat");
+    let all = scratch.start(&["wait", &one, &two, "--pattern=ready"]);
+    let any = scratch.start(&["wait", "--any", &one, &two, "--pattern=ready"]);
+    scratch.ts(&["send", &two, ""]).code(0);
+    any.finish().code(0).stdout(line(&two, "pattern", "ready"));
+    scratch
+        .ts(&["wait", &one, &two, "--pattern=ready", "--timeout=0.2"])
+        .code(3)
+        .stdout(line(&two, "pattern", "ready"));
+    scratch.ts(&["send", &one, ""]).code(0);
+    let both = [line(&one, "pattern", "ready"), line(&two, "pattern", "ready")].concat();
+    all.finish().code(0).stdout(both);
+}
