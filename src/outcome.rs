@@ -21,6 +21,9 @@ pub(crate) enum Failure {
     TimedOut(String),
     /// Exit 4: the command line is wrong; nothing was tried.
     BadArgs(String),
+    /// Any exit code: of `run`, which hands on its command's own and tells what
+    /// became of the command otherwise in codes of its own.
+    Status { code: u8, kind: &'static str, message: Option<String> },
     /// Exit 1, and the answer has been given already: nothing to say.
     Quiet,
     /// Whoever read our output has gone: we end as SIGPIPE would end us.
@@ -38,16 +41,18 @@ impl Failure {
             Failure::NotFound(_) => 2,
             Failure::TimedOut(_) => 3,
             Failure::BadArgs(_) => 4,
+            Failure::Status { code, .. } => *code,
         }
     }
 
     /// The word for this kind of failure in `--json` output.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Failure::Failed(_) | Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => "failed",
             Failure::NotFound(_) => "not_found",
             Failure::TimedOut(_) => "timeout",
             Failure::BadArgs(_) => "bad_arguments",
+            Failure::Status { kind, .. } => kind,
         }
     }
 
@@ -65,12 +70,13 @@ impl Failure {
         }
     }
 
-    fn message(&self) -> Option<&str> {
+    pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Failure::Failed(message)
             | Failure::NotFound(message)
             | Failure::TimedOut(message)
             | Failure::BadArgs(message) => Some(message),
+            Failure::Status { message, .. } => message.as_deref(),
             Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
         }
     }

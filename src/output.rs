@@ -1,4 +1,4 @@
-//! Printing a stretch of a session's output, as `read` and `read-new` do.
+//! Printing a stretch of a session's output: `read`, `read-new`, `run`.
 
 use std::{
     io::{self, Write},
@@ -8,8 +8,8 @@ use std::{
 use crate::{
     cli,
     json::Object,
-    outcome::{Failure, Result},
-    session::SessionDir,
+    outcome::{Failure, Result, Trying},
+    session::{Handle, Log, SessionDir},
     text::Strip,
 };
 
@@ -20,40 +20,55 @@ pub(crate) struct Form {
     pub(crate) strip: bool,
     /// Nothing will be added to it: what is cut off at its end stays so.
     pub(crate) complete: bool,
+    /// Its first and its last part only, if it is longer than so many bytes.
+    pub(crate) max: Option<u64>,
     pub(crate) json: bool,
 }
 
 /// Prints it, and tells how far: with `strip`, what is incomplete at the end
 /// (half a character, half a sequence) is left for the next time.
 pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Result<u64> {
+    let log = session.log()?;
+    let gap = gap(&log, &range, form.max).trying(format!("read the output of '{}'", session.handle()))?;
     let mut collected = Vec::new();
     let mut stdout = io::stdout().lock();
+    let mut last = b'\n';
     let mut give = |bytes: &[u8]| {
+        last = bytes.last().copied().unwrap_or(last);
         if form.json {
             collected.extend_from_slice(bytes);
-            return Ok(());
+            return Ok(last);
         }
-        cli::written(stdout.write_all(bytes))
+        cli::written(stdout.write_all(bytes)).map(|()| last)
     };
-    let mut strip = Strip::new();
-    let mut plain = Vec::new();
-    let mut end = session.log()?.blocks(range.start, range.end, |block| {
-        if form.strip {
-            plain.clear();
-            strip.feed(block, &mut plain);
-            give(&plain)?;
-        } else {
-            give(block)?;
+    let mut end = range.end;
+    let parts = parts(&range, gap.as_ref());
+    let count = parts.len();
+    for (number, part) in parts.into_iter().enumerate() {
+        if let (1, Some(gap)) = (number, &gap) {
+            let last = give(b"")?;
+            give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
-        Ok::<bool, Failure>(true)
-    })?;
-    if form.strip {
-        if form.complete {
-            plain.clear();
-            strip.finish(&mut plain);
-            give(&plain)?;
-        } else {
-            end -= strip.unfinished();
+        let mut strip = Strip::new();
+        let mut plain = Vec::new();
+        end = log.blocks(part.start, part.end, |block| {
+            if form.strip {
+                plain.clear();
+                strip.feed(block, &mut plain);
+                give(&plain)?;
+            } else {
+                give(block)?;
+            }
+            Ok::<bool, Failure>(true)
+        })?;
+        if form.strip {
+            if form.complete || number + 1 < count {
+                plain.clear();
+                strip.finish(&mut plain);
+                give(&plain)?;
+            } else {
+                end -= strip.unfinished();
+            }
         }
     }
     if form.json {
@@ -62,12 +77,146 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
             .number("offset", number(range.start))
             .number("next_offset", number(end))
             .bytes("output", &collected);
+        let object = with_left_out(object, gap.as_ref());
         cli::written(stdout.write_all(object.line().as_bytes()))?;
     }
     cli::written(stdout.flush())?;
     Ok(end)
 }
 
+/// How far from where a part should end a better place for it is looked for.
+const NEAR: u64 = 4096;
+
+/// What of a stretch to leave out, so that no more than `max` bytes are left of
+/// it: its middle; from a line's end to a line's end, where they are near, else
+/// between two characters.
+pub(crate) fn gap(log: &Log, range: &Range<u64>, max: Option<u64>) -> io::Result<Option<Range<u64>>> {
+    let length = range.end.saturating_sub(range.start);
+    let Some(max) = max.filter(|max| length > *max) else {
+        return Ok(None);
+    };
+    let first = max / 2;
+    let (start, end) = (range.start + first, range.end - (max - first));
+    let before = log.bytes(start.saturating_sub(NEAR).max(range.start), start + 1)?;
+    let after = log.bytes(end.saturating_sub(1), (end + NEAR).min(range.end))?;
+    Ok(Some(start - shorter_by(&before)..end + later_by(&after)))
+}
+
+/// By how much to end a part earlier; the last byte is the one behind it.
+fn shorter_by(bytes: &[u8]) -> u64 {
+    let Some((behind, part)) = bytes.split_last() else { return 0 };
+    match memchr::memrchr(b'\n', part) {
+        Some(at) => (part.len() - at - 1) as u64,
+        None if !is_within_character(*behind) => 0,
+        None => (1 + part.iter().rev().take(3).take_while(|byte| is_within_character(**byte)).count() as u64)
+            .min(part.len() as u64),
+    }
+}
+
+/// By how much to begin a part later; the first byte is the one before it.
+fn later_by(bytes: &[u8]) -> u64 {
+    match memchr::memchr(b'\n', bytes) {
+        Some(at) => at as u64,
+        None => bytes.iter().skip(1).take(3).take_while(|byte| is_within_character(**byte)).count() as u64,
+    }
+}
+
+fn is_within_character(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// What is left of a stretch.
+pub(crate) fn parts(range: &Range<u64>, gap: Option<&Range<u64>>) -> Vec<Range<u64>> {
+    match gap {
+        Some(gap) => vec![range.start..gap.start, gap.end..range.end],
+        None => vec![range.clone()],
+    }
+}
+
+/// The line that stands in the place of what is left out; `last` is the byte
+/// before it.
+pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
+    let (offset, limit) = (gap.start, gap.end - gap.start);
+    let newline = if last == b'\n' { "" } else { "\n" };
+    format!(
+        "{newline}[nbs: {limit} bytes left out; nbs-ts read {handle} --offset={offset} --limit={limit}]\n"
+    )
+}
+
+/// The same for JSON: how many bytes were left out, where any could have been.
+pub(crate) fn with_left_out(object: Object, gap: Option<&Range<u64>>) -> Object {
+    match gap {
+        Some(gap) => object.number("left_out", number(gap.end - gap.start)),
+        None => object,
+    }
+}
+
 fn number(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+/// Makes `\r\n`, as a terminal prints a line's end, `\n` again, however the two
+/// are split; a lone `\r` stays.
+#[derive(Default)]
+pub(crate) struct Newlines {
+    // A `\r` has come, and what is behind it has not.
+    held: bool,
+}
+
+impl Newlines {
+    pub(crate) fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
+        let mut rest = bytes;
+        if let (true, Some(first)) = (self.held, bytes.first()) {
+            if *first != b'\n' {
+                plain.push(b'\r');
+            }
+            self.held = false;
+        }
+        while let Some(at) = memchr::memchr(b'\r', rest) {
+            plain.extend_from_slice(&rest[..at]);
+            rest = &rest[at + 1..];
+            match rest.first() {
+                Some(b'\n') => {}
+                Some(_) => plain.push(b'\r'),
+                None => self.held = true,
+            }
+        }
+        plain.extend_from_slice(rest);
+    }
+
+    pub(crate) fn finish(&mut self, plain: &mut Vec<u8>) {
+        if self.held {
+            plain.push(b'\r');
+            self.held = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pair_becomes_a_newline_however_it_is_split() {
+        let text = b"a\r\nb\rc\n\r\r\n\r";
+        for size in 1..=text.len() {
+            let (mut newlines, mut plain) = (Newlines::default(), Vec::new());
+            text.chunks(size).for_each(|chunk| newlines.feed(chunk, &mut plain));
+            newlines.finish(&mut plain);
+            assert_eq!(plain, b"a\nb\rc\n\r\n\r", "{size}");
+        }
+    }
+
+    #[test]
+    fn parts_end_with_lines_or_at_least_with_characters() {
+        assert_eq!(shorter_by(b"ab\ncd"), 1);
+        assert_eq!(shorter_by(b"ab\nc"), 0);
+        assert_eq!(shorter_by(b"abcd"), 0);
+        assert_eq!(shorter_by("a\u{20ac}".as_bytes()), 2);
+        assert_eq!(shorter_by(b""), 0);
+        assert_eq!(later_by(b"\nab"), 0);
+        assert_eq!(later_by(b"xa\nb"), 2);
+        assert_eq!(later_by(b"xab"), 0);
+        assert_eq!(later_by("\u{20ac}b".as_bytes()), 2);
+    }
 }

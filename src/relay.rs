@@ -420,7 +420,9 @@ impl Relay {
                 Answer::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
             Request::Place => {
-                Answer::Place { offset: self.recorder.output_bytes(), last: self.recorder.last_completion() }
+                let prompt = self.recorder.prompt().word().to_owned();
+                let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
+                Answer::Place { offset, last, prompt }
             }
             Request::Typing { since } => Answer::Typing(self.journal.since(since)),
             Request::Look => Answer::Look {

@@ -22,6 +22,7 @@ mod home;
 mod log;
 mod marks;
 pub(crate) mod protocol;
+mod runner;
 pub(crate) mod sending;
 mod shell;
 pub(crate) mod typing;

@@ -235,7 +235,7 @@ impl<'a> Watch<'a> {
 
     fn hear(&mut self) -> Result<()> {
         let Some(news) = &mut self.news else { return Ok(()) };
-        match news.hear_news(Deadline::after(Duration::ZERO))? {
+        match news.hear_news(Deadline::after(Duration::ZERO), None)? {
             News::Changed => {
                 self.following = false;
                 self.stirred = true;

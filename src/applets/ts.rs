@@ -6,7 +6,8 @@
 //! all that is known of it lies in plain files in $NBS_TS_HOME (or ~/.nbs-ts).
 //! A session is named by its handle, which `create` prints, or by @name.
 //!
-//! Exit codes: 0 success, 1 error, 2 not found, 3 timeout, 4 bad arguments.
+//! Exit codes: 0 success, 1 error, 2 not found, 3 timeout, 4 bad arguments;
+//! `run` has its own.
 
 mod ask;
 mod attach;
@@ -24,6 +25,7 @@ mod list;
 mod pwd;
 mod read;
 mod read_new;
+mod run;
 mod send;
 mod status;
 mod wait;

@@ -166,7 +166,7 @@ impl Keeper {
             }
             for event in turn.wait(Deadline::NEVER)? {
                 match event {
-                    Event::Children => self.children.take(),
+                    Event::Children => _ = self.children.take(),
                     // It says nothing after its order: this is its end.
                     Event::Relay => self.relay = None,
                     Event::Log => self.write_reports(),

@@ -147,7 +147,7 @@ impl Recorder {
             let done = match found.mark {
                 Mark::Done { seq, code } => Some((seq, code)),
                 Mark::PromptStart { seq } | Mark::PromptEnd { seq } => Some((seq, UNKNOWN)),
-                Mark::Started { .. } | Mark::Stale => None,
+                Mark::Started { .. } | Mark::Running { .. } | Mark::Stale => None,
             };
             if let Some((seq, code)) =
                 done.filter(|(seq, _)| self.last_completion.is_none_or(|last| last < *seq))

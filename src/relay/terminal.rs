@@ -26,16 +26,35 @@ pub(crate) enum Prompt {
     Unknown,
     /// Its prompt stands, and it waits for a command.
     Stands,
+    /// The same, but keys have been typed there: half a line may stand there.
+    Touched,
     /// A command has been typed, or is being executed.
     Left,
+    /// A command has ended, and the prompt is about to come.
+    Coming,
 }
 
 impl Prompt {
     pub(crate) fn after(self, mark: &Mark) -> Prompt {
         match mark {
+            Mark::PromptEnd { .. } if self == Prompt::Touched => self,
             Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
-            Mark::Started { .. } | Mark::Done { .. } => Prompt::Left,
+            Mark::Started { .. } | Mark::Running { .. } => Prompt::Left,
+            Mark::Done { .. } => Prompt::Coming,
             Mark::Stale => self,
+        }
+    }
+
+    /// The word for it in [`Answer::Place`].
+    ///
+    /// [`Answer::Place`]: crate::session::protocol::Answer::Place
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Prompt::Unknown => "unknown",
+            Prompt::Stands => "stands",
+            Prompt::Touched => "touched",
+            Prompt::Left => "left",
+            Prompt::Coming => "coming",
         }
     }
 
@@ -43,7 +62,11 @@ impl Prompt {
     /// is a command, or the rest of one (PS2), until the shell says otherwise.
     pub(crate) fn after_typing(self, bytes: &[u8]) -> Prompt {
         let ends = memchr::memchr2(b'\r', b'\n', bytes).is_some();
-        if ends && self == Prompt::Stands { Prompt::Left } else { self }
+        match self {
+            Prompt::Stands | Prompt::Touched if ends => Prompt::Left,
+            Prompt::Stands if !bytes.is_empty() => Prompt::Touched,
+            other => other,
+        }
     }
 }
 
@@ -69,7 +92,7 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str
     match (awaited, line) {
         (false, _) => "running",
         (true, true) => "line",
-        (true, false) if prompt == Prompt::Stands && group == session => "prompt",
+        (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => "prompt",
         (true, false) => "raw",
     }
 }

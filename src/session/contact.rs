@@ -9,7 +9,7 @@ use std::{
     ffi::OsString,
     io::{self, Read, Write},
     os::{
-        fd::AsFd,
+        fd::{AsFd, BorrowedFd},
         unix::{ffi::OsStringExt, net::UnixStream},
     },
     path::PathBuf,
@@ -95,10 +95,15 @@ impl Contact {
     /// not at all. Where there was none in time, this may be asked again (and
     /// nothing else, until there is some).
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
+        self.news_or(deadline, None)
+    }
+
+    /// The same; if `stop` can be read first, that is as if it had timed out.
+    pub(crate) fn news_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         if !self.follow()? {
             return Ok(News::Ended);
         }
-        self.hear_news(deadline)
+        self.hear_news(deadline, stop)
     }
 
     /// Asks to be told when something changes; what comes of it is for
@@ -109,8 +114,8 @@ impl Contact {
         Ok(self.following)
     }
 
-    pub(crate) fn hear_news(&mut self, deadline: Deadline) -> Result<News> {
-        match self.hear(deadline)? {
+    pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+        match self.hear_or(deadline, stop)? {
             Heard::Answer(Answer::Changed { seen }) => {
                 self.seen = seen;
                 self.following = false;
@@ -145,7 +150,7 @@ impl Contact {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.wait(Way::Out, deadline)? {
+                    if !self.wait(Way::Out, deadline, None)? {
                         return self.stop_typing();
                     }
                 }
@@ -198,11 +203,12 @@ impl Contact {
 
     /// Waits until nobody else has the session to itself, and has it then, for
     /// as long as this contact lasts. Of those who do not ask, it keeps nobody.
-    pub(crate) fn take_turn(&mut self, deadline: Deadline) -> Result<News> {
+    /// If `stop` can be read first, that is as if it had timed out.
+    pub(crate) fn take_turn(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         if !self.say(&Request::Turn)? {
             return Ok(News::Ended);
         }
-        match self.hear(deadline)? {
+        match self.hear_or(deadline, stop)? {
             Heard::Answer(Answer::Noted) => Ok(News::Changed),
             Heard::Answer(_) => Err(self.misunderstood()),
             Heard::End => Ok(News::Ended),
@@ -214,8 +220,13 @@ impl Contact {
     /// what comes from now on comes after them. `None` where the session has
     /// ended.
     pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        Ok(self.shell_place()?.map(|(offset, last, _)| (offset, last)))
+    }
+
+    /// The same, and where the shell's prompt is, in a word of [`Answer::Place`].
+    pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, String)>> {
         match self.ask(&Request::Place)? {
-            Some(Answer::Place { offset, last }) => Ok(Some((offset, last))),
+            Some(Answer::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -350,6 +361,10 @@ impl Contact {
     }
 
     fn hear(&mut self, deadline: Deadline) -> Result<Heard> {
+        self.hear_or(deadline, None)
+    }
+
+    fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Heard> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.inbox) {
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
@@ -362,7 +377,7 @@ impl Contact {
                 Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.wait(Way::In, deadline)? {
+                    if !self.wait(Way::In, deadline, stop)? {
                         return Ok(Heard::Nothing);
                     }
                 }
@@ -372,17 +387,21 @@ impl Contact {
         }
     }
 
-    fn wait(&self, way: Way, deadline: Deadline) -> Result<bool> {
+    fn wait(&self, way: Way, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
             let mut turn = Turn::new();
             match way {
-                Way::In => turn.readable(&self.stream, ()),
-                Way::Out => turn.writable(&self.stream, ()),
+                Way::In => turn.readable(&self.stream, true),
+                Way::Out => turn.writable(&self.stream, true),
             }
-            if !turn.wait(deadline).trying(self.what())?.is_empty() {
+            if let Some(stop) = &stop {
+                turn.readable(stop, false);
+            }
+            let events = turn.wait(deadline).trying(self.what())?;
+            if events.contains(&true) {
                 return Ok(true);
             }
-            if deadline.has_passed() {
+            if !events.is_empty() || deadline.has_passed() {
                 return Ok(false);
             }
         }
@@ -402,7 +421,7 @@ impl Contact {
 }
 
 impl AsFd for Contact {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }

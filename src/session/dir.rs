@@ -17,7 +17,7 @@ use std::{
 use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Completion, Contact, Handle, Log, Making, Name, shell, typing::Typing},
+    session::{Completion, Contact, Handle, Log, Making, Marks, Name, runner, shell, typing::Typing},
     sys::{files::Folder, pty::Size, random, socket},
     text,
 };
@@ -38,6 +38,8 @@ const COMMAND: &str = "command";
 const NAME: &str = "name";
 const RCFILE: &str = "bashrc";
 const SECRET: &str = "secret";
+const RUN: &str = "run";
+const RUN_TEXT: &str = "run.text";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
 
@@ -363,6 +365,28 @@ impl SessionDir {
             true => Ok(()),
             false => self.trying(Err(io::Error::other(format!("'{INPUT}' is no FIFO of ours"))), what),
         }
+    }
+
+    /// Writes down a command for its shell, whose last completion was `last`,
+    /// and gives what to type. `sessions` is where the shell finds this folder.
+    pub(crate) fn prepare_run(&self, sessions: &Path, command: &[u8], last: u64) -> Result<Vec<u8>> {
+        let folder = sessions.join(self.handle.as_str());
+        let written = || {
+            let secret = Launch::secret(&self.folder)?;
+            let (rcfile, text) = (folder.join(RCFILE), folder.join(RUN_TEXT));
+            let script = runner::script(&secret, last, &rcfile, &text, command);
+            self.folder.replace(RUN_TEXT, &runner::text(command))?;
+            self.folder.replace(RUN, script.as_bytes())
+        };
+        self.trying(written(), "write down a command")?;
+        Ok(runner::line(&folder.join(RUN)))
+    }
+
+    /// For the marks of its shell from `offset` on, where its prompt stands and
+    /// its last completion was `last`.
+    pub(crate) fn marks(&self, offset: u64, last: Option<u64>) -> Result<Marks> {
+        let secret = self.trying(Launch::secret(&self.folder), "read the secret")?;
+        Ok(Marks::resumed(&secret, offset, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.

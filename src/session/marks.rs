@@ -23,6 +23,9 @@ pub(crate) enum Mark {
     PromptEnd { seq: u64 },
     /// The command that ends as `seq` begins; its output follows.
     Started { seq: u64 },
+    /// The text that `run` was given begins to be executed; `Started` was the
+    /// line that was typed for it.
+    Running { seq: u64 },
     /// Command `seq` has ended. Number 0 is the shell's own start.
     Done { seq: u64, code: i32 },
     /// Ours, but not the first of its kind and number, or not in its order.
@@ -64,6 +67,7 @@ enum Stage {
     PromptStart,
     PromptEnd,
     Started,
+    Running,
 }
 
 impl Marks {
@@ -83,10 +87,15 @@ impl Marks {
         }
     }
 
-    /// For a log whose byte at `offset` comes next, at prompt `seq` of its shell.
-    pub(crate) fn at_prompt(secret: &str, offset: u64, seq: u64) -> Marks {
-        let reached = Reached { last: Some((seq, Stage::PromptEnd)) };
+    /// The same, where the shell has last reported `last` and its prompt stands.
+    pub(crate) fn resumed(secret: &str, offset: u64, last: Option<u64>) -> Marks {
+        let reached = Reached { last: last.map(|last| (last, Stage::PromptEnd)) };
         Marks { reached, ..Marks::new(secret, offset) }
+    }
+
+    /// Up to where it is known what is a mark and what is not.
+    pub(crate) fn settled(&self) -> u64 {
+        if self.held.is_empty() { self.offset } else { self.start }
     }
 
     /// Appends the marks that end in these bytes, the next of the log.
@@ -144,8 +153,9 @@ impl Reached {
             Mark::PromptStart { seq } => (seq, PromptStart),
             Mark::PromptEnd { seq } => (seq, PromptEnd),
             // Of the command that is typed at the prompt before that number.
-            Mark::Started { seq: 0 } | Mark::Stale => return Mark::Stale,
+            Mark::Started { seq: 0 } | Mark::Running { seq: 0 } | Mark::Stale => return Mark::Stale,
             Mark::Started { seq } => (seq - 1, Started),
+            Mark::Running { seq } => (seq - 1, Running),
         };
         if self.last.is_some_and(|last| last >= (seq, stage)) {
             return Mark::Stale;
@@ -172,6 +182,7 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'A' => Some(Mark::PromptStart { seq }),
         b'B' => Some(Mark::PromptEnd { seq }),
         b'C' => Some(Mark::Started { seq }),
+        b'R' => Some(Mark::Running { seq }),
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
     }
@@ -391,12 +402,13 @@ mod tests {
             let last = counted.iter().filter(|mark| matches!(mark, Done { .. }));
             let last = (last.count() as u64).saturating_sub(1);
             let seq = near(random, last);
-            let (bytes, mark) = match random.u8(..12) {
+            let (bytes, mark) = match random.u8(..13) {
                 0..3 => (d(seq, -5), Done { seq, code: -5 }),
                 3..5 => (a(seq), PromptStart { seq }),
                 5..7 => (b(seq), PromptEnd { seq }),
                 7..9 => (c(seq), Started { seq }),
-                9 => {
+                9 => (c(seq).replace('C', "R"), Running { seq }),
+                10 => {
                     let whole = d(seq, 1);
                     text.extend_from_slice(&whole.as_bytes()[..random.usize(..whole.len())]);
                     // What is cut off must not be completed by what follows.
@@ -414,13 +426,14 @@ mod tests {
             text.extend_from_slice(bytes.as_bytes());
             let end = 7 + text.len() as u64;
             let place = |mark: &Mark| match *mark {
-                Done { seq, .. } => seq * 4,
-                PromptStart { seq } => seq * 4 + 1,
-                PromptEnd { seq } => seq * 4 + 2,
-                Started { seq } => (seq * 4).saturating_sub(1),
+                Done { seq, .. } => seq * 5,
+                PromptStart { seq } => seq * 5 + 1,
+                PromptEnd { seq } => seq * 5 + 2,
+                Started { seq } => (seq * 5).saturating_sub(2),
+                Running { seq } => (seq * 5).saturating_sub(1),
                 Stale => 0,
             };
-            let starts_nothing = mark == Started { seq: 0 };
+            let starts_nothing = matches!(mark, Started { seq: 0 } | Running { seq: 0 });
             let counts = !starts_nothing && counted.iter().all(|earlier| place(earlier) < place(&mark));
             if counts {
                 counted.push(mark);

@@ -163,10 +163,14 @@ pub(crate) enum Answer {
         stalled: Option<String>,
     },
     /// The length of the log, and the number of the shell's last completion;
-    /// the next that it prints or completes comes after both.
+    /// the next that it prints or completes comes after both. `prompt`, as the
+    /// shell's marks tell: `stands`, `touched` (keys have been
+    /// typed at it), `left` (for a command), `coming` (a command
+    /// is done), `unknown` (none has been yet).
     Place {
         offset: u64,
         last: Option<u64>,
+        prompt: String,
     },
     /// What has been typed, as far as it is remembered.
     Typing(Typing),
@@ -215,8 +219,9 @@ impl Answer {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Answer::Place { offset, last } => {
-                format!("place {offset} {}\n", last.map_or("-".to_owned(), |last| last.to_string()))
+            Answer::Place { offset, last, prompt } => {
+                let last = last.map_or("-".to_owned(), |last| last.to_string());
+                format!("place {offset} {last} {prompt}\n")
             }
             Answer::Typing(typing) => format!("typing {}\n", typing.encode()),
             Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
@@ -254,9 +259,10 @@ impl Answer {
             ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
             ["state", doing] => Answer::State { doing: doing.to_owned(), stalled: None },
             ["state", doing, why] => Answer::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) },
-            ["place", offset, "-"] => Answer::Place { offset: offset.parse().ok()?, last: None },
-            ["place", offset, last] => {
-                Answer::Place { offset: offset.parse().ok()?, last: Some(last.parse().ok()?) }
+            ["place", offset, rest] => {
+                let (last, prompt) = rest.split_once(' ')?;
+                let last = if last == "-" { None } else { Some(last.parse().ok()?) };
+                Answer::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
             }
             ["typing", first, rest] => Answer::Typing(Typing::decode(first, rest)?),
             ["look", doing, rest] => {
@@ -322,8 +328,6 @@ mod tests {
             Answer::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
             Answer::Keeper { pid: None },
             Answer::Keeper { pid: Some(7) },
-            Answer::Place { offset: 12, last: None },
-            Answer::Place { offset: 12, last: Some(3) },
             Answer::Ended { code: None },
             Answer::Ended { code: Some(137) },
             Answer::Modes(KeyModes {
@@ -354,6 +358,8 @@ mod tests {
                 ],
             }),
             Answer::Look { doing: "raw".into(), unread: 3, offset: 4 },
+            Answer::Place { offset: 12, last: None, prompt: "unknown".into() },
+            Answer::Place { offset: 12, last: Some(3), prompt: "stands".into() },
             Answer::Noted,
             Answer::Unknown,
         ];

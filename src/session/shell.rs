@@ -11,6 +11,12 @@
 //! ESC ] 133 ; C ; nbs=<secret>.<seq> BEL            a command begins
 //! ```
 //!
+//! `run` adds, between C and the command's output, what it alone looks for:
+//!
+//! ```text
+//! ESC ] 133 ; R ; nbs=<secret>.<seq> BEL            its text begins
+//! ```
+//!
 //! seq counts the prompts from 0. D, A and B of a prompt carry its number, C
 //! that of the next prompt, whose D tells how the command ended. The first
 //! prompt has a D too, of code 0. `marks.rs` reads all this. OSC 7 tells the
@@ -216,8 +222,9 @@ __nbs_end() {
 }
 
 # One line, for bash has read it before ~/.bashrc can say `set -v`; and a status
-# of ~/.bashrc is none that its own `set -e` may end the shell for.
-[[ ! -r ~/.bashrc ]] || . ~/.bashrc || :; { __nbs_hook ''; } >/dev/null 2>&1
+# of ~/.bashrc is none that its own `set -e` may end the shell for. Sourced again
+# (by `run`, where something has removed a function), it is not about ~/.bashrc.
+[[ ${__nbs_again-} || ! -r ~/.bashrc ]] || . ~/.bashrc || :; { __nbs_hook ''; } >/dev/null 2>&1
 "##;
 
 #[cfg(test)]

@@ -32,10 +32,15 @@ impl Signals {
         Ok(Signals(reader))
     }
 
-    /// Takes note of all that have come; they may come again.
-    pub(crate) fn take(&mut self) {
+    /// Takes note of all that have come, and tells whether any had; they may
+    /// come again.
+    pub(crate) fn take(&mut self) -> bool {
         let mut noted = [0; 64];
-        while matches!(self.0.read(&mut noted), Ok(count) if count > 0) {}
+        let mut any = false;
+        while matches!(self.0.read(&mut noted), Ok(count) if count > 0) {
+            any = true;
+        }
+        any
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     session.check_input()?;
     let ended = || session.ended();
     let mut turn = Contact::open(&session)?.ok_or_else(ended)?;
-    match turn.take_turn(deadline)? {
+    match turn.take_turn(deadline, None)? {
         News::Changed => {}
         News::Ended => return Err(ended()),
         News::TimedOut => {
@@ -173,7 +173,7 @@ impl Place {
         if let Some(last) = self.last {
             let bytes = log.bytes(self.offset, end).trying(&what)?;
             let mut found = Vec::new();
-            Marks::at_prompt(&session.secret()?, self.offset, last).feed(&bytes, &mut found);
+            Marks::resumed(&session.secret()?, self.offset, Some(last)).feed(&bytes, &mut found);
             let place = |wanted: fn(&Mark) -> Option<u64>| {
                 found.iter().find(|found| wanted(&found.mark) == Some(last + 1))
             };

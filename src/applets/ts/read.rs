@@ -8,6 +8,8 @@
 //!   --offset=N        begin at this byte of the output
 //!   --last=N          only the last N lines
 //!   --limit=SIZE      at most so many bytes, from where it begins
+//!   --max=SIZE        at most so much: the first and the last part, and between
+//!                     them a line that tells how to read what is left out
 //!   --strip           leave escape sequences out
 //!   --json            print an object: output, offset, next_offset
 //!
@@ -23,12 +25,14 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut offset, mut last, mut limit, mut strip) = (None, None, None, u64::MAX, false);
+    let (mut target, mut offset, mut last, mut limit) = (None, None, None, u64::MAX);
+    let (mut max, mut strip) = (None, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("offset") => offset = Some(args.number_value("offset")?),
             Long("last") => last = Some(args.number_value("last")?),
             Long("limit") => limit = args.size_value("limit")?,
+            Long("max") => max = Some(args.size_value("max")?),
             Long("strip") => strip = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
@@ -55,6 +59,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (None, None) => 0,
     };
     let end = length.min(start.saturating_add(limit));
-    output::print(&session, start..end, output::Form { strip, complete: true, json: args.json() })?;
+    output::print(&session, start..end, output::Form { strip, complete: true, max, json: args.json() })?;
     Ok(())
 }

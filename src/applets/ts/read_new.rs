@@ -8,6 +8,8 @@
 //!
 //! Options:
 //!   --reader=NAME     use a cursor of this name instead of the common one
+//!   --max=SIZE        at most so much: the first and the last part, and between
+//!                     them a line that tells how to read what is left out
 //!   --strip           leave escape sequences out; one that is cut off at the
 //!                     end is left for the next time
 //!   --json            print an object: output, offset, next_offset
@@ -24,10 +26,11 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut reader, mut strip) = (None, None, false);
+    let (mut target, mut reader, mut max, mut strip) = (None, None, None, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("reader") => reader = Some(args.name_value("reader")?),
+            Long("max") => max = Some(args.size_value("max")?),
             Long("strip") => strip = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             what()
         )));
     }
-    let end = output::print(&session, start..length, output::Form { strip, complete, json: args.json() })?;
+    let end =
+        output::print(&session, start..length, output::Form { strip, complete, max, json: args.json() })?;
     if end == start { Ok(()) } else { reader.advance(end) }
 }

@@ -1,0 +1,508 @@
+//! `run`: exactly the output, exactly the code, and the shell is usable again.
+
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::support::{Ran, Scratch, eventually, field, is_running};
+
+fn shell() -> (Scratch, String) {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    (scratch, handle)
+}
+
+impl Scratch {
+    fn run(&self, handle: &str, command: &str) -> Ran {
+        self.ts(&["run", handle, command])
+    }
+}
+
+/// Runs each, which must print exactly this, exit with that, and be silent.
+fn all(scratch: &Scratch, handle: &str, cases: &[(&str, &str, i32)]) {
+    for (command, output, code) in cases {
+        scratch.run(handle, command).code(*code).stdout(output).silent();
+    }
+}
+
+#[test]
+fn output_and_code_are_the_commands_own() {
+    let (scratch, handle) = shell();
+    all(
+        &scratch,
+        &handle,
+        &[
+            ("true", "", 0),
+            ("false", "", 1),
+            ("echo $?", "1\n", 0),
+            ("printf 'no newline'", "no newline", 0),
+            ("(exit 255)", "", 255),
+            ("echo out; echo err >&2", "out\nerr\n", 0),
+            ("printf 'a\\rb\\r\\nc\\n\\r'", "a\rb\r\nc\n\r", 0),
+            ("", "", 0),
+            ("   ", "", 0),
+            ("# nothing but a comment", "", 0),
+            ("false # and a comment", "", 1),
+            ("\n\n", "", 0),
+            ("echo one\n\necho two\n\n", "one\ntwo\n", 0),
+            ("echo 'it''s' \"$((6*7))\" `echo x` \\$ '!!' \"!x\" !y 'a\tb'", "its 42 x $ !! !x !y a\tb\n", 0),
+            ("cat <<END\n$((1+1)) 'q' !!\nEND\necho after", "2 'q' !!\nafter\n", 0),
+            ("cat <<'END'\n$x `y`\nEND", "$x `y`\n", 0),
+            ("for i in 1 2 3\ndo\n  echo $i\ndone", "1\n2\n3\n", 0),
+            ("if false\nthen echo a\nelse echo b; fi", "b\n", 0),
+            ("--version || echo \"$?\" >&2", "bash: --version: command not found\n127\n", 0),
+            ("no-such-program-here", "bash: no-such-program-here: command not found\n", 127),
+            ("printf '%s' \"$LINES x $COLUMNS\"", "24 x 80", 0),
+            ("stty size", "24 80\n", 0),
+        ],
+    );
+    let binary = b"a\0b\x1b[31m\x80\xff\x1b]133;D;0\x07\x1b";
+    scratch.run(&handle, "printf 'a\\0b\\e[31m\\x80\\xff\\e]133;D;0\\a\\e'").code(0).stdout(binary);
+    let cleared = scratch.run(&handle, "clear; echo cleared").code(0).out();
+    assert!(cleared.starts_with("\x1b[") && cleared.ends_with("cleared\n"), "{cleared:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_text_is_an_answer() {
+    let (scratch, handle) = shell();
+    for text in
+        ["if", "echo 'a", "echo \"a", "echo `a", "echo $(a", "echo ${a", "a)", "{ a", "for", "((", "[["]
+    {
+        let ran = scratch.run(&handle, text);
+        assert!(ran.status.code().is_some_and(|code| (1..=2).contains(&code)), "{ran:?}");
+        assert!(ran.out().starts_with("bash: "), "{ran:?}");
+        scratch.run(&handle, "echo fine").code(0).stdout("fine\n").silent();
+    }
+    // These bash forgives.
+    scratch.run(&handle, "echo a\\").code(0);
+    scratch.run(&handle, "cat <<END\nx").code(0).stdout_has("x\n");
+    scratch.run(&handle, "echo $((1 +))").code(1);
+    scratch.run(&handle, "return 3").stdout_has("return");
+    scratch.run(&handle, "echo fine").code(0).stdout("fine\n").silent();
+}
+
+#[test]
+fn text_may_be_of_any_bytes_and_any_length() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let (scratch, handle) = shell();
+    let every: Vec<u8> = (1..=255).filter(|byte| *byte != b'\'').collect();
+    let command = [b"printf %s '", &every[..], b"' >bytes"].concat();
+    let mut call = scratch.command("nbs-ts");
+    crate::support::run(call.args(["run", &handle]).arg(OsStr::from_bytes(&command))).code(0).stdout("");
+    assert_eq!(fs::read(scratch.path.join("bytes")).unwrap(), every);
+    let long = "x".repeat(120_000);
+    scratch.run(&handle, &format!("echo {long}")).code(0).stdout(format!("{long}\n"));
+    let many: String = (0..5_000).map(|n| format!("echo {n}\n")).collect();
+    let expected: String = (0..5_000).map(|n| format!("{n}\n")).collect();
+    scratch.run(&handle, &many).code(0).stdout(expected);
+}
+
+#[test]
+fn a_megabyte_comes_whole() {
+    let (scratch, handle) = shell();
+    let expected: String = (1..=150_000).map(|n| format!("{n}\n")).collect();
+    scratch.run(&handle, "seq 150000").code(0).stdout(expected);
+}
+
+#[test]
+fn what_a_command_sets_stays() {
+    let (scratch, handle) = shell();
+    fs::create_dir(scratch.path.join("sub")).unwrap();
+    let pwd = format!("{}/sub\n", scratch.path.display());
+    all(
+        &scratch,
+        &handle,
+        &[
+            ("cd sub", "", 0),
+            ("pwd", &pwd, 0),
+            ("x=1; declare y=2; f() { echo f$1; }; alias ll='echo alias'", "", 0),
+            ("echo $x$y; f 3; ll", "12\nf3\nalias\n", 0),
+            ("local z=1 2>/dev/null || echo top", "top\n", 0),
+            ("alias q='echo q'\nq", "q\n", 0),
+            ("set -- a b; shift", "", 0),
+            ("echo $1 $#", "b 1\n", 0),
+        ],
+    );
+}
+
+#[test]
+fn a_command_may_read_the_terminal() {
+    let (scratch, handle) = shell();
+    let asked = scratch.start(&["run", &handle, "read -p 'name? ' x; echo \"<$x>\""]);
+    eventually("the question", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
+    scratch.ts(&["send", &handle, "me"]).code(0);
+    asked.finish().code(0).stdout("name? me\n<me>\n").silent();
+}
+
+#[test]
+fn jobs_are_told_of_where_bash_tells_of_them() {
+    let (scratch, handle) = shell();
+    let started = scratch.run(&handle, "sleep 1000 &").code(0).out();
+    assert!(started.starts_with("[1] "), "{started:?}");
+    scratch.run(&handle, "jobs").code(0).stdout_has("[1]+  Running");
+    scratch.run(&handle, "kill %1; wait %1").code(143);
+    scratch.run(&handle, "echo on").code(0).stdout("on\n");
+}
+
+#[test]
+fn options_and_traps_of_the_user_do_not_touch_it() {
+    for setting in [
+        "set -u",
+        "set -e",
+        "set -C",
+        "set -f",
+        "set -k",
+        "set -a",
+        "set -b",
+        "set -h",
+        "set +H",
+        "set -o posix",
+        "set -o vi",
+        "set +o emacs; set +o vi",
+        "set +m",
+        "set +o history",
+        "set -o functrace; set -o errtrace",
+        "shopt -s extdebug",
+        "shopt -s failglob nullglob dotglob extglob nocasematch nocaseglob",
+        "shopt -u interactive_comments",
+        "shopt -u promptvars",
+        "shopt -s histverify histreedit lithist",
+        "IFS=",
+        "IFS=0123456789abcdefghijklmnopqrstuvwxyz",
+        "trap 'echo debug >/dev/null' DEBUG",
+        "trap 'echo err >/dev/null' ERR",
+        "trap 'echo return >/dev/null' RETURN",
+        "PS1='> '; PS0=; PS2=",
+        "PS1=",
+        "unset PS1 PS0 PS2 PROMPT_COMMAND",
+        "PROMPT_COMMAND=",
+        "PROMPT_COMMAND=:",
+        "PROMPT_COMMAND=(': a' ': b')",
+        "PROMPT_COMMAND=(); PS1='%'",
+        "unset -f __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_report_folder __nbs_end",
+        "unset -f __nbs_prompt",
+        "unset __nbs_seq",
+        "unset __nbs_tag __nbs_first __nbs_last __nbs_told __nbs_folder __nbs_pipe __nbs_shell",
+        "__nbs_seq=nonsense",
+        "alias printf=false builtin=false eval=false .=false history=false unset=false mapfile=false",
+        "HISTCONTROL=ignoreboth HISTSIZE=0",
+        "HISTSIZE=1",
+        "LC_ALL=C",
+        "cd /; PATH=",
+        "stty -echo",
+        "stty raw",
+        "stty -onlcr",
+        "stty -icanon min 0",
+        "bind 'set editing-mode vi'",
+        "exec 3>&1 4>&2 0</dev/tty",
+        "umask 777",
+        "TIMEFORMAT=x; BASH_XTRACEFD=",
+        "readonly x=1",
+    ] {
+        let (scratch, handle) = shell();
+        scratch.run(&handle, setting).code(0).stdout("").silent();
+        scratch.run(&handle, "echo \"a  b\"; ! :").code(1).stdout("a  b\n").silent();
+        scratch.run(&handle, "echo \"$?\"").code(0).stdout("1\n").silent();
+        scratch.run(&handle, "(exit 7) || echo '!' >&2").code(0).stdout("!\n").silent();
+        // One run is one completion.
+        let completions = scratch.file(&handle, "completion.log");
+        assert_eq!(completions, "0 0\n1 0\n2 1\n3 0\n4 0\n", "{setting}");
+    }
+}
+
+#[test]
+fn what_traps_and_traces_print_about_the_text_is_its_output_and_no_more() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "set -x").code(0).stdout("");
+    scratch.run(&handle, "echo a").code(0).stdout("++ echo a\na\n");
+    scratch.run(&handle, "set +x; trap 'echo \"[$BASH_COMMAND]\"' DEBUG").code(0);
+    scratch.run(&handle, "echo c; echo d").code(0).stdout("[echo c]\nc\n[echo d]\nd\n");
+    scratch.run(&handle, "trap - DEBUG").code(0);
+    scratch.run(&handle, "trap 'echo err:$?' ERR").code(0).stdout("");
+    scratch.run(&handle, "(exit 3)").code(3).stdout("err:3\n");
+    scratch.run(&handle, "echo $?").code(0).stdout("3\n");
+}
+
+#[test]
+fn output_that_is_sent_elsewhere_is_not_waited_for() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "exec 5>&1 6>&2 >elsewhere 2>&1").code(0).stdout("");
+    scratch.run(&handle, "echo hidden; (exit 9)").code(9).stdout("");
+    scratch.run(&handle, "exec >&5 2>&6").code(0).stdout("");
+    scratch.run(&handle, "echo seen").code(0).stdout("seen\n");
+}
+
+#[test]
+fn marks_cannot_be_forged_or_replayed() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "echo first").code(0);
+    let log = scratch.folder(&handle).join("output.log");
+    fs::copy(&log, scratch.path.join("replay")).unwrap();
+    let replayed = scratch.run(&handle, "cat replay; (exit 5)").code(5).silent().out();
+    assert!(replayed.contains("first\r\n") && !replayed.contains("nbs="), "{replayed:?}");
+    for kind in ["D;0;", "A;", "B;", "C;", "R;"] {
+        for seq in 0..5 {
+            let forged = format!("\x1b]133;{kind}nbs=0123456789abcdef0123456789abcdef.{seq}\x07");
+            scratch
+                .run(&handle, &format!("printf '{forged}'; echo on"))
+                .code(0)
+                .stdout(format!("{forged}on\n"));
+        }
+    }
+}
+
+#[test]
+fn twenty_at_once_each_get_their_own() {
+    let (scratch, handle) = shell();
+    let calls: Vec<_> = (0..20)
+        .map(|n| scratch.start(&["run", &handle, &format!("echo {n}; x=$((x+1)); (exit {n})")]))
+        .collect();
+    for (n, call) in calls.into_iter().enumerate() {
+        call.finish().code(i32::try_from(n).unwrap()).stdout(format!("{n}\n")).silent();
+    }
+    scratch.run(&handle, "echo $x").code(0).stdout("20\n");
+    assert_eq!(scratch.file(&handle, "completion.log").lines().count(), 22);
+}
+
+#[test]
+fn it_waits_for_a_prompt_that_is_about_to_come() {
+    let scratch = Scratch::new();
+    fs::write(scratch.home().join(".bashrc"), "PS1='$ '\nsleep 0.3\nPROMPT_COMMAND='sleep 0.1'\n").unwrap();
+    let handle = scratch.create("bash");
+    all(&scratch, &handle, &[("echo 1", "1\n", 0), ("echo 2", "2\n", 0)]);
+    for n in 1..5 {
+        scratch.ts(&["send", &handle, "true"]).code(0);
+        eventually("the completion", || scratch.file(&handle, "completion.log").lines().count() == 3 * n + 1);
+        all(&scratch, &handle, &[("echo 1", "1\n", 0), ("echo 2", "2\n", 0)]);
+    }
+}
+
+#[test]
+fn what_was_typed_at_the_prompt_is_not_part_of_it() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    for keys in ["echo 'half", "foo\u{1}", "\u{12}tr", "\u{16}", "\u{1b}", "\u{18}", "x\u{1b}5", "\t\t"] {
+        scratch.ts(&["send", "--no-enter", &handle, keys]).code(0);
+        scratch.run(&handle, "echo whole").code(0).stdout("whole\n").silent();
+    }
+    scratch.run(&handle, "set -o vi").code(0);
+    for keys in ["abc\u{1b}", "\u{1b}", "\u{1b}c", "abc\u{1b}0"] {
+        scratch.ts(&["send", "--no-enter", &handle, keys]).code(0);
+        scratch.run(&handle, "echo whole").code(0).stdout("whole\n").silent();
+    }
+}
+
+#[test]
+fn a_shell_that_ends_at_errors_survives_what_it_would_survive_as_typed() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "set -e; trap 'echo ERR' ERR").code(0).stdout("");
+    all(&scratch, &handle, &[("! true", "", 1), ("if false; then :; fi", "", 0), ("echo $?", "0\n", 0)]);
+    for broken in ["echo 'a", "a)", "if", "{ a"] {
+        let ran = scratch.run(&handle, broken).silent();
+        assert!(ran.status.code().is_some_and(|code| (1..=2).contains(&code)), "{ran:?}");
+    }
+    scratch.run(&handle, "cat <<END\nhi").code(0).stdout_has("hi\n");
+    scratch.run(&handle, "false").code(125).stdout("ERR\n").complains("exit code 1");
+}
+
+#[test]
+fn a_timeout_gives_the_shell_back() {
+    let (scratch, handle) = shell();
+    for command in ["sleep 1000", "while :; do :; done", "cat", "sleep 1000 | cat; echo never", "read x"] {
+        let ran = scratch.ts(&["run", "--timeout=0.3", &handle, &format!("echo begun; {command}")]);
+        let ran = ran.code(124).complains("timed out after 0.3 s");
+        assert!(ran.out().starts_with("begun\n") && !ran.out().contains("never"), "{ran:?}");
+        assert!(ran.took < Duration::from_secs(5), "{ran:?}");
+        scratch.run(&handle, "echo usable").code(0).stdout("usable\n").silent();
+    }
+    scratch.ts(&["run", "--timeout=20", &handle, "echo quick"]).code(0).stdout("quick\n");
+    assert_eq!(scratch.file(&handle, "completion.log").lines().count(), 12);
+}
+
+#[test]
+fn an_interrupted_call_gives_the_shell_back() {
+    let (scratch, handle) = shell();
+    for signal in ["INT", "TERM"] {
+        let call = scratch.start(&["run", &handle, "echo begun; sleep 1000"]);
+        eventually("the sleep", || scratch.ts(&["read", &handle, "--last=1"]).out().contains("begun\r\n"));
+        let pid = call.pid().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        let ran = call.finish().code(126).complains("interrupted");
+        assert!(ran.out().starts_with("begun\n"), "{ran:?}");
+        scratch.run(&handle, "clear").code(0);
+    }
+    // One that waits for its turn has nothing to interrupt.
+    let first = scratch.start(&["run", &handle, "echo first; read x"]);
+    eventually("the first", || scratch.ts(&["read", &handle, "--last=1"]).out().contains("first\r\n"));
+    let second = scratch.start(&["run", &handle, "echo second"]);
+    let pid = second.pid().to_string();
+    eventually("its catching signals", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(caught, 16).unwrap() & 2 != 0
+    });
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    second.finish().code(126).stdout("").complains("before it could begin");
+    scratch.ts(&["send", &handle, ""]).code(0);
+    first.finish().code(0);
+}
+
+#[test]
+fn a_command_that_ignores_interrupts_does_not_hold_it_up() {
+    let (scratch, handle) = shell();
+    let command = "(trap '' INT; exec 3<>hold; read -t 30 -u 3 x <>/dev/null; while [[ ! -e go ]]; do sleep 0.05; done)";
+    let begun = Instant::now();
+    scratch.ts(&["run", "--timeout=0.2", &handle, command]).code(124).complains("ignores the interrupt");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    scratch.run(&handle, "true").code(125).complains("busy");
+    fs::write(scratch.path.join("go"), "").unwrap();
+    eventually("its end", || scratch.run(&handle, "true").status.code() == Some(0));
+}
+
+#[test]
+fn the_end_of_the_shell_is_told() {
+    let (scratch, handle) = shell();
+    scratch
+        .run(&handle, "echo last; exit 3")
+        .code(125)
+        .stdout_has("last\n")
+        .complains("ended with exit code 3");
+    scratch.run(&handle, "true").code(125).stdout("").complains("ended with exit code 3");
+    for (command, why) in [
+        ("echo x; kill -9 $$", "ended with exit code 137"),
+        ("echo x; exec sh -c 'exit 4'", "ended with exit code 4"),
+        ("echo x; set -e; false", "ended with exit code 1"),
+        ("echo x; nbs-ts kill $NBS_TS_SESSION", "nbs-ts: session "),
+    ] {
+        let handle = scratch.create("bash");
+        let ran = scratch.run(&handle, command).code(125).complains(why);
+        assert!(ran.out().starts_with("x\n"), "{ran:?}");
+    }
+    let handle = scratch.create("bash");
+    let call = scratch.start(&["run", &handle, "echo x; read y"]);
+    eventually("the command", || scratch.ts(&["read", &handle, "--last=1"]).out().contains("x\r\n"));
+    let relay = scratch.file(&handle, "daemon_pid");
+    assert!(Command::new("kill").args(["-9", &relay]).status().unwrap().success());
+    call.finish().code(125).stdout("x\n").complains("unknown exit code");
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["run", "--json", &handle, "exit 6"]).code(125);
+    assert_eq!((ran.field("result"), ran.field("exit_code")), ("\"ended\"".into(), "6".into()));
+}
+
+#[test]
+fn only_a_free_shell_will_do() {
+    let scratch = Scratch::new();
+    scratch.ts(&["run", "12345678", "true"]).code(125).complains("12345678");
+    scratch.ts(&["run", "@nobody", "true"]).code(125).complains("nobody");
+    scratch.ts(&["run", "x", "true"]).code(4).complains("neither a handle");
+    scratch.ts(&["run"]).code(4).complains("missing");
+    let handle = scratch.create("sleep 1000");
+    scratch.run(&handle, "true").code(125).complains("no interactive shell");
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle]).code(4).complains("missing a command");
+    scratch.ts(&["run", "--timeout=-1", &handle, "true"]).code(4).complains("timeout");
+    scratch.run(&handle, "true").code(0);
+    for (command, doing) in
+        [("bash --norc", "raw"), ("cat", "line"), ("sleep 1000", "running"), ("read -s x", "secret")]
+    {
+        scratch.ts(&["send", &handle, command]).code(0);
+        let doing = format!("\"{doing}\"");
+        eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&doing));
+        scratch.run(&handle, "echo no").code(125).stdout("").complains("busy");
+        let log = scratch.ts(&["read", &handle]).out();
+        assert!(!log.contains("echo no"), "{log}");
+        scratch
+            .ts(&["send", "--no-enter", &handle, if command.starts_with("bash") { "\x04" } else { "\x03" }])
+            .code(0);
+        eventually("the prompt", || scratch.run(&handle, "true").status.code() == Some(0));
+    }
+}
+
+#[test]
+fn json_tells_it_all() {
+    let (scratch, handle) = shell();
+    let ran =
+        scratch.ts(&["run", "--json", &handle, "printf 'a\\r\\n\\xff'; exit_() { return 124; }; exit_"]);
+    let out = ran.code(124).silent().out();
+    assert_eq!(field(&out, "handle"), format!("\"{handle}\""));
+    assert_eq!(field(&out, "result"), "\"done\"");
+    assert_eq!(field(&out, "exit_code"), "124");
+    assert_eq!(field(&out, "output"), "\"a\\r\\n\u{fffd}\"");
+    assert_eq!(field(&out, "lossy"), "true");
+    let duration: u64 = field(&out, "duration_ms").parse().unwrap();
+    assert!(duration < 20_000);
+    let ran = scratch.ts(&["run", "--json", "--timeout=0.2", &handle, "sleep 1000"]).code(124);
+    assert_eq!(ran.field("result"), "\"timeout\"");
+    let ran = scratch.ts(&["run", "--json", &handle]).code(4);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("\"exit\":4"), "{ran:?}");
+}
+
+#[test]
+fn a_long_output_can_be_cut_in_the_middle() {
+    let (scratch, handle) = shell();
+    let out = scratch.ts(&["run", "--max=100", &handle, "seq 10000"]).code(0).silent().out();
+    assert!(out.starts_with("1\n2\n") && out.ends_with("\n9999\n10000\n"), "{out}");
+    let gap = out.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
+    let words = gap.split_once("; ").unwrap().1.trim_end_matches(']');
+    let rest = scratch.bash(words).code(0).out().replace("\r\n", "\n");
+    let whole: String = (1..=10_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(out.replace(&format!("{gap}\n"), &rest), whole);
+    scratch.ts(&["run", "--max=1K", &handle, "seq 3"]).code(0).stdout("1\n2\n3\n");
+    let out = scratch.ts(&["read", "--max=100", &handle]).code(0).out();
+    assert!(out.contains(" bytes left out; nbs-ts read "), "{out}");
+    let out = scratch.ts(&["run", "--max=100", "--json", &handle, "seq 10000"]).code(0).out();
+    assert!(field(&out, "left_out").parse::<u64>().unwrap() > 40_000);
+}
+
+#[test]
+fn a_reader_that_goes_ends_the_command() {
+    let (scratch, handle) = shell();
+    let ran = scratch.bash(&format!("nbs-ts run {handle} yes | head -2; echo ${{PIPESTATUS[0]}}"));
+    ran.code(0).stdout("y\ny\n141\n");
+    scratch.run(&handle, "echo usable").code(0).stdout("usable\n");
+}
+
+#[test]
+fn the_history_has_the_command_and_the_cursor_stays() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    scratch.run(&handle, "(exit 4)").code(4);
+    let history = scratch.run(&handle, "history").code(0).out();
+    let listed: Vec<&str> =
+        history.lines().map(|line| line.trim_start().split_once("  ").unwrap().1).collect();
+    assert_eq!(listed, ["true", "(exit 4)", "history"]);
+    scratch.run(&handle, "set -a").code(0);
+    let environment = scratch.run(&handle, "env").code(0).out();
+    assert!(!environment.contains("__nbs"), "{environment}");
+    for code in ["0\n", "4\n", "0\n"] {
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout(code);
+    }
+}
+
+#[test]
+fn it_streams_while_the_command_runs() {
+    let (scratch, handle) = shell();
+    let script = format!(
+        "nbs-ts run {handle} 'echo begun; read x; echo $x' | {{ read line; nbs-ts send {handle} on; echo $line; cat; }}"
+    );
+    scratch.bash(&script).code(0).stdout("begun\non\non\n");
+    let pid = scratch.file(&handle, "pid");
+    assert!(is_running(&pid));
+}
+
+#[test]
+fn a_state_folder_of_any_name_will_do() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("it's a \"$HOME\" !x \u{e9}\n");
+    let ts = |words: &[&str]| {
+        let mut call = scratch.command("nbs-ts");
+        crate::support::run(call.env("NBS_TS_HOME", &state).args(words))
+    };
+    let handle = ts(&["create", "--no-helper", "bash"]).code(0).out().trim().to_owned();
+    ts(&["run", &handle, "echo here"]).code(0).stdout("here\n").silent();
+    ts(&["run", &handle, "unset -f __nbs_hook"]).code(0).stdout("").silent();
+    ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
+    ts(&["kill", "--all"]).code(0);
+}
