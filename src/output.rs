@@ -143,6 +143,31 @@ pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
     )
 }
 
+/// The first and the last part of an answer that is not as it stands in the log,
+/// so that no more than `max` bytes are left of it, and how many were left out;
+/// `whole` is where in the log it comes from.
+pub(crate) fn shortened(
+    answer: Vec<u8>,
+    max: Option<u64>,
+    handle: &Handle,
+    whole: &Range<u64>,
+) -> (Vec<u8>, u64) {
+    let Some(max) = max.and_then(|max| usize::try_from(max).ok()).filter(|max| answer.len() > *max) else {
+        return (answer, 0);
+    };
+    let (first, last) = (&answer[..max / 2], &answer[answer.len() - (max - max / 2)..]);
+    let first = &first[..memchr::memrchr(b'\n', first).map_or(first.len(), |at| at + 1)];
+    let last = &last[memchr::memchr(b'\n', last).map_or(0, |at| at + 1)..];
+    let left_out = (answer.len() - first.len() - last.len()) as u64;
+    let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
+    let line = format!(
+        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={} has them]\n",
+        whole.start,
+        whole.end - whole.start
+    );
+    ([first, line.as_bytes(), last].concat(), left_out)
+}
+
 /// The same for JSON: how many bytes were left out, where any could have been.
 pub(crate) fn with_left_out(object: Object, gap: Option<&Range<u64>>) -> Object {
     match gap {

@@ -176,3 +176,18 @@ fn an_answer_comes_at_once() {
     let ran = scratch.ts(&["ask", &handle, "2"]).code(0).stdout("2\n");
     assert!(ran.took < Duration::from_secs(2), "{ran:?}");
 }
+
+#[test]
+fn a_long_answer_is_cut_in_the_middle_and_says_so() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["ask", "--max=1K", &handle, "seq 10000"]).code(0);
+    let out = ran.out();
+    assert!(out.starts_with("1\n2\n") && out.ends_with("9999\n10000\n") && out.len() < 1_200, "{out}");
+    let line = out.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
+    let command = line.split_once("nbs-ts ").unwrap().1.strip_suffix(" has them]").unwrap();
+    let whole = scratch.ts(&command.split(' ').collect::<Vec<_>>()).code(0).out();
+    assert!(whole.contains("\r\n5000\r\n"), "{}", whole.len());
+    let short = scratch.ts(&["ask", "--max=1K", "--json", &handle, "echo short"]).code(0);
+    assert_eq!((short.field("output"), short.field("left_out")), ("\"short\\n\"".into(), "0".into()));
+}

@@ -162,7 +162,7 @@ os.execv(sys.argv[1], sys.argv[1:])
     );
     let helper = Helper::start_as(&scratch, command.arg(links().join("nbs-ts-helper")));
     let told =
-        "grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/$$/fd | tr '\\n' ' '; echo; ls /proc/$$/task";
+        "grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; echo; ls /proc/$$/task";
     let handle = scratch.create(&["--require-helper", told]);
     scratch.ended(&handle);
     let out = scratch.output(&handle);
@@ -171,14 +171,15 @@ os.execv(sys.argv[1], sys.argv[1:])
     // 32 to 34 are the C library's own, and nobody's to set.
     let ignored = u64::from_str_radix(ignored, 16).unwrap() & !(0b111 << 31);
     assert_eq!(ignored, 0, "{out}");
-    assert!(out.contains("0 1 2 \r"), "{out}");
+    // 3 is the folder that `ls` looks at.
+    assert!(out.contains("0 1 2 3 \r"), "{out}");
     let base = scratch.python(
         r#"
-master, pid, rest = base(b"grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/$$/fd | tr '\\n' ' '; pwd")
+master, pid, rest = base(b"grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; pwd")
 print(drain(master).decode())
 "#,
     );
-    assert!(base.contains("SigBlk:\t0000000000000000") && base.contains("0 1 2 "), "{base}");
+    assert!(base.contains("SigBlk:\t0000000000000000") && base.contains("0 1 2 3 "), "{base}");
     // Not the folder that the helper was started in.
     assert!(
         base.contains(&scratch.path("").display().to_string().trim_end_matches('/').to_owned()),

@@ -23,6 +23,8 @@
 //!   --input           wait until the program waits for input
 //!   --exit            wait until the session ends
 //!   --strip           leave out colours, too
+//!   --max=SIZE        at most so much: the first and the last part, and between
+//!                     them a line that tells how to read what was left out
 //!   --timeout=TIME    give up after this (default: 60)
 //!   --json            print an object: handle, output, condition, detail, offset
 //!                     (how far the output had come)
@@ -34,6 +36,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
+    output,
     session::{self, Contact, Form, Home, Mark, Marks, News, SessionDir, Wait},
     sys::deadline::Deadline,
     text::{self, Strip},
@@ -42,10 +45,12 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut conditions, mut strip, mut timeout) = (Conditions::default(), false, Wait::TIMEOUT);
+    let (mut conditions, mut strip, mut timeout, mut max) =
+        (Conditions::default(), false, Wait::TIMEOUT, None);
     let target = loop {
         match args.next()? {
             Some(Long("strip")) => strip = true,
+            Some(Long("max")) => max = Some(args.size_value("max")?),
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
             Some(Long(option)) => {
                 let option = option.to_owned();
@@ -117,7 +122,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if strip {
         output = without_colours(&output);
     }
-    print(&session, &output, watch.met.as_ref(), end, args.json())?;
+    let (output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
+    let left_out = max.map(|_| left_out);
+    print(&session, &output, watch.met.as_ref(), end, left_out, args.json())?;
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
         Some(_) => Ok(()),
@@ -245,7 +252,14 @@ fn shown(bytes: &[u8]) -> Vec<u8> {
     shown
 }
 
-fn print(session: &SessionDir, output: &[u8], met: Option<&Met>, end: u64, json: bool) -> Result<()> {
+fn print(
+    session: &SessionDir,
+    output: &[u8],
+    met: Option<&Met>,
+    end: u64,
+    left_out: Option<u64>,
+    json: bool,
+) -> Result<()> {
     if !json {
         return cli::print(output);
     }
@@ -255,5 +269,9 @@ fn print(session: &SessionDir, output: &[u8], met: Option<&Met>, end: u64, json:
         .bytes_or_null("condition", met.map(|met| met.condition.as_bytes()))
         .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
         .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
+    let object = match left_out {
+        Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),
+        None => object,
+    };
     cli::print(object.line())
 }
