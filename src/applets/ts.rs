@@ -59,7 +59,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
     match failure {
-        Failure::BadArgs(message) => Failure::BadArgs(format!("{message}; see 'nbs-ts help {}'", verb.name)),
+        Failure::BadArgs(message) if verb.name != "help" => {
+            Failure::BadArgs(format!("{message}; see 'nbs-ts help {}'", verb.name))
+        }
         other => other,
     }
 }

@@ -77,6 +77,8 @@ fn bad_arguments_are_4_and_one_line() {
         &["kill", "xyz"],
         &["kill", handle, "--grace=-1"],
         &["kill", handle, "--grace"],
+        &["kill", handle, "--all"],
+        &["kill", "--name=x", handle],
         &["list", "surplus"],
         &["list", "--name"],
         &["find"],

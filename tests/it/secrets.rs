@@ -110,11 +110,12 @@ fn a_secret_comes_from_any_descriptor_from_where_it_stands() {
          nbs-ts send --secret-fd=5 {handle} || exit
          nbs-ts send --secret-fd 7 {handle} 7< <(printf abcdefg) || exit
          nbs-ts send --secret-fd=8 {handle} 8<<< abcde || exit
-         nbs-ts send --secret-fd=0 {handle} < /dev/null"
+         nbs-ts send --secret-fd=0 {handle} <<< ''"
     );
     scratch.bash(&script).code(0).stdout("").silent();
     scratch.ts(&["wait-pattern", &handle, "<3><7><5><0>"]).code(0);
     scratch.ts(&["send", "--secret-fd=77", &handle]).code(1).complains("from descriptor 77");
+    scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"").code(1).complains("there is none");
     let long = "x".repeat(5_000);
     scratch
         .ts_with_input(&["send", "--secret-stdin", &handle], long.as_bytes())

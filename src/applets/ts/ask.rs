@@ -8,11 +8,13 @@
 //! what came after the text: without the text's echo and the next prompt, if
 //! that is the same as before. Escape sequences but for colours are left out.
 //!
-//! What comes after SESSION is text, also where it begins with `--`. Several
-//! that ask one session get their answers one after another. A program that
-//! asks for a secret is asked nothing. When it takes too long, or the session
-//! ends, what has come is printed, and the program is left alone. Exit codes
-//! are those of `wait`; that of a command in a shell is in --json's detail.
+//! A command in a shell that itself waits for input is not done: ask it with
+//! --input. What comes after SESSION is text, also where it begins with `--`.
+//! Several that ask one session get their answers one after another. A program
+//! that asks for a secret is asked nothing. When it takes too long, or the
+//! session ends, what has come is printed, and the program is left alone. Exit
+//! codes are those of `wait`; that of a command in a shell is in --json's
+//! detail.
 //!
 //! Options:
 //!   --pattern=TEXT    wait until this text is printed (repeatable)
@@ -85,7 +87,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let ready = wait_until_ready(&session, deadline, timeout)?;
     if ready == "secret" {
         return Err(Failure::Failed(format!(
-            "cannot ask session '{}': it waits for a secret",
+            "cannot ask session '{}': it waits for a secret; 'nbs-ts send --secret-stdin' types one",
             session.handle()
         )));
     }

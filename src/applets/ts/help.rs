@@ -29,6 +29,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let Some(word) = wanted else { return cli::print(ts::overview()) };
     match find(VERBS, &word) {
         Some(verb) => cli::print(verb.help),
-        None => Err(Failure::BadArgs(format!("'{}' is no command of nbs-ts", word.display()))),
+        None => Err(Failure::BadArgs(format!(
+            "'{}' is no command of nbs-ts; 'nbs-ts help' lists them",
+            word.display()
+        ))),
     }
 }

@@ -47,6 +47,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(cli::missing_handle());
     }
 
+    if !targets.is_empty() && (all || pattern.is_some()) {
+        return Err(Failure::BadArgs("a session and --all or --name exclude each other".into()));
+    }
+
     let home = Home::open()?;
     let picked =
         |session: &SessionDir| all || pattern.as_ref().is_some_and(|pattern| session.is_named_like(pattern));

@@ -5,7 +5,8 @@
 //! Has the shell execute the words, joined by spaces, as if they had been typed,
 //! and prints exactly what they print, as it comes. The folder, variables and
 //! functions stay from call to call. What comes after SESSION is the command,
-//! also where it begins with `--`. A second run waits for the first.
+//! also where it begins with `--`. A second run waits for the first. Mind that
+//! `exit`, or `set -e` and a failure, end the shell and so the session.
 //!
 //! Exits with the command's own code; 124 if it timed out, 126 if this call was
 //! interrupted (the command then is, too), 125 if it could not be run or the
@@ -161,7 +162,7 @@ impl<'a> Run<'a> {
         let mut turn = Contact::open(session)?.ok_or_else(|| session.ended())?;
         if !session.is_interactive()? {
             return Err(Failure::Failed(format!(
-                "cannot run a command in session '{}': it is no interactive shell, but runs '{}'",
+                "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
                 session.handle(),
                 String::from_utf8_lossy(&session.command()?)
             )));
@@ -502,7 +503,7 @@ fn busy(session: &SessionDir, doing: &str) -> Failure {
     let line = Evidence::last_line(session);
     let line = line.map(|line| format!("; last line: '{line}'")).unwrap_or_default();
     Failure::Failed(format!(
-        "cannot run a command in session '{}': it is busy; the terminal is at: {doing}{line}",
+        "cannot run a command in session '{}': it is busy; the terminal is at: {doing}{line}; 'nbs-ts key C-c' interrupts",
         session.handle()
     ))
 }

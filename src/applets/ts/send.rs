@@ -128,8 +128,14 @@ fn read_secret(descriptor: u64) -> Result<Vec<u8>> {
     let mut secret = Vec::with_capacity(most + 32);
     let what = || format!("read the secret from descriptor {descriptor}");
     open(descriptor).and_then(|file| file.take(most as u64).read_to_end(&mut secret)).trying(what())?;
-    if secret.last() == Some(&b'\n') {
-        secret.pop();
+    // An empty line is an empty secret; nothing at all is most likely a secret
+    // that could not be had.
+    match secret.pop() {
+        None => {
+            return Err(Failure::Failed(format!("cannot {}: there is none, not even an empty line", what())));
+        }
+        Some(b'\n') => {}
+        Some(last) => secret.push(last),
     }
     Ok(secret)
 }

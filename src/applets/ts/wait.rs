@@ -17,7 +17,8 @@
 //!   --pattern=TEXT    this text is printed (repeatable)
 //!   --regex=REGEX     what this matches is printed (repeatable)
 //!   --fail=TEXT       this text is printed, which is a failure (repeatable)
-//!   --complete        the next command is done, or what was run once
+//!   --complete        the next command from now on is done, or what was run
+//!                     once; for one that may be done by now, wait-complete
 //!   --idle=TIME       nothing is printed for so long
 //!   --input           the program waits for input, and has read what was typed
 //!   --exit            the session ends

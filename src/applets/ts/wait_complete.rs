@@ -3,7 +3,8 @@
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!
 //! Completions come in order, each once. When one is printed, all that its
-//! command printed can be read. What was run once is complete when it ends. If
+//! command printed can be read. Commands of `run` and `ask` are among them, and
+//! do not move the cursor. What was run once is complete when it ends. If
 //! the session ends with nothing complete, that is an error, at once.
 //!
 //! Options:
