@@ -345,12 +345,17 @@ impl Echo {
             return None;
         }
         let plain = cooked(&self.line);
+        let redrawn = without_redrawn(&plain, &self.line);
+        [Some(plain), redrawn].into_iter().flatten().find_map(|plain| self.take_editor_echo_of(&plain))
+    }
+
+    fn take_editor_echo_of(&mut self, plain: &[u8]) -> Option<usize> {
         let at = self.expected.iter().position(|expected| {
             let Some(prefix) = plain.strip_suffix(expected.text.as_slice()) else { return false };
             let typed_here = expected.typed_raw
                 && expected.at.as_ref().is_some_and(|at| match expected.text.as_slice() {
-                    [] => plain == *at,
-                    _ => plain.starts_with(at),
+                    [] => plain == at.as_slice(),
+                    _ => plain.starts_with(at.as_slice()),
                 });
             !expected.by_kernel
                 && expected.ended
@@ -386,6 +391,10 @@ impl Echo {
             let from = plain.len() - longest.min(plain.len());
             (from..plain.len()).find(|start| is_one(&plain[*start..]))
         };
+        let redrawn = without_redrawn(&plain, &self.line);
+        if redrawn.is_some_and(|plain| beginning(&plain).is_some()) {
+            return self.line.len() - self.done;
+        }
         // The last space may be the one that goes on in the next row.
         let spaceless = plain.strip_suffix(b" ").and_then(beginning);
         let Some(start) = beginning(&plain).into_iter().chain(spaceless).min() else { return 0 };
@@ -420,6 +429,20 @@ fn cooked(line: &[u8]) -> Vec<u8> {
         }
     }
     cooked
+}
+
+/// The line, if its last character may be one that was drawn twice: where a text
+/// ends at the right margin, readline goes on to the next row, and then back up
+/// to draw the last character again. In what is left of that without escape
+/// sequences, it looks the same as a text that is one character longer.
+fn without_redrawn(plain: &[u8], line: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(plain).ok()?;
+    let last = text.chars().last()?;
+    let once = text.strip_suffix(last)?;
+    let mut drawn = [0; 4];
+    let tail = [b" \r", last.encode_utf8(&mut drawn).as_bytes()].concat();
+    let line = &line[..line.len() - line.iter().rev().take_while(|byte| **byte == b'\r').count()];
+    (once.ends_with(last) && line.ends_with(&tail)).then(|| once.as_bytes().to_vec())
 }
 
 pub(crate) fn ends_like_a_prompt(line: &[u8]) -> bool {

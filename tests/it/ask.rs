@@ -191,3 +191,15 @@ fn a_long_answer_is_cut_in_the_middle_and_says_so() {
     let short = scratch.ts(&["ask", "--max=1K", "--json", &handle, "echo short"]).code(0);
     assert_eq!((short.field("output"), short.field("left_out")), ("\"short\\n\"".into(), "0".into()));
 }
+
+#[test]
+fn a_question_that_ends_at_the_right_margin_is_no_answer() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("python3 -q");
+    for length in [73, 74, 75, 76, 154] {
+        let text = format!("'{}'", "y".repeat(length));
+        scratch.ts(&["ask", &handle, &text]).code(0).stdout(format!("{text}\n"));
+        let text = format!("s = '{}Error'", "y".repeat(length - 9));
+        scratch.ts(&["ask", "--fail=Error", "--input", &handle, &text]).code(0).stdout("");
+    }
+}
