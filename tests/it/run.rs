@@ -506,3 +506,13 @@ fn a_state_folder_of_any_name_will_do() {
     ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
     ts(&["kill", "--all"]).code(0);
 }
+
+#[test]
+fn a_shell_in_the_shells_place_is_interrupted_once() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "exec dash"]).code(124);
+    assert!(ran.out().matches("# ").count() + ran.out().matches("$ ").count() <= 3, "{ran:?}");
+    scratch.ts(&["run", &handle, "true"]).code(125).complains("busy");
+    scratch.ts(&["ask", "--input", &handle, "echo still $((6 * 7))"]).code(0).stdout_has("still 42");
+}

@@ -235,6 +235,7 @@ impl<'a> Run<'a> {
         let mut deadline = Deadline::NEVER;
         let mut begin = Deadline::after(BEGIN);
         let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
+        let mut interrupted = false;
         let mut over = false;
         loop {
             let had_begun = self.trace.begun.is_some();
@@ -264,7 +265,12 @@ impl<'a> Run<'a> {
                 return Ok(Outcome::GivenUp);
             }
             if again.has_passed() {
-                over = !self.turn.signal("INT")?;
+                // Who waits for input after the first has had it: another shell,
+                // say, which would draw a prompt for each that follows.
+                let had_it = interrupted
+                    && self.turn.state()?.is_some_and(|(doing, _)| doing == "raw" || doing == "line");
+                over = !had_it && !self.turn.signal("INT")?;
+                interrupted = true;
                 again = Deadline::after(REPEAT);
                 continue;
             }
