@@ -47,7 +47,7 @@ use flow::Flow;
 use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
-pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, start};
+pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, check_bash, start};
 use line::Line;
 use phase::{Change, Phase};
 use recorder::Recorder;

@@ -6,11 +6,7 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::PermissionsExt,
-    },
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -129,7 +125,6 @@ fn start(
     if let Some(cwd) = cwd {
         files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
     }
-    check_bash(&environment)?;
     let home = Home::open_or_make()?;
     let making = home.make()?;
     environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
@@ -190,17 +185,4 @@ fn environment(pager: bool, settings: Vec<(OsString, OsString)>) -> Environment 
     }
     environment.extend(settings.into_iter().map(|(name, value)| (name, Some(value))));
     environment
-}
-
-/// Every command is run by bash; without one there is nothing to start.
-fn check_bash(environment: &Environment) -> Result<()> {
-    let set = environment.iter().rev().find(|(name, _)| name == "PATH").and_then(|(_, value)| value.clone());
-    let path = set.or_else(|| env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
-    let is_program = |file: PathBuf| {
-        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if env::split_paths(&path).any(|folder| is_program(folder.join("bash"))) {
-        return Ok(());
-    }
-    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
 }

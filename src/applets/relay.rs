@@ -16,7 +16,10 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    relay::{Caught, Gate, Kept, Refusal, Relay, Start, Through, WARNING, Wanted, ask, changed_environment},
+    relay::{
+        Caught, Gate, Kept, Refusal, Relay, Start, Through, WARNING, Wanted, ask, changed_environment,
+        check_bash,
+    },
     session::{Handle, INPUT, Launch, Making, SOCKET},
     sys::{
         child,
@@ -76,6 +79,7 @@ fn prepare(
     let (master, gate, keeper, slave) = match kept {
         Some(Kept { master, gate, keeper }) => (master, gate, Some(keeper), None),
         None => {
+            check_bash()?;
             let master = Master::open(size).trying("open a PTY")?;
             let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
             let program = Program { words: &words, umask, folder: None, environment: &Vec::new() };

@@ -790,6 +790,20 @@ fn kill(pid: u32, signal: i32) {
 }
 
 /// What these tests need of the outside; to be merged with the crate's own.
+#[test]
+fn the_helpers_bash_will_do_where_the_caller_has_none() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let nbs_ts = links().join("nbs-ts");
+    let mut call = Command::new(nbs_ts);
+    call.args(["create", "--require-helper", "exit 3"]).env_clear();
+    let ran = call.env("PATH", "/no/such").env("NBS_TS_HOME", scratch.home()).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let handle = String::from_utf8(ran.stdout).unwrap().trim().to_owned();
+    scratch.ended(&handle);
+    assert_eq!(scratch.file(&handle, "exit_code"), "3");
+}
+
 mod support {
     use super::*;
     use std::{
