@@ -99,6 +99,8 @@ fn keys_that_are_signals_do_what_they_do_on_a_terminal() {
     scratch.ts(&["send", "--no-enter", &handle, "echo no"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "echo no"]).code(0);
     scratch.ts(&["key", &handle, "C-c"]).code(0);
+    // What comes before bash has thrown the line away, it throws away, too.
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("130\n");
     scratch.ts(&["send", &handle, "echo $((6 * 7))"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "42"]).code(0);
     assert!(!scratch.ts(&["read", &handle]).out().contains("noecho"));

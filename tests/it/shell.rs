@@ -169,6 +169,9 @@ fn interrupted_floods_stop_no_completions() {
         }
         scratch.ts(&["send", "--no-enter", &handle, "\u{3}"]).code(0);
     }
-    scratch.ts(&["send", &handle, "(exit 77)"]).code(0);
-    eventually("its completion", || scratch.file(&handle, "completion.log").ends_with(" 77\n"));
+    // What comes before bash has dealt with the last ^C, it throws away, too.
+    eventually("its completion", || {
+        scratch.ts(&["send", &handle, "(exit 77)"]).code(0);
+        scratch.file(&handle, "completion.log").contains(" 77\n")
+    });
 }
