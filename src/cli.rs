@@ -82,9 +82,32 @@ impl Args {
             .ok_or_else(|| bad_value(option, &value, "is not a time like 5, 500ms, 1.5, 2m or 1h"))
     }
 
+    /// A time that is not nothing.
+    pub(crate) fn some_time_value(&mut self, option: &str) -> Result<Duration> {
+        let time = self.time_value(option)?;
+        if time.is_zero() { Err(zero(option)) } else { Ok(time) }
+    }
+
     pub(crate) fn size_value(&mut self, option: &str) -> Result<u64> {
         let value = self.value()?;
         parse_size(&value).ok_or_else(|| bad_value(option, &value, "is not a size like 512, 64K, 1M or 2G"))
+    }
+
+    /// A size that is not nothing.
+    pub(crate) fn some_size_value(&mut self, option: &str) -> Result<u64> {
+        match self.size_value(option)? {
+            0 => Err(zero(option)),
+            size => Ok(size),
+        }
+    }
+
+    /// The number of a process.
+    pub(crate) fn pid_value(&mut self, option: &str) -> Result<u32> {
+        let value = self.value()?;
+        whole_number(value.as_bytes())
+            .and_then(|number| i32::try_from(number).ok()?.try_into().ok())
+            .filter(|pid| *pid > 0)
+            .ok_or_else(|| bad_value(option, &value, "is not the PID of a process"))
     }
 
     /// A whole number from 0 up.
@@ -157,6 +180,10 @@ pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
     Target::parse(word.as_bytes()).ok_or_else(|| {
         Failure::BadArgs(format!("'{}' is neither a handle (8 of 0-9 and a-f) nor @name", word.display()))
     })
+}
+
+fn zero(option: &str) -> Failure {
+    Failure::BadArgs(format!("--{option} is zero"))
 }
 
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {

@@ -15,7 +15,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{self, Environment, Through},
-    session::{self, Contact, Handle, Home, Launch, Name, Target},
+    session::{self, Contact, Handle, Home, Launch, Name, Settings, Target},
     sys::{files, pty::Size},
 };
 
@@ -28,6 +28,7 @@ pub(crate) struct Wanted {
     environment: Environment,
     umask: u32,
     through: Through,
+    settings: Settings,
 }
 
 /// Where a session starts.
@@ -44,14 +45,23 @@ impl Wanted {
         use lexopt::Arg::{Long, Value};
         let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
         let (mut no_helper, mut require_helper) = (false, false);
-        let mut settings = Vec::new();
+        let (mut variables, mut settings) = (Vec::new(), Settings::default());
         let command = loop {
             match args.next()? {
                 Some(Long("name")) => name = Some(args.name_value("name")?),
                 Some(Long("cwd")) => cwd = Some(PathBuf::from(args.value()?)),
                 Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
                 Some(Long("size")) => size = args.terminal_size_value("size")?,
-                Some(Long("env")) => settings.push(setting(args.value()?)?),
+                Some(Long("env")) => variables.push(variable(args.value()?)?),
+                Some(Long("title")) => settings.title = Some(described(args, "title")?),
+                Some(Long("description")) => settings.description = Some(described(args, "description")?),
+                Some(Long("parent")) => settings.parent = Some(described(args, "parent")?),
+                Some(Long("timeout")) => settings.timeout = Some(args.some_time_value("timeout")?),
+                Some(Long("idle-timeout")) => {
+                    settings.idle_timeout = Some(args.some_time_value("idle-timeout")?);
+                }
+                Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
+                Some(Long("max-log")) => settings.max_log = Some(args.some_size_value("max-log")?),
                 Some(Long("pager")) => pager = true,
                 Some(Long("no-helper")) => no_helper = true,
                 Some(Long("require-helper")) => require_helper = true,
@@ -78,8 +88,8 @@ impl Wanted {
             (false, true) => Through::Helper,
             (true, true) => return Err(exclude("--no-helper", "--require-helper")),
         };
-        let environment = environment(pager, settings);
-        Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through })
+        let environment = environment(pager, variables);
+        Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through, settings })
     }
 
     /// Starts it, and tells the caller what it should know of that.
@@ -89,8 +99,13 @@ impl Wanted {
             Place::Folder(folder) => Some(folder.clone()),
             Place::SameAs(target) => Some(folder_of(target)?),
         };
-        let launch =
-            Launch { command: self.command, name: self.name, size: self.size, started: SystemTime::now() };
+        let launch = Launch {
+            command: self.command,
+            name: self.name,
+            size: self.size,
+            started: SystemTime::now(),
+            settings: self.settings,
+        };
         start(launch, cwd.as_deref(), self.environment, self.umask, self.through)
     }
 }
@@ -107,7 +122,13 @@ fn folder_of(target: &Target) -> Result<PathBuf> {
     folder.ok_or_else(|| session.ended())
 }
 
-fn setting(value: OsString) -> Result<(OsString, OsString)> {
+/// What somebody is to read of the session; not nothing.
+fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
+    let value = args.value()?;
+    if value.is_empty() { Err(cli::bad_value(option, &value, "is empty")) } else { Ok(value.into_vec()) }
+}
+
+fn variable(value: OsString) -> Result<(OsString, OsString)> {
     let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
     let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
     let (key, value) = value.as_bytes().split_at(at);
@@ -173,7 +194,7 @@ const UNATTENDED: [(&str, &str); 9] = [
 ];
 
 /// How the child's environment differs from ours.
-fn environment(pager: bool, settings: Vec<(OsString, OsString)>) -> Environment {
+fn environment(pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
     let mut environment: Environment = Vec::new();
     // Of another terminal than the session's.
     for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
@@ -183,6 +204,6 @@ fn environment(pager: bool, settings: Vec<(OsString, OsString)>) -> Environment 
     if !pager {
         environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
     }
-    environment.extend(settings.into_iter().map(|(name, value)| (name, Some(value))));
+    environment.extend(variables.into_iter().map(|(name, value)| (name, Some(value))));
     environment
 }

@@ -17,7 +17,9 @@ use std::{
 use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Completion, Contact, Handle, Log, Making, Marks, Name, runner, shell, typing::Typing},
+    session::{
+        Completion, Contact, Handle, Log, Making, Marks, Name, Settings, runner, shell, typing::Typing,
+    },
     sys::{files::Folder, pty::Size, random, socket},
     text,
 };
@@ -60,6 +62,7 @@ pub(crate) struct Launch {
     pub(crate) name: Option<Name>,
     pub(crate) size: Size,
     pub(crate) started: SystemTime,
+    pub(crate) settings: Settings,
 }
 
 impl Launch {
@@ -79,6 +82,7 @@ impl Launch {
         if let Some(name) = &self.name {
             folder.create(NAME, name.as_str().as_bytes())?;
         }
+        self.settings.write(folder)?;
         folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
         folder.create(SECRET, secret.as_bytes())?;
         folder.create(OUTPUT, b"")?;
@@ -148,6 +152,7 @@ pub(crate) struct Summary {
     /// Of a dead session: since when it has been dead, as far as files tell.
     pub(crate) ended: SystemTime,
     pub(crate) exit_code: Option<i32>,
+    pub(crate) settings: Settings,
 }
 
 impl Summary {
@@ -156,14 +161,15 @@ impl Summary {
     }
 
     pub(crate) fn json(&self) -> Object {
-        Object::new()
+        let object = Object::new()
             .text("handle", self.handle.as_str())
             .text("state", self.state())
             .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command)
             .number_or_null("exit_code", self.exit_code.filter(|_| !self.alive).map(i64::from))
             .seconds_or_null("started", Some(unix_seconds(self.created)))
-            .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)))
+            .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)));
+        self.settings.describe(object)
     }
 }
 
@@ -239,12 +245,18 @@ impl SessionDir {
     /// What does not change while it lives, as JSON.
     pub(crate) fn described(&self) -> Result<Object> {
         let started = self.folder.modified(META).ok();
-        Ok(Object::new()
+        let object = Object::new()
             .text("handle", self.handle.as_str())
             .bytes_or_null("name", self.name().as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command()?)
             .number_or_null("pid", self.pid().map(i64::from))
-            .seconds_or_null("started", started.map(unix_seconds)))
+            .seconds_or_null("started", started.map(unix_seconds));
+        Ok(self.settings().describe(object))
+    }
+
+    /// What it was told when it was started; nothing where that is unreadable.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::read(&self.folder).unwrap_or_default()
     }
 
     pub(crate) fn command(&self) -> Result<Vec<u8>> {
@@ -318,6 +330,7 @@ impl SessionDir {
             created,
             ended,
             exit_code: self.exit_code().unwrap_or(None),
+            settings: self.settings(),
         })
     }
 

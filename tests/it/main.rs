@@ -14,6 +14,7 @@ mod input; // send: order, wholeness, limits
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod lifecycle; // create, status, list, find, gc
+mod limits; // timeout, idle-timeout, owner
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd

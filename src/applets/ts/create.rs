@@ -14,6 +14,15 @@
 //!                     start where that session is now
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
 //!   --env=KEY=VALUE   an environment variable for it; may be repeated
+//!   --title=TEXT      what it is, for whoever lists sessions or hears of its end
+//!   --description=TEXT
+//!                     more about that
+//!   --parent=TEXT     who asked for it
+//!   --timeout=TIME    end it so long after its start
+//!   --idle-timeout=TIME
+//!                     end it when nothing was printed or typed for so long
+//!   --owner=PID       end it when that process ends
+//!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
 //!   --no-helper       start it in this call's environment, and ask no helper
 //!   --require-helper  start it through nbs-ts-helper, or not at all
 //!   --pager           leave the caller's pagers and credential prompts on

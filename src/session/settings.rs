@@ -1,0 +1,163 @@
+//! settings: what a session was told of itself when it was started.
+//!
+//! Lines `key: value`, only of what was set. A byte that could be taken for
+//! something else (a control character, a backslash) is written `\xHH`, so any
+//! value survives. A key that is not known belongs to another version of nbs.
+
+use std::{io, time::Duration};
+
+use crate::{json::Object, sys::files::Folder};
+
+const SETTINGS: &str = "settings";
+
+/// More than the arguments of any call come to, escaped (execve(2)).
+const LONGEST: u64 = 8 * 1024 * 1024;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) title: Option<Vec<u8>>,
+    pub(crate) description: Option<Vec<u8>>,
+    /// Who asked for the session.
+    pub(crate) parent: Option<Vec<u8>>,
+    /// How long it may last, from its start. Never zero.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may print nothing and have nothing typed. Never zero.
+    pub(crate) idle_timeout: Option<Duration>,
+    /// The process whose end ends it: a PID, as it was given.
+    pub(crate) owner: Option<u32>,
+    /// How many bytes its log may take on disk. Never zero.
+    pub(crate) max_log: Option<u64>,
+}
+
+impl Settings {
+    /// Writes those that are set; no file where none is.
+    pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+        let content = self.encode();
+        if content.is_empty() { Ok(()) } else { folder.create(SETTINGS, &content) }
+    }
+
+    pub(crate) fn read(folder: &Folder) -> io::Result<Settings> {
+        match folder.read(SETTINGS, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) => Err(error),
+            Ok(content) => Settings::decode(&content)
+                .ok_or_else(|| io::Error::other(format!("'{SETTINGS}' is not as it was written"))),
+        }
+    }
+
+    /// Puts all of them into an object, `null` for what is not set.
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        object
+            .bytes_or_null("title", self.title.as_deref())
+            .bytes_or_null("description", self.description.as_deref())
+            .bytes_or_null("parent", self.parent.as_deref())
+            .seconds_or_null("timeout", seconds(self.timeout))
+            .seconds_or_null("idle_timeout", seconds(self.idle_timeout))
+            .number_or_null("owner", self.owner.map(i64::from))
+            .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let number = |number: Option<String>| number.map(String::into_bytes);
+        let seconds = |time: Option<Duration>| number(time.map(|time| time.as_secs_f64().to_string()));
+        let all = [
+            ("title", self.title.clone()),
+            ("description", self.description.clone()),
+            ("parent", self.parent.clone()),
+            ("timeout", seconds(self.timeout)),
+            ("idle_timeout", seconds(self.idle_timeout)),
+            ("owner", number(self.owner.map(|pid| pid.to_string()))),
+            ("max_log", number(self.max_log.map(|size| size.to_string()))),
+        ];
+        let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        lines.flat_map(|(key, value)| [key.as_bytes(), b": ", &escaped(&value), b"\n"].concat()).collect()
+    }
+
+    fn decode(content: &[u8]) -> Option<Settings> {
+        let mut settings = Settings::default();
+        for line in content.split_inclusive(|byte| *byte == b'\n') {
+            let line = line.strip_suffix(b"\n")?;
+            let colon = line.windows(2).position(|pair| pair == b": ")?;
+            let value = unescaped(&line[colon + 2..])?;
+            match &line[..colon] {
+                b"title" => settings.title = Some(value),
+                b"description" => settings.description = Some(value),
+                b"parent" => settings.parent = Some(value),
+                b"timeout" => settings.timeout = Some(seconds(&value)?),
+                b"idle_timeout" => settings.idle_timeout = Some(seconds(&value)?),
+                b"owner" => settings.owner = Some(number(&value)?),
+                b"max_log" => settings.max_log = Some(number(&value)?),
+                _ => {}
+            }
+        }
+        Some(settings)
+    }
+}
+
+fn seconds(digits: &[u8]) -> Option<Duration> {
+    Duration::try_from_secs_f64(number(digits)?).ok()
+}
+
+fn number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn escaped(value: &[u8]) -> Vec<u8> {
+    let mut line = Vec::with_capacity(value.len());
+    for byte in value {
+        match byte {
+            b'\\' | 0..=0x1f | 0x7f => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            _ => line.push(*byte),
+        }
+    }
+    line
+}
+
+fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'\\' {
+            value.push(*byte);
+            continue;
+        }
+        let (digits, after) = rest.strip_prefix(b"x")?.split_at_checked(2)?;
+        value.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = after;
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_comes_back() {
+        let every_byte: Vec<u8> = (0..=255).collect();
+        let all = Settings {
+            title: Some(b"a: b\nowner: 5\n\\x41".to_vec()),
+            description: Some(every_byte),
+            parent: Some(b" ".to_vec()),
+            timeout: Some(Duration::from_millis(1)),
+            idle_timeout: Some(Duration::from_secs(3_000_000_000)),
+            owner: Some(4_194_304),
+            max_log: Some(i64::MAX as u64),
+        };
+        for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {
+            assert_eq!(Settings::decode(&settings.encode()), Some(settings));
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_line_and_what_is_unknown_is_left_alone() {
+        let settings = Settings { title: Some(b"x\ny".to_vec()), ..Settings::default() };
+        assert_eq!(settings.encode(), b"title: x\\x0ay\n");
+        assert_eq!(Settings::decode(b"colour: red\ntitle: x\\x0ay\n"), Some(settings));
+        for bad in ["title", "title: \\", "title: \\x4\n", "title: \\y41\n", "owner: -1\n", "timeout: -1\n"] {
+            assert_eq!(Settings::decode(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+}
