@@ -131,8 +131,7 @@ impl Args {
     /// The columns and rows of a terminal, as in `80x24`.
     pub(crate) fn terminal_size_value(&mut self, option: &str) -> Result<Size> {
         let value = self.value()?;
-        parse_terminal_size(&value)
-            .ok_or_else(|| bad_value(option, &value, "is not a size like 80x24 (1 to 9999 each)"))
+        parse_terminal_size(&value).ok_or_else(|| bad_value(option, &value, NO_TERMINAL_SIZE))
     }
 
     /// All words that are left, as they are.
@@ -189,6 +188,9 @@ fn zero(option: &str) -> Failure {
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
     Failure::BadArgs(format!("'{}', given for --{option}, {why}", value.display()))
 }
+
+/// What is wrong with a word that should be a terminal's size.
+pub(crate) const NO_TERMINAL_SIZE: &str = "is not a size like 80x24 (1 to 9999 each)";
 
 /// The longest time that is taken for meant: a hundred years.
 const LONGEST_TIME: f64 = 100.0 * 366.0 * 86_400.0;

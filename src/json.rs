@@ -58,6 +58,13 @@ impl Object {
         self.raw(name, if value { "true" } else { "false" })
     }
 
+    /// An object within this one, or `null`.
+    pub(crate) fn object_or_null(mut self, name: &str, value: Option<Object>) -> Object {
+        self.lossy |= value.as_ref().is_some_and(|value| value.lossy);
+        let value = value.map_or("null".to_owned(), |value| format!("{{{}}}", value.body));
+        self.raw(name, &value)
+    }
+
     /// A list of strings.
     pub(crate) fn list(mut self, name: &str, values: &[Vec<u8>]) -> Object {
         self.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());
@@ -118,11 +125,13 @@ mod tests {
             .seconds_or_null("d", Some(1.5))
             .truth("e", true)
             .list("f", &[b"x".to_vec(), b"\xff".to_vec()])
-            .bytes_or_null("g", None);
+            .bytes_or_null("g", None)
+            .object_or_null("h", Some(Object::new().bytes("i", b"\xff")))
+            .object_or_null("j", None);
         assert_eq!(
             object.line(),
             "{\"a\":\"q\\\"b\\\\n\\n\\u001b[0m\\u009bé漢\",\"b\":-1,\"c\":null,\"d\":1.500000,\
-             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"lossy\":true}\n"
+             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{\"i\":\"\u{fffd}\"},\"j\":null,\"lossy\":true}\n"
         );
     }
 

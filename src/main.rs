@@ -6,6 +6,7 @@
 
 mod applets;
 mod cli;
+mod frames;
 mod helper;
 mod json;
 mod keys;

@@ -32,13 +32,13 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         EndedBy, Making, Receipt, SessionDir,
-        protocol::{Answer, KeyModes, Request},
+        protocol::{Answer, KeyModes, Request, SizeSince},
     },
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::Turn,
-        pty::{self, Master},
+        pty::{self, Master, Size},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, Signals},
     },
 };
@@ -99,6 +99,7 @@ pub(crate) struct Relay {
     making: Making,
     session: SessionDir,
     master: Master,
+    size: SizeSince,
     // Ours, so that the terminal does not hang up while the child lives.
     slave: Option<OwnedFd>,
     child: u32,
@@ -130,10 +131,12 @@ impl Relay {
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
         let interactive = session.is_interactive()?;
+        let Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
         Ok(Relay {
             session,
             making: start.making,
             master: start.master,
+            size: SizeSince { cols, rows, offset: 0 },
             slave: Some(slave),
             child: start.child,
             keeper: start.keeper,
@@ -171,7 +174,9 @@ impl Relay {
             if self.phase.over().is_some() && self.conclude().trying("write down the end")? {
                 return self.let_go();
             }
-            for event in self.turn(&caught).trying("wait for something to happen")? {
+            let events = self.turn(&caught).trying("wait for something to happen")?;
+            self.note_size();
+            for event in events {
                 match event {
                     Event::Output => self.take_output().trying("read the terminal")?,
                     Event::Input => self.take_input().trying("read the input")?,
@@ -193,7 +198,7 @@ impl Relay {
             self.recorder.retry();
             self.type_on();
             self.clients.keep_time();
-            self.clients.tell(self.recorder.changes());
+            self.clients.tell(self.recorder.changes(), self.size);
             // What cannot be written now will be, and then there may be more.
             if self.phase.deadline().has_passed() && self.recorder.is_idle() {
                 self.drain().trying("read the terminal")?;
@@ -233,6 +238,17 @@ impl Relay {
         let linger = if self.recorder.is_idle() { self.phase.deadline() } else { Deadline::NEVER };
         let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
         turn.wait(linger.min(look).min(self.recorder.deadline()).min(self.clients.deadline()))
+    }
+
+    /// A program may have changed it (stty(1)), of which nobody tells us; but who
+    /// has mostly prints something then, and this is before we read that.
+    fn note_size(&mut self) {
+        if let Ok(Size { cols, rows }) = self.master.size()
+            && (cols, rows) != (self.size.cols, self.size.rows)
+        {
+            self.size = SizeSince { cols, rows, offset: self.recorder.output_bytes() };
+            self.recorder.note_change();
+        }
     }
 
     /// Reads what has been printed by now, but no more than a terminal holds:
@@ -451,6 +467,17 @@ impl Relay {
             }
             Request::Folder => match terminal::folder(&self.master, self.child) {
                 Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Size => match self.master.size() {
+                Ok(Size { cols, rows }) => Answer::Size { cols, rows },
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Resize { cols, rows } => match self.master.resize(Size { cols, rows }) {
+                Ok(()) => {
+                    self.note_size();
+                    Answer::Noted
+                }
                 Err(error) => Answer::Refused { why: error.to_string() },
             },
             // Those they take care of themselves.

@@ -264,7 +264,7 @@ fn control_sequence_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The length of the character at the end whose last bytes are missing, or 0.
-fn cut_off_length(bytes: &[u8]) -> usize {
+pub(crate) fn cut_off_length(bytes: &[u8]) -> usize {
     let is_lead = |byte: &u8| !matches!(byte, 0x80..=0xbf);
     let lead = bytes.iter().rev().take(3).position(is_lead);
     let length = lead.map_or(0, |continuations| continuations + 1);

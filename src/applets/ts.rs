@@ -25,6 +25,7 @@ mod list;
 mod pwd;
 mod read;
 mod read_new;
+mod resize;
 mod run;
 mod send;
 mod status;

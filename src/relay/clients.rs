@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     relay::RETRY,
-    session::protocol::{Answer, LONGEST_LINE, Request},
+    session::protocol::{Answer, LONGEST_LINE, Request, SizeSince},
     sys::{deadline::Deadline, socket},
 };
 
@@ -67,6 +67,7 @@ enum Wish {
     /// To be told when the session has changed more often than this.
     News {
         seen: u64,
+        sized: bool,
     },
     /// To have the session to itself.
     Turn,
@@ -290,7 +291,7 @@ impl Clients {
         let request = Request::decode(line);
         let client = self.all.get_mut(&id)?;
         match request {
-            Some(Request::Follow { seen }) => client.wish = Wish::News { seen },
+            Some(Request::Follow { seen, sized }) => client.wish = Wish::News { seen, sized },
             Some(Request::Turn) => {
                 client.wish = Wish::Turn;
                 self.turns.push_back(id);
@@ -338,15 +339,14 @@ impl Clients {
     }
 
     /// Tells those who want to know that the session has changed so many times.
-    pub(crate) fn tell(&mut self, changes: u64) {
-        let curious: Vec<ClientId> = self
-            .all
-            .iter()
-            .filter(|(_, client)| matches!(client.wish, Wish::News { seen } if seen < changes))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in curious {
-            self.answer(id, &Answer::Changed { seen: changes });
+    pub(crate) fn tell(&mut self, changes: u64, size: SizeSince) {
+        let curious = self.all.iter().filter_map(|(id, client)| match client.wish {
+            Wish::News { seen, sized } if seen < changes => Some((*id, sized)),
+            _ => None,
+        });
+        let curious: Vec<(ClientId, bool)> = curious.collect();
+        for (id, sized) in curious {
+            self.answer(id, &Answer::Changed { seen: changes, size: sized.then_some(size) });
         }
     }
 

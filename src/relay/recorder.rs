@@ -100,6 +100,11 @@ impl Recorder {
         self.changes
     }
 
+    /// Something else than output has changed that a follower may want to see.
+    pub(crate) fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
     /// Takes what one read gives, and writes it down.
     pub(crate) fn record(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let count = self.printed.fill(read)?;

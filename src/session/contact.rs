@@ -20,10 +20,10 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Handle, SessionDir,
-        protocol::{Answer, KeyModes, LONGEST_LINE, Request},
+        protocol::{Answer, KeyModes, LONGEST_LINE, Request, SizeSince},
         typing::Typing,
     },
-    sys::{deadline::Deadline, poll::Turn, socket},
+    sys::{deadline::Deadline, poll::Turn, pty::Size, socket},
 };
 
 /// A relay answers at once; one that has not by now was stopped by somebody.
@@ -36,6 +36,9 @@ pub(crate) struct Contact {
     inbox: Vec<u8>,
     // How many changes we have been told of.
     seen: u64,
+    // Whether we want to be told the terminal's size, and what we were told last.
+    sized: bool,
+    size: Option<SizeSince>,
     // The session's exit code, once we have been told.
     exit_code: Option<i32>,
     // We have asked for news, and have not heard any.
@@ -77,6 +80,8 @@ impl Contact {
             stream,
             inbox: Vec::new(),
             seen: 0,
+            sized: false,
+            size: None,
             exit_code: None,
             following: false,
         }))
@@ -110,14 +115,16 @@ impl Contact {
     /// [`Contact::hear_news`], and nothing else can be asked before that.
     /// `false` where the session has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
-        self.following = self.following || self.say(&Request::Follow { seen: self.seen })?;
+        self.following =
+            self.following || self.say(&Request::Follow { seen: self.seen, sized: self.sized })?;
         Ok(self.following)
     }
 
     pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         match self.hear_or(deadline, stop)? {
-            Heard::Answer(Answer::Changed { seen }) => {
+            Heard::Answer(Answer::Changed { seen, size }) => {
                 self.seen = seen;
+                self.size = size;
                 self.following = false;
                 Ok(News::Changed)
             }
@@ -129,6 +136,17 @@ impl Contact {
             Heard::End => Ok(News::Ended),
             Heard::Nothing => Ok(News::TimedOut),
         }
+    }
+
+    /// Has the terminal's size told with the news, too.
+    pub(crate) fn sized(mut self) -> Contact {
+        self.sized = true;
+        self
+    }
+
+    /// What it was at the last news.
+    pub(crate) fn last_size(&self) -> Option<SizeSince> {
+        self.size
     }
 
     /// With what exit code the session has ended, if the relay has told us: its
@@ -319,6 +337,26 @@ impl Contact {
             Some(Answer::Refused { why }) => Err(self.refused(what, &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
+        }
+    }
+
+    /// How large the terminal is. `None` where the session has ended.
+    pub(crate) fn size(&mut self) -> Result<Option<Size>> {
+        match self.ask(&Request::Size)? {
+            Some(Answer::Size { cols, rows }) => Ok(Some(Size { cols, rows })),
+            Some(Answer::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Changes that; `false` where the session has ended.
+    pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
+        match self.ask(&Request::Resize { cols: size.cols, rows: size.rows })? {
+            Some(Answer::Noted) => Ok(true),
+            Some(Answer::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
         }
     }
 

@@ -18,9 +18,10 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, Handle, Log, Making, Marks, Name, Settings, runner, shell, typing::Typing,
+        Completion, Contact, EndedBy, Evidence, Handle, Log, Making, Marks, Name, Receipt, Settings, runner,
+        shell, typing::Typing,
     },
-    sys::{files::Folder, pty::Size, random, socket},
+    sys::{child::ExitStatus, files::Folder, pty::Size, random, socket},
     text,
 };
 
@@ -303,6 +304,36 @@ impl SessionDir {
     /// When its end was written down.
     pub(crate) fn end_time(&self) -> Option<SystemTime> {
         self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT)).ok()
+    }
+
+    /// The notification of its end. Where nobody was there to write one, what can
+    /// be known; `code` is what its relay has told.
+    pub(crate) fn receipt(&self, code: Option<i32>) -> String {
+        /// More than its last lines come to, escaped.
+        const LONGEST: u64 = 8 * Evidence::TAIL;
+        if let Some(written) =
+            self.folder.read(RECEIPT, LONGEST).ok().and_then(|json| String::from_utf8(json).ok())
+        {
+            return written;
+        }
+        let log = self.log().ok();
+        let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok());
+        let ended = ended.unwrap_or_else(SystemTime::now);
+        let receipt = Receipt {
+            handle: self.handle.clone(),
+            name: self.name(),
+            status: code.map(ExitStatus::Code),
+            ended_by: EndedBy::Itself,
+            last_lines: log
+                .as_ref()
+                .and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok())
+                .unwrap_or_default(),
+            started: self.folder.modified(META).unwrap_or(ended),
+            ended,
+            output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
+            drained: false,
+        };
+        receipt.json()
     }
 
     /// Did the helper make its terminal, so that its processes are not below

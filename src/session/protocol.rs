@@ -11,8 +11,9 @@ pub(crate) const LONGEST_LINE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Tell me as soon as the session has changed since its `seen`-th change.
-    Follow { seen: u64 },
+    /// Tell me as soon as the session has changed since its `seen`-th change;
+    /// `sized`: and what the terminal's size is.
+    Follow { seen: u64, sized: bool },
     /// Type the bytes that come after this line.
     Type { length: u64 },
     /// What is the terminal doing?
@@ -39,6 +40,10 @@ pub(crate) enum Request {
     Secret { length: u64 },
     /// Where is the foreground process?
     Folder,
+    /// How large is the terminal?
+    Size,
+    /// Make it so large.
+    Resize { cols: u16, rows: u16 },
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
@@ -50,7 +55,9 @@ pub(crate) enum Request {
 impl Request {
     pub(crate) fn encode(&self) -> String {
         match self {
-            Request::Follow { seen } => format!("follow {seen}\n"),
+            Request::Follow { seen, sized } => {
+                format!("follow {seen}{}\n", if *sized { " sized" } else { "" })
+            }
             Request::Type { length } => format!("type {length}\n"),
             Request::State => "state\n".to_owned(),
             Request::Turn => "turn\n".to_owned(),
@@ -62,6 +69,8 @@ impl Request {
             Request::Press { byte } => format!("press {byte}\n"),
             Request::Secret { length } => format!("secret {length}\n"),
             Request::Folder => "folder\n".to_owned(),
+            Request::Size => "size\n".to_owned(),
+            Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             Request::Ending { cause } => format!("ending {cause}\n"),
             Request::Done => "done\n".to_owned(),
             Request::Keeper => "keeper\n".to_owned(),
@@ -72,7 +81,8 @@ impl Request {
     pub(crate) fn decode(line: &[u8]) -> Option<Request> {
         let line = std::str::from_utf8(line).ok()?;
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
-            ["follow", seen] => Request::Follow { seen: seen.parse().ok()? },
+            ["follow", seen] => Request::Follow { seen: seen.parse().ok()?, sized: false },
+            ["follow", seen, "sized"] => Request::Follow { seen: seen.parse().ok()?, sized: true },
             ["type", length] => Request::Type { length: length.parse().ok()? },
             ["state"] => Request::State,
             ["turn"] => Request::Turn,
@@ -84,6 +94,8 @@ impl Request {
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
             ["secret", length] => Request::Secret { length: length.parse().ok()? },
             ["folder"] => Request::Folder,
+            ["size"] => Request::Size,
+            ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["done"] => Request::Done,
             ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
@@ -136,6 +148,28 @@ impl KeyModes {
     }
 }
 
+/// The size of a terminal, in characters, and how long the log was when it was
+/// found to be that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeSince {
+    pub(crate) cols: u16,
+    pub(crate) rows: u16,
+    pub(crate) offset: u64,
+}
+
+impl SizeSince {
+    fn decode(words: &str) -> Option<SizeSince> {
+        match words.split(' ').collect::<Vec<_>>()[..] {
+            [cols, rows, offset] => Some(SizeSince {
+                cols: cols.parse().ok()?,
+                rows: rows.parse().ok()?,
+                offset: offset.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -147,9 +181,10 @@ fn from_hex(digits: &str) -> Option<Vec<u8>> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The session has now changed so many times.
+    /// The session has now changed so many times. `size`: for who has asked.
     Changed {
         seen: u64,
+        size: Option<SizeSince>,
     },
     /// So many bytes have been typed. `held`: the rest is a line longer than a
     /// terminal in canonical mode takes.
@@ -200,6 +235,11 @@ pub(crate) enum Answer {
         path: Vec<u8>,
         removed: bool,
     },
+    /// Of the terminal, in characters.
+    Size {
+        cols: u16,
+        rows: u16,
+    },
     /// No, and why not.
     Refused {
         why: String,
@@ -211,7 +251,10 @@ pub(crate) enum Answer {
 impl Answer {
     pub(crate) fn encode(&self) -> String {
         match self {
-            Answer::Changed { seen } => format!("changed {seen}\n"),
+            Answer::Changed { seen, size: None } => format!("changed {seen}\n"),
+            Answer::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
+                format!("changed {seen} {cols} {rows} {offset}\n")
+            }
             Answer::Typed { count, held } => {
                 format!("typed {count}{}\n", if *held { " held" } else { "" })
             }
@@ -236,6 +279,7 @@ impl Answer {
             Answer::Folder { path, removed } => {
                 format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
             }
+            Answer::Size { cols, rows } => format!("size {cols} {rows}\n"),
             Answer::Refused { why } => format!("refused {why}\n"),
             Answer::Noted => "noted\n".to_owned(),
             Answer::Unknown => "unknown\n".to_owned(),
@@ -254,7 +298,10 @@ impl Answer {
             ["cut", count] => Answer::Cut { count: count.parse().ok()? },
             ["folder", "there", path] => Answer::Folder { path: from_hex(path)?, removed: false },
             ["folder", "removed", path] => Answer::Folder { path: from_hex(path)?, removed: true },
-            ["changed", seen] => Answer::Changed { seen: seen.parse().ok()? },
+            ["changed", seen] => Answer::Changed { seen: seen.parse().ok()?, size: None },
+            ["changed", seen, size] => {
+                Answer::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
+            }
             ["typed", count] => Answer::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
             ["state", doing] => Answer::State { doing: doing.to_owned(), stalled: None },
@@ -273,6 +320,7 @@ impl Answer {
                     offset: offset.parse().ok()?,
                 }
             }
+            ["size", cols, rows] => Answer::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["keeper", "-"] => Answer::Keeper { pid: None },
             ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Answer::Ended { code: None },
@@ -296,8 +344,8 @@ mod tests {
     #[test]
     fn a_request_arrives_as_it_was_sent() {
         let requests = [
-            Request::Follow { seen: 0 },
-            Request::Follow { seen: u64::MAX },
+            Request::Follow { seen: 0, sized: false },
+            Request::Follow { seen: u64::MAX, sized: true },
             Request::Type { length: 5 },
             Request::State,
             Request::Turn,
@@ -309,6 +357,8 @@ mod tests {
             Request::Press { byte: 3 },
             Request::Secret { length: 5 },
             Request::Folder,
+            Request::Size,
+            Request::Resize { cols: 80, rows: 24 },
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
@@ -321,7 +371,9 @@ mod tests {
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
-            Answer::Changed { seen: 7 },
+            Answer::Changed { seen: 7, size: None },
+            Answer::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
+            Answer::Size { cols: 80, rows: 24 },
             Answer::Typed { count: 3, held: false },
             Answer::Typed { count: 3, held: true },
             Answer::State { doing: "prompt".into(), stalled: None },

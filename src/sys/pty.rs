@@ -93,9 +93,16 @@ impl Master {
         Ok(rustix::pty::ioctl_tiocgptpeer(self, flags)?)
     }
 
+    /// The kernel sends the foreground process group SIGWINCH, if the size is
+    /// another than before.
     pub(crate) fn resize(&self, size: Size) -> io::Result<()> {
         let size = Winsize { ws_col: size.cols, ws_row: size.rows, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(termios::tcsetwinsize(self, size)?)
+    }
+
+    pub(crate) fn size(&self) -> io::Result<Size> {
+        let size = termios::tcgetwinsize(self)?;
+        Ok(Size { cols: size.ws_col, rows: size.ws_row })
     }
 
     /// Reads what was printed; `Ok(0)` where all slaves have been closed and all

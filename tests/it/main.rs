@@ -19,6 +19,7 @@ mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd
 mod races; // twenty at once
+mod resize; // resize, and what attach --json tells of it and all else
 mod run; // a command in a shell: its output, its code, and nothing else
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings

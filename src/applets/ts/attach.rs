@@ -8,26 +8,36 @@
 //! Options:
 //!   --last=N          begin with the last N lines
 //!   --new             begin with what comes from now on
+//!   --json            print frames, for a program that shows the terminal
+//!                     elsewhere: an object a line, whose type is init, output,
+//!                     resize and, at the end, pty_exited
+//!   --legacy-exit     end the frames with {"type":"exit","code":N} instead
 //!
 //! Example:
 //!   nbs-ts attach @build --last=20
 
-use std::io::{self, Write};
+use std::{
+    io::{self, StdoutLock, Write},
+    time::Duration,
+};
 
 use crate::{
     cli::{self, Args},
+    frames::{self, Frames},
+    json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Contact, Home, News, SessionDir},
-    sys::deadline::Deadline,
+    session::{Contact, Home, Log, News, SessionDir, protocol::SizeSince},
+    sys::{deadline::Deadline, poll::Turn},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut last, mut new) = (None, None, false);
+    let (mut target, mut last, mut new, mut legacy_exit) = (None, None, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("last") => last = Some(args.number_value("last")?),
             Long("new") => new = true,
+            Long("legacy-exit") => legacy_exit = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
         }
@@ -35,6 +45,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = target.ok_or_else(cli::missing_handle)?;
     if new && last.is_some() {
         return Err(Failure::BadArgs("--last and --new exclude each other".into()));
+    }
+    if legacy_exit && !args.json() {
+        return Err(Failure::BadArgs("--legacy-exit is about the frames of --json".into()));
     }
 
     let session = Home::open()?.session(&target)?;
@@ -45,34 +58,135 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         None if new => length,
         None => 0,
     };
-    let told = follow(&session, start)?;
+    let frames = args.json().then(|| Frames::new(start));
+    let mut follower =
+        Follower { session: &session, log, shown: start, size: None, frames, stdout: io::stdout().lock() };
+    let told = follower.follow()?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
-    cli::print(notice(code))
+    follower.tell(&match (args.json(), legacy_exit) {
+        (false, _) => notice(code),
+        (true, true) => frames::legacy_exit(code.unwrap_or(-1)),
+        (true, false) => session.receipt(code),
+    })
 }
 
-/// Returns the exit code, if the relay has told it.
-fn follow(session: &SessionDir, start: u64) -> Result<Option<i32>> {
-    let log = session.log()?;
-    let mut contact = Contact::open(session)?;
-    let mut stdout = io::stdout().lock();
-    let mut shown = start;
-    loop {
-        let news = match &mut contact {
-            Some(contact) => contact.news(Deadline::NEVER)?,
-            None => News::Ended,
-        };
-        let length = log.length().trying("read the output")?;
-        shown = log
-            .blocks(shown, length, |block| {
-                cli::written(stdout.write_all(block))?;
-                Ok::<bool, Failure>(true)
-            })?
-            .max(shown);
-        cli::written(stdout.flush())?;
-        if news == News::Ended {
-            return Ok(contact.and_then(|contact| contact.exit_code()));
+struct Follower<'a> {
+    session: &'a SessionDir,
+    log: Log,
+    // How far the output has been printed.
+    shown: u64,
+    size: Option<SizeSince>,
+    // `None` where the bytes are printed as they are.
+    frames: Option<Frames>,
+    stdout: StdoutLock<'static>,
+}
+
+impl Follower<'_> {
+    /// Prints what comes until the session ends. Returns the exit code, if the
+    /// relay has told it.
+    fn follow(&mut self) -> Result<Option<i32>> {
+        let mut contact = Contact::open(self.session)?.map(Contact::sized);
+        let mut begun = false;
+        loop {
+            let news = match &mut contact {
+                Some(contact) => self.next_news(contact)?,
+                None => News::Ended,
+            };
+            let size = contact.as_ref().and_then(Contact::last_size);
+            if self.frames.is_some() && !begun {
+                self.begin(size)?;
+                begun = true;
+            }
+            if let Some(size) = size.filter(|_| self.size != size) {
+                self.resize(size)?;
+            }
+            self.show(self.log.length().trying("read the output")?)?;
+            if news == News::Ended {
+                self.finish()?;
+                return Ok(contact.and_then(|contact| contact.exit_code()));
+            }
         }
     }
+
+    /// Waits for it, and no longer than somebody reads what we print.
+    fn next_news(&self, contact: &mut Contact) -> Result<News> {
+        if !contact.follow()? {
+            return Ok(News::Ended);
+        }
+        loop {
+            let mut turn = Turn::new();
+            turn.readable(contact, Event::News);
+            turn.gone(&self.stdout, Event::ReaderGone);
+            let events = turn.wait(Deadline::NEVER).trying("wait for output")?;
+            if events.contains(&Event::ReaderGone) {
+                return Err(Failure::ReaderGone);
+            }
+            match contact.hear_news(Deadline::after(Duration::ZERO), None)? {
+                News::TimedOut => {}
+                news => return Ok(news),
+            }
+        }
+    }
+
+    fn begin(&mut self, size: Option<SizeSince>) -> Result<()> {
+        let name = self.session.name();
+        let init = Object::new()
+            .text("type", "init")
+            .text("session_id", self.session.handle().as_str())
+            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
+            .bytes("command", &self.session.command()?)
+            .object_or_null("size", size.map(|size| frames::size(size.cols, size.rows)))
+            .number("offset", i64::try_from(self.shown).unwrap_or(i64::MAX));
+        self.size = size;
+        self.tell(&init.line())
+    }
+
+    /// What was printed before that was for the size before.
+    fn resize(&mut self, size: SizeSince) -> Result<()> {
+        self.size = Some(size);
+        self.show(size.offset)?;
+        match self.frames {
+            Some(_) => self.tell(&frames::resize(size.cols, size.rows)),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the output up to `end`.
+    fn show(&mut self, end: u64) -> Result<()> {
+        let (stdout, frames) = (&mut self.stdout, &mut self.frames);
+        let shown = self.log.blocks(self.shown, end, |block| {
+            let printed = match frames {
+                None => stdout.write_all(block),
+                Some(frames) => {
+                    let mut lines = String::new();
+                    frames.output(block, &mut lines);
+                    stdout.write_all(lines.as_bytes())
+                }
+            };
+            cli::written(printed)?;
+            Ok::<bool, Failure>(true)
+        })?;
+        self.shown = shown.max(self.shown);
+        cli::written(stdout.flush())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let mut lines = String::new();
+        if let Some(frames) = &mut self.frames {
+            frames.finish(&mut lines);
+        }
+        self.tell(&lines)
+    }
+
+    fn tell(&mut self, text: &str) -> Result<()> {
+        cli::written(self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush()))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    News,
+    ReaderGone,
 }
 
 /// The last line that a follower sees, dim (ECMA-48, SGR 2).

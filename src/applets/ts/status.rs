@@ -7,7 +7,8 @@
 //!
 //! Options:
 //!   --json            print an object that also tells what the terminal is
-//!                     doing: prompt, line, secret, raw or running
+//!                     doing: prompt, line, secret, raw or running; its size;
+//!                     and what keeps output from being written, if anything
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -16,6 +17,7 @@ use std::time::SystemTime;
 
 use crate::{
     cli::{self, Args},
+    frames,
     outcome::Result,
     session::{Contact, Home, SessionDir, unix_seconds},
 };
@@ -36,10 +38,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 fn json(session: &SessionDir, alive: bool) -> Result<String> {
-    let state = match alive {
-        true => Contact::open(session)?.map(|mut contact| contact.state()).transpose()?.flatten(),
-        false => None,
+    let mut contact = if alive { Contact::open(session)? } else { None };
+    let (state, size) = match &mut contact {
+        Some(contact) => (contact.state()?, contact.size()?),
+        None => (None, None),
     };
+    let size = size.map(|size| frames::size(size.cols, size.rows));
     let (doing, stalled) = state.map_or((None, None), |(doing, stalled)| (Some(doing), stalled));
     let exit_code = if alive { None } else { session.exit_code()? };
     let ended: Option<SystemTime> = if alive { None } else { session.end_time() };
@@ -49,6 +53,7 @@ fn json(session: &SessionDir, alive: bool) -> Result<String> {
         .number_or_null("exit_code", exit_code.map(i64::from))
         .seconds_or_null("ended", ended.map(unix_seconds))
         .bytes_or_null("terminal", doing.as_deref().map(str::as_bytes))
+        .object_or_null("size", size)
         .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))
         .line())
 }
