@@ -93,14 +93,6 @@ impl Args {
         parse_size(&value).ok_or_else(|| bad_value(option, &value, "is not a size like 512, 64K, 1M or 2G"))
     }
 
-    /// A size that is not nothing.
-    pub(crate) fn some_size_value(&mut self, option: &str) -> Result<u64> {
-        match self.size_value(option)? {
-            0 => Err(zero(option)),
-            size => Ok(size),
-        }
-    }
-
     /// The number of a process.
     pub(crate) fn pid_value(&mut self, option: &str) -> Result<u32> {
         let value = self.value()?;

@@ -15,12 +15,14 @@ pub(crate) struct Frames {
     offset: u64,
     // Invariant: empty, or the beginning of a character; at most three bytes.
     held: Vec<u8>,
+    // How many bytes were gone right before `offset`.
+    lost: u64,
 }
 
 impl Frames {
     /// For the output from `offset` on.
     pub(crate) fn new(offset: u64) -> Frames {
-        Frames { offset, held: Vec::new() }
+        Frames { offset, held: Vec::new(), lost: 0 }
     }
 
     /// Appends frames with the bytes that come next.
@@ -39,6 +41,15 @@ impl Frames {
         self.held = begun.to_vec();
     }
 
+    /// The next so many bytes are gone.
+    pub(crate) fn skip(&mut self, count: u64, lines: &mut String) {
+        if count > 0 {
+            self.finish(lines);
+            self.offset += count;
+            self.lost += count;
+        }
+    }
+
     /// Nothing will be added to what has come.
     pub(crate) fn finish(&mut self, lines: &mut String) {
         let held = std::mem::take(&mut self.held);
@@ -49,7 +60,8 @@ impl Frames {
 
     fn frame(&mut self, data: &[u8], lines: &mut String) {
         let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
-        *lines += &Object::new().text("type", "output").number("offset", offset).bytes("data", data).line();
+        let object = Object::new().text("type", "output").number("offset", offset).bytes("data", data);
+        *lines += &object.count_if_any("lost", std::mem::take(&mut self.lost)).line();
         self.offset += data.len() as u64;
     }
 }
@@ -97,6 +109,20 @@ mod tests {
             "{\"type\":\"output\",\"offset\":7,\"data\":\"\u{fffd}\",\"lossy\":true}\n\
              {\"type\":\"output\",\"offset\":8,\"data\":\"\u{fffd}x\",\"lossy\":true}\n\
              {\"type\":\"output\",\"offset\":10,\"data\":\"\u{fffd}\",\"lossy\":true}\n"
+        );
+    }
+
+    #[test]
+    fn what_is_gone_is_told_with_what_follows_it() {
+        let (mut frames, mut lines) = (Frames::new(0), String::new());
+        frames.output(b"a\xc3", &mut lines);
+        frames.skip(5, &mut lines);
+        frames.output(b"b", &mut lines);
+        assert_eq!(
+            lines,
+            "{\"type\":\"output\",\"offset\":0,\"data\":\"a\"}\n\
+             {\"type\":\"output\",\"offset\":1,\"data\":\"\u{fffd}\",\"lossy\":true}\n\
+             {\"type\":\"output\",\"offset\":7,\"data\":\"b\",\"lost\":5}\n"
         );
     }
 

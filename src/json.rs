@@ -39,6 +39,14 @@ impl Object {
         self.raw(name, &value.to_string())
     }
 
+    /// A number, if it is not 0.
+    pub(crate) fn count_if_any(self, name: &str, value: u64) -> Object {
+        match value {
+            0 => self,
+            _ => self.number(name, i64::try_from(value).unwrap_or(i64::MAX)),
+        }
+    }
+
     pub(crate) fn number_or_null(self, name: &str, value: Option<i64>) -> Object {
         match value {
             Some(value) => self.number(name, value),

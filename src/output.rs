@@ -29,7 +29,11 @@ pub(crate) struct Form {
 /// (half a character, half a sequence) is left for the next time.
 pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Result<u64> {
     let log = session.log()?;
-    let gap = gap(&log, &range, form.max).trying(format!("read the output of '{}'", session.handle()))?;
+    let what = format!("read the output of '{}'", session.handle());
+    let asked = range.start;
+    let range = log.start().trying(&what)?.clamp(asked, range.end.max(asked))..range.end;
+    let mut lost = range.start - asked;
+    let gap = gap(&log, &range, form.max).trying(what)?;
     let mut collected = Vec::new();
     let mut stdout = io::stdout().lock();
     let mut last = b'\n';
@@ -52,6 +56,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
         let mut strip = Strip::new();
         let mut plain = Vec::new();
         end = log.blocks(part.start, part.end, |block| {
+            lost += log.take_lost();
             if form.strip {
                 plain.clear();
                 strip.feed(block, &mut plain);
@@ -61,6 +66,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
             }
             Ok::<bool, Failure>(true)
         })?;
+        lost += log.take_lost();
         if form.strip {
             if form.complete || number + 1 < count {
                 plain.clear();
@@ -77,11 +83,19 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
             .number("offset", number(range.start))
             .number("next_offset", number(end))
             .bytes("output", &collected);
-        let object = with_left_out(object, gap.as_ref());
+        let object = with_left_out(object, gap.as_ref()).count_if_any("lost", lost);
         cli::written(stdout.write_all(object.line().as_bytes()))?;
     }
     cli::written(stdout.flush())?;
+    tell_lost(lost, form.json);
     Ok(end)
+}
+
+/// Tells whoever reads a bounded log what of it is gone; in JSON the answer does.
+pub(crate) fn tell_lost(lost: u64, json: bool) {
+    if lost > 0 && !json {
+        cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log bounds what is kept"));
+    }
 }
 
 /// How far from where a part should end a better place for it is looked for.
@@ -131,6 +145,11 @@ pub(crate) fn parts(range: &Range<u64>, gap: Option<&Range<u64>>) -> Vec<Range<u
         Some(gap) => vec![range.start..gap.start, gap.end..range.end],
         None => vec![range.clone()],
     }
+}
+
+/// The same within the words of a failure.
+pub(crate) fn lost_in_words(lost: u64) -> String {
+    if lost > 0 { format!(" ({lost} bytes of output are gone)") } else { String::new() }
 }
 
 /// The line that stands in the place of what is left out; `last` is the byte

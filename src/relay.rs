@@ -10,6 +10,7 @@
 //! own and opens it again (EIO is not final) is still in its session; the end
 //! is the child's end, and what comes after it is `Phase`.
 
+mod bound;
 mod clients;
 mod flow;
 mod journal;

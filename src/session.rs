@@ -32,7 +32,8 @@ mod wait;
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
-    COMPLETIONS, EXIT_CODE, INPUT, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, TYPED, unix_seconds,
+    COMPLETIONS, EXIT_CODE, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, TYPED,
+    unix_seconds,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{Ended, end};

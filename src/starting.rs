@@ -61,7 +61,7 @@ impl Wanted {
                     settings.idle_timeout = Some(args.some_time_value("idle-timeout")?);
                 }
                 Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
-                Some(Long("max-log")) => settings.max_log = Some(args.some_size_value("max-log")?),
+                Some(Long("max-log")) => settings.max_log = Some(log_bound(args)?),
                 Some(Long("pager")) => pager = true,
                 Some(Long("no-helper")) => no_helper = true,
                 Some(Long("require-helper")) => require_helper = true,
@@ -122,6 +122,16 @@ fn folder_of(target: &Target) -> Result<PathBuf> {
     folder.ok_or_else(|| session.ended())
 }
 
+/// Less is not worth a hole in a file, whose unit may be 8 KiB.
+const LEAST_LOG: u64 = 64 * 1024;
+
+fn log_bound(args: &mut Args) -> Result<u64> {
+    match args.size_value("max-log")? {
+        size @ LEAST_LOG.. => Ok(size),
+        size => Err(cli::bad_value("max-log", size.to_string().as_ref(), "is less than 64K")),
+    }
+}
+
 /// What somebody is to read of the session; not nothing.
 fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
     let value = args.value()?;
@@ -156,6 +166,12 @@ fn start(
     let started = launch
         .write(&making.folder)
         .trying(format!("make a session in '{}'", home.sessions_path().display()))
+        .and_then(|()| {
+            launch.check_bound(&making.folder).trying(format!(
+                "give up a part of a file, as --max-log needs it, in '{}'",
+                home.sessions_path().display()
+            ))
+        })
         .and_then(|()| {
             relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
         });

@@ -305,6 +305,12 @@ impl Finder {
         found
     }
 
+    /// The next so many bytes are not there: no match lies across them.
+    pub(crate) fn skip(&mut self, count: u64) {
+        self.offset += count;
+        self.tail.clear();
+    }
+
     /// A match that starts in the tail. It comes before any that starts in `bytes`.
     fn find_across_seam(&mut self, bytes: &[u8]) -> Option<u64> {
         let start = self.offset - self.tail.len() as u64;

@@ -10,6 +10,7 @@ use regex_lite::Regex;
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
+    output,
     session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, typing::Typing},
     sys::{deadline::Deadline, poll::Turn},
     text::{self, Finder},
@@ -150,6 +151,8 @@ pub(crate) struct Watch<'a> {
     look_again: Deadline,
     pause: Duration,
     pub(crate) met: Option<Met>,
+    /// How many bytes were gone that it should have looked at.
+    pub(crate) lost: u64,
 }
 
 impl<'a> Watch<'a> {
@@ -203,6 +206,7 @@ impl<'a> Watch<'a> {
             look_again: Deadline::NEVER,
             pause: Duration::ZERO,
             met: None,
+            lost: 0,
         })
     }
 
@@ -290,11 +294,15 @@ impl<'a> Watch<'a> {
         let mut seen = Vec::new();
         let mut found = None;
         while self.looked_at < length && found.is_none() {
-            let echo = &mut self.echo;
+            let (log, echo, lost) = (&self.log, &mut self.echo, &mut self.lost);
             seen.clear();
-            self.looked_at = self
-                .log
+            self.looked_at = log
                 .blocks(self.looked_at, length, |block| {
+                    let gone = log.take_lost();
+                    if gone > 0 {
+                        echo.skip(gone, &mut seen);
+                        *lost += gone;
+                    }
                     echo.feed(block, &mut seen);
                     Ok(false)
                 })
@@ -415,7 +423,7 @@ impl<'a> Watch<'a> {
 
     /// What to say when it was in vain.
     pub(crate) fn in_vain(&self, over: &Over, timeout: Duration) -> Failure {
-        let what = self.conditions.described();
+        let what = self.conditions.described() + &output::lost_in_words(self.lost);
         match over {
             Over::TimedOut => Failure::TimedOut(format!(
                 "cannot {what} in session '{}': timed out {}",

@@ -10,14 +10,16 @@ use std::{
 };
 
 use crate::{
-    relay::{Prompt, RETRY, flow::Flow, private::PrivateModes},
-    session::{Completion, Found, Launch, Mark, Marks, Receipt, completion_line},
+    relay::{Prompt, RETRY, bound::Bound, flow::Flow, private::PrivateModes},
+    session::{Completion, Found, Launch, Mark, Marks, Receipt, Settings, completion_line},
     sys::{child::ExitStatus, deadline::Deadline, files::Folder, syncer::Syncer},
 };
 
 pub(crate) struct Recorder {
     folder: Folder,
     log: File,
+    // `None`: it may grow for ever.
+    bound: Option<Bound>,
     syncer: Syncer,
     completions: File,
     printed: Flow,
@@ -43,6 +45,7 @@ impl Recorder {
             syncer: Syncer::start(log.try_clone()?)?,
             completions: folder.open_appending(crate::session::COMPLETIONS)?,
             folder: folder.open_folder(".".as_ref())?,
+            bound: Settings::read(folder)?.max_log.map(|most| Bound::new(most, &log)).transpose()?,
             log,
             printed: Flow::new(),
             concluded: false,
@@ -125,8 +128,27 @@ impl Recorder {
         self.stalled = self.write_all().err().map(stalled);
     }
 
+    /// A full disk has room again where a bounded log gives it some.
     fn write_all(&mut self) -> io::Result<()> {
+        match self.write_some() {
+            Err(error) if is_full(&error) => {
+                let Some(bound) = &mut self.bound else { return Err(error) };
+                if bound.spare(&self.folder, &self.log, self.output_bytes)? {
+                    self.write_some()
+                } else {
+                    Err(error)
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn write_some(&mut self) -> io::Result<()> {
         while !self.printed.is_empty() {
+            if let Some(bound) = &mut self.bound {
+                let count = self.printed.waiting().len() as u64;
+                bound.make_room(&self.folder, &self.log, self.output_bytes, count)?;
+            }
             let (log, marks, found) = (&mut self.log, &mut self.marks, &mut self.found);
             let private = &mut self.private;
             let count = self.printed.drain(|bytes| {
@@ -206,8 +228,13 @@ fn stalled(error: io::Error) -> (String, Deadline) {
 
 /// Is there hope that it goes well another time?
 fn may_pass(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+    use io::ErrorKind::{FileTooLarge, ReadOnlyFilesystem};
+    is_full(error) || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)
+}
+
+/// Is there no room on the disk, for anybody or for us?
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The exit code of a command that nobody knows the code of.

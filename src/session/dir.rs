@@ -21,12 +21,19 @@ use crate::{
         Completion, Contact, EndedBy, Evidence, Handle, Log, Making, Marks, Name, Receipt, Settings, runner,
         shell, typing::Typing,
     },
-    sys::{child::ExitStatus, files::Folder, pty::Size, random, socket},
+    sys::{
+        child::ExitStatus,
+        files::{self, Folder},
+        pty::Size,
+        random, socket,
+    },
     text,
 };
 
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const OUTPUT: &str = "output.log";
+/// Where output.log begins by now, if it is bounded.
+pub(crate) const LOG_START: &str = "log_start";
 pub(crate) const INPUT: &str = "input.fifo";
 pub(crate) const COMPLETIONS: &str = "completion.log";
 pub(crate) const EXIT_CODE: &str = "exit_code";
@@ -87,12 +94,25 @@ impl Launch {
         folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
         folder.create(SECRET, secret.as_bytes())?;
         folder.create(OUTPUT, b"")?;
+        if self.settings.max_log.is_some() {
+            folder.create(LOG_START, b"0")?;
+            folder.reserve(LOG_START)?;
+        }
         folder.create(COMPLETIONS, b"")?;
         folder.create(READ_CURSOR, b"0")?;
         // Number 0 of a shell is its first prompt, which completes no command;
         // of anything else it is the end.
         folder.create(COMPLETION_CURSOR, if interactive { b"1" } else { b"0" })?;
         folder.make_fifo(INPUT)
+    }
+
+    /// Tries whether the log can be kept within its bound, if it has one: not every
+    /// file system can give a part of a file back.
+    pub(crate) fn check_bound(&self, folder: &Folder) -> io::Result<()> {
+        match self.settings.max_log {
+            Some(most) => files::punch(&folder.open_appending(OUTPUT)?, 0, most),
+            None => Ok(()),
+        }
     }
 
     /// Writes what is known once the child is there.
@@ -378,7 +398,12 @@ impl SessionDir {
     }
 
     pub(crate) fn log(&self) -> Result<Log> {
-        self.trying(self.folder.open_file(OUTPUT), "open the log").map(Log::new)
+        let opened = self.folder.open_file(OUTPUT).and_then(|file| {
+            let bounded = self.folder.has(LOG_START);
+            let folder = bounded.then(|| self.folder.open_folder(".".as_ref())).transpose()?;
+            Ok(Log::new(file, folder))
+        });
+        self.trying(opened, "open the log")
     }
 
     /// Connects to its relay; `None` where the session has ended.

@@ -140,6 +140,19 @@ impl Echo {
         self.let_out(out);
     }
 
+    /// The next so many bytes of the log are gone, the ends of a line or of a
+    /// sequence perhaps among them.
+    pub(crate) fn skip(&mut self, count: u64, out: &mut Vec<u8>) {
+        self.finish(out);
+        // Nothing is to be found that begins before them and ends behind.
+        out.push(b'\n');
+        self.offset += (self.rest.len() as u64) + count;
+        self.rest.clear();
+        self.carriage_returns = 0;
+        self.editing = false;
+        self.begin_line();
+    }
+
     /// No more will come.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let mut plain = Vec::new();

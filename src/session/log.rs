@@ -1,29 +1,68 @@
 //! output.log: what the terminal printed, read from any offset.
 //!
 //! A log may hold gigabytes, so it is read in blocks and never as a whole.
+//!
+//! Of a log that is bounded the oldest bytes go, at any time. Where it begins is
+//! written down before they go: so what was read is output only as far as it
+//! lies behind that when looked at afterwards. What is gone is left out, and
+//! counted.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{cell::Cell, fs::File, io, os::unix::fs::FileExt};
 
-use crate::{session::Evidence, text};
+use crate::{
+    session::{Evidence, LOG_START},
+    sys::files::{self, Folder},
+    text,
+};
 
-pub(crate) struct Log(File);
+pub(crate) struct Log {
+    file: File,
+    // Of one that is bounded: where it is written down from where on it is there.
+    bounded: Option<Folder>,
+    // How many bytes were gone that should have been given.
+    lost: Cell<u64>,
+}
 
 /// Large enough that the system calls cost nothing beside the copying, small
 /// enough to stay in a processor's cache.
 const BLOCK: usize = 256 * 1024;
 
+/// A number, and more.
+const LONGEST_START: u64 = 128;
+
 impl Log {
-    pub(crate) fn new(file: File) -> Log {
-        Log(file)
+    pub(crate) fn new(file: File, bounded: Option<Folder>) -> Log {
+        Log { file, bounded, lost: Cell::new(0) }
     }
 
-    /// How many bytes there are now.
+    /// How many bytes there are now, with those that are gone.
     pub(crate) fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// How many bytes are gone now.
+    pub(crate) fn start(&self) -> io::Result<u64> {
+        let Some(folder) = &self.bounded else { return Ok(0) };
+        match folder.read(LOG_START, LONGEST_START) {
+            // The session has been removed; the file that we hold changes no more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => files::first_data(&self.file),
+            digits => std::str::from_utf8(&digits?)
+                .ok()
+                .and_then(|digits| digits.trim_end().parse().ok())
+                .ok_or_else(|| io::Error::other(format!("'{LOG_START}' holds no number"))),
+        }
+    }
+
+    /// How many bytes were gone that should have been given since this was last
+    /// asked; they stood right before the block that was given last or, behind
+    /// that, the one that comes next.
+    pub(crate) fn take_lost(&self) -> u64 {
+        self.lost.take()
     }
 
     /// Gives the bytes from `start` to `end`, block by block, until `each`
-    /// says `false` or there are no more. Returns the offset that it came to.
+    /// says `false` or there are no more; without those that are gone. Returns
+    /// the offset that it came to.
     pub(crate) fn blocks<E: From<io::Error>>(
         &self,
         start: u64,
@@ -33,31 +72,51 @@ impl Log {
         let mut buffer = vec![0; BLOCK.min(usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK))];
         let mut offset = start;
         while offset < end {
+            offset = self.pass_lost(offset, end)?;
             let wanted = buffer.len().min(usize::try_from(end - offset).unwrap_or(BLOCK));
-            let count = self.0.read_at(&mut buffer[..wanted], offset)?;
+            let count = self.file.read_at(&mut buffer[..wanted], offset)?;
             if count == 0 {
                 break;
             }
-            offset += count as u64;
-            if !each(&buffer[..count])? {
+            // What went while it was read was read as zeros.
+            let block_end = offset + count as u64;
+            let there = self.pass_lost(offset, block_end)?;
+            let block = &buffer[usize::try_from(there - offset).unwrap_or(count)..count];
+            offset = block_end;
+            if !block.is_empty() && !each(block)? {
                 break;
             }
         }
         Ok(offset)
     }
 
-    /// The bytes from `start` to `end`; fewer where the log ends before.
+    /// Where of a stretch the first byte is that is there; counts what is gone.
+    fn pass_lost(&self, start: u64, end: u64) -> io::Result<u64> {
+        let there = self.start()?.clamp(start, end);
+        self.lost.set(self.lost.get() + there - start);
+        Ok(there)
+    }
+
+    /// The bytes from `start` to `end`; fewer where the log ends before. Where some
+    /// are gone, those behind them.
     pub(crate) fn bytes(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.blocks(start, end, |block| {
+            if self.take_lost() > 0 {
+                bytes.clear();
+            }
             bytes.extend_from_slice(block);
             Ok::<bool, io::Error>(true)
         })?;
+        if self.take_lost() > 0 {
+            bytes.clear();
+        }
         Ok(bytes)
     }
 
     /// Where the last `count` lines before `end` begin. A newline at the very
-    /// end ends the last line; it does not begin another.
+    /// end ends the last line; it does not begin another. 0 where so many are not
+    /// there (any more).
     pub(crate) fn start_of_last_lines(&self, count: u64, end: u64) -> io::Result<u64> {
         if count == 0 {
             return Ok(end);
@@ -67,8 +126,9 @@ impl Log {
         while block_end > 0 {
             let block_start = block_end.saturating_sub(BLOCK as u64);
             let block = self.bytes(block_start, block_end)?;
+            let there = block_end - block.len() as u64;
             for at in memchr::memrchr_iter(b'\n', &block) {
-                let next_line = block_start + at as u64 + 1;
+                let next_line = there + at as u64 + 1;
                 if next_line == end {
                     continue;
                 }
@@ -76,6 +136,9 @@ impl Log {
                 if left == 0 {
                     return Ok(next_line);
                 }
+            }
+            if there > block_start {
+                break;
             }
             block_end = block_start;
         }
@@ -106,7 +169,7 @@ mod tests {
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         file.write_all(content).unwrap();
-        Log::new(file)
+        Log::new(file, None)
     }
 
     #[test]

@@ -130,6 +130,12 @@ impl Marks {
         self.offset += bytes.len() as u64;
     }
 
+    /// The next so many bytes of the log are gone, with what marks were in them.
+    pub(crate) fn skip(&mut self, count: u64) {
+        self.held.clear();
+        self.offset += count;
+    }
+
     fn can_go_on_with(&self, byte: u8) -> bool {
         match OPENING.get(self.held.len()) {
             Some(&expected) => byte == expected,

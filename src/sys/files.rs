@@ -17,7 +17,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Stat};
 
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
@@ -113,6 +113,12 @@ impl Folder {
             other => other?,
         }
         Ok(fs::renameat(self, &*beside, self, name)?)
+    }
+
+    /// Takes now the room on the disk that the next [`Folder::replace`] of a small
+    /// file of this name needs.
+    pub(crate) fn reserve(&self, name: &str) -> io::Result<()> {
+        self.create(&format!(".{name}.new"), b"-")
     }
 
     pub(crate) fn make_fifo(&self, name: &str) -> io::Result<()> {
@@ -231,6 +237,28 @@ impl Folder {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The unit in which a file's room on the disk is counted.
+pub(crate) fn block_size(file: &File) -> io::Result<u64> {
+    Ok(u64::try_from(fs::fstat(file)?.st_blksize).unwrap_or(0))
+}
+
+/// Gives the room that a stretch of a file takes back to the disk; it reads as
+/// zeros then, and the file is as long as before. Not every file system can
+/// (fallocate(2)).
+pub(crate) fn punch(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fs::fallocate(file, flags, start, end - start)?)
+}
+
+/// Where a file's first byte is that is in no hole.
+pub(crate) fn first_data(file: &File) -> io::Result<u64> {
+    match fs::seek(file, SeekFrom::Data(0)) {
+        // There is none.
+        Err(rustix::io::Errno::NXIO) => Ok(fs::fstat(file)?.st_size.unsigned_abs()),
+        other => Ok(other?),
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, is_running, run};
+use crate::support::{Mount, Scratch, eventually, field, is_running, run};
 
 fn signal(signal: &str, pid: &str) {
     run(Command::new("kill").args([signal, pid])).code(0);
@@ -93,27 +93,6 @@ fn a_session_whose_disk_is_full_can_be_killed() {
     eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
     ts(&["kill", &handle]).code(0);
     ts(&["list"]).code(0).stdout("");
-}
-
-/// A small file system of a test's own; such tests need root, as CI has it.
-struct Mount(std::path::PathBuf);
-
-impl Mount {
-    fn tmpfs(at: &std::path::Path, size: &str) -> Mount {
-        let options = format!("mode=700,{size}");
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at)).code(0);
-        Mount(at.to_owned())
-    }
-
-    fn remount(&self, size: &str) {
-        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(&self.0)).code(0);
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        run(Command::new("umount").arg("-l").arg(&self.0));
-    }
 }
 
 #[test]

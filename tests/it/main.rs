@@ -15,6 +15,7 @@ mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
+mod max_log; // create --max-log: the log within its bound, and its readers
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd

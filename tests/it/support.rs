@@ -249,6 +249,10 @@ impl Ran {
         self
     }
 
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
     pub(crate) fn silent(self) -> Ran {
         assert!(self.stderr.is_empty(), "expected silence:\n{}", self.shown());
         self
@@ -346,5 +350,32 @@ impl Drop for Running {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// A small file system of a test's own; such tests need root, as CI has it.
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    pub(crate) fn tmpfs(at: &Path, size: &str) -> Mount {
+        let options = format!("mode=700,{size}");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at)).code(0);
+        Mount(at.to_owned())
+    }
+
+    /// Of a kind that has no holes in files.
+    pub(crate) fn ramfs(at: &Path) -> Mount {
+        run(Command::new("mount").args(["-t", "ramfs", "-o", "mode=700", "ramfs"]).arg(at)).code(0);
+        Mount(at.to_owned())
+    }
+
+    pub(crate) fn remount(&self, size: &str) {
+        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(&self.0)).code(0);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg("-l").arg(&self.0));
     }
 }

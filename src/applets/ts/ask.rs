@@ -120,13 +120,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
     };
-    let (mut output, end) = place.answer(&session, end)?;
+    let Answer { mut output, end, lost } = place.answer(&session, end)?;
     if strip {
         output = without_colours(&output);
     }
     let (output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
     let left_out = max.map(|_| left_out);
-    print(&session, &output, watch.met.as_ref(), end, left_out, args.json())?;
+    print(&session, &output, watch.met.as_ref(), end, left_out, lost, args.json())?;
+    output::tell_lost(lost, args.json());
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
         Some(_) => Ok(()),
@@ -174,15 +175,24 @@ struct Place {
     prompt: Vec<u8>,
 }
 
+/// What came of the text, and where that ends.
+struct Answer {
+    output: Vec<u8>,
+    end: u64,
+    /// How many bytes of it are gone, at its beginning.
+    lost: u64,
+}
+
 impl Place {
-    /// What came of the text until `end`, and where that ends.
-    fn answer(&self, session: &SessionDir, end: u64) -> Result<(Vec<u8>, u64)> {
+    fn answer(&self, session: &SessionDir, end: u64) -> Result<Answer> {
         let log = session.log()?;
         let what = format!("read the output of session '{}'", session.handle());
         if let Some(last) = self.last {
             let bytes = log.bytes(self.offset, end).trying(&what)?;
+            let from = end.saturating_sub(bytes.len() as u64).max(self.offset);
+            let lost = from - self.offset;
             let mut found = Vec::new();
-            Marks::resumed(&session.secret()?, self.offset, Some(last)).feed(&bytes, &mut found);
+            Marks::resumed(&session.secret()?, from, Some(last)).feed(&bytes, &mut found);
             let place = |wanted: fn(&Mark) -> Option<u64>| {
                 found.iter().find(|found| wanted(&found.mark) == Some(last + 1))
             };
@@ -194,16 +204,18 @@ impl Place {
                 Mark::Done { seq, .. } => Some(*seq),
                 _ => None,
             });
-            let at = |offset: u64| usize::try_from(offset - self.offset).unwrap_or(bytes.len());
+            let at = |offset: u64| usize::try_from(offset - from).unwrap_or(bytes.len());
             let stop = done.map_or(end, |done| done.start);
-            if let Some(started) = started {
-                let mut output = bytes[at(started.end)..at(stop)].to_vec();
+            // Its beginning may be gone.
+            let start = started.map(|started| started.end).or(done.filter(|_| lost > 0).map(|_| from));
+            if let Some(start) = start {
+                let mut output = bytes[at(start)..at(stop)].to_vec();
                 // Ours that somebody has printed again.
-                for mark in found.iter().rev().filter(|mark| started.end <= mark.start && mark.end <= stop) {
-                    let start = at(mark.start) - at(started.end);
-                    output.drain(start..start + at(mark.end) - at(mark.start));
+                for mark in found.iter().rev().filter(|mark| start <= mark.start && mark.end <= stop) {
+                    let behind = at(mark.start) - at(start);
+                    output.drain(behind..behind + at(mark.end) - at(mark.start));
                 }
-                return Ok((shown(&output), end));
+                return Ok(Answer { output: shown(&output), end, lost });
             }
             // A line of a command that is not complete, or a mistake in it: what
             // bash says is all there is.
@@ -217,9 +229,16 @@ impl Place {
         let form = Form::Answer { colours: true };
         let (mut echo, start) = waiting::echo_from(session, &log, typing.as_ref(), self.offset, form)?;
         let mut output = Vec::new();
-        echo.feed(&log.bytes(start, end).trying(&what)?, &mut output);
+        let bytes = log.bytes(start, end).trying(&what)?;
+        let there = end.saturating_sub(bytes.len() as u64).max(start);
+        let lost = there.saturating_sub(self.offset);
+        if there > start {
+            echo.skip(there - start, &mut output);
+            output.clear();
+        }
+        echo.feed(&bytes, &mut output);
         echo.finish(&mut output);
-        Ok((self.without_prompt(output), end))
+        Ok(Answer { output: self.without_prompt(output), end, lost })
     }
 
     fn without_prompt(&self, mut output: Vec<u8>) -> Vec<u8> {
@@ -260,6 +279,7 @@ fn print(
     met: Option<&Met>,
     end: u64,
     left_out: Option<u64>,
+    lost: u64,
     json: bool,
 ) -> Result<()> {
     if !json {
@@ -275,5 +295,5 @@ fn print(
         Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),
         None => object,
     };
-    cli::print(object.line())
+    cli::print(object.count_if_any("lost", lost).line())
 }

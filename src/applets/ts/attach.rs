@@ -26,6 +26,7 @@ use crate::{
     frames::{self, Frames},
     json::Object,
     outcome::{Failure, Result, Trying},
+    output,
     session::{Contact, Home, Log, News, SessionDir, protocol::SizeSince},
     sys::{deadline::Deadline, poll::Turn},
 };
@@ -153,12 +154,15 @@ impl Follower<'_> {
 
     /// Prints the output up to `end`.
     fn show(&mut self, end: u64) -> Result<()> {
-        let (stdout, frames) = (&mut self.stdout, &mut self.frames);
-        let shown = self.log.blocks(self.shown, end, |block| {
+        let (log, stdout, frames) = (&self.log, &mut self.stdout, &mut self.frames);
+        let shown = log.blocks(self.shown, end, |block| {
+            let lost = log.take_lost();
+            output::tell_lost(lost, frames.is_some());
             let printed = match frames {
                 None => stdout.write_all(block),
                 Some(frames) => {
                     let mut lines = String::new();
+                    frames.skip(lost, &mut lines);
                     frames.output(block, &mut lines);
                     stdout.write_all(lines.as_bytes())
                 }

@@ -180,6 +180,9 @@ impl<'a> Run<'a> {
         let trace = Trace {
             marks: session.marks(offset, Some(last))?,
             stage: Stage::Typed,
+            last,
+            gap: false,
+            unseen: 0,
             next: offset,
             found: Vec::new(),
             begun: None,
@@ -194,7 +197,7 @@ impl<'a> Run<'a> {
                 Evidence::gather(session, NEXT_PROMPT)
             )));
         }
-        let printer = Printer { log, from: 0, newlines: Newlines::default(), last: b'\n' };
+        let printer = Printer { log, from: 0, lost: 0, newlines: Newlines::default(), last: b'\n' };
         Ok(Run { session, wishes, signals, turn, news, trace, printer, unread: false })
     }
 
@@ -220,6 +223,7 @@ impl<'a> Run<'a> {
             self.stream(range.end)?;
             if !self.unread {
                 self.write_rest()?;
+                output::tell_lost(self.printer.lost, false);
             }
         } else if !self.unread {
             self.print_at_once(range, &outcome, cause, duration)?;
@@ -240,11 +244,15 @@ impl<'a> Run<'a> {
         loop {
             let had_begun = self.trace.begun.is_some();
             self.trace.look(&self.printer.log)?;
+            if std::mem::take(&mut self.trace.gap) {
+                self.look_behind_gap()?;
+            }
             if let Some(begun) = self.trace.begun
                 && !had_begun
             {
                 begin = Deadline::NEVER;
                 self.printer.from = self.trace.output().start;
+                self.printer.lost = self.trace.unseen;
                 let timeout = self.wishes.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
                 deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
             }
@@ -281,6 +289,20 @@ impl<'a> Run<'a> {
             let until = deadline.min(begin).min(again).min(give_up);
             over = self.news.news_or(until, Some(self.signals.as_fd()))? == News::Ended;
         }
+    }
+
+    /// Marks may have been in what is gone of a bounded log: the command's end,
+    /// too, which the relay has seen.
+    fn look_behind_gap(&mut self) -> Result<()> {
+        let last = self.turn.place()?.and_then(|(_, last)| last);
+        self.trace.look(&self.printer.log)?;
+        if let Stage::Running { seq, start } = self.trace.stage
+            && last >= Some(seq)
+            && let Some(done) = self.session.completion_from(seq)?
+        {
+            self.trace.stage = Stage::Done { start, end: self.trace.next.max(start), code: done.code };
+        }
+        Ok(())
     }
 
     /// Our line has been typed a while ago, and the text has not begun: is that
@@ -405,6 +427,7 @@ impl<'a> Run<'a> {
             give(&rest)?;
         }
         if !json {
+            output::tell_lost(self.printer.lost, json);
             return Ok(());
         }
         let code = match outcome {
@@ -424,7 +447,8 @@ impl<'a> Run<'a> {
             .number_or_null("exit_code", code.map(i64::from))
             .number("duration_ms", i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
             .bytes("output", &collected);
-        cli::print(output::with_left_out(object, gap.as_ref()).line())
+        let object = output::with_left_out(object, gap.as_ref());
+        cli::print(object.count_if_any("lost", self.printer.lost).line())
     }
 
     fn verdict(&self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
@@ -518,6 +542,12 @@ fn busy(session: &SessionDir, doing: &str) -> Failure {
 struct Trace {
     marks: Marks,
     stage: Stage,
+    // The number of the completion before the command's.
+    last: u64,
+    // Something was gone of the log that should have been read.
+    gap: bool,
+    // How much of that was gone before it was seen to begin.
+    unseen: u64,
     // How far the log has been read.
     next: u64,
     found: Vec<Found>,
@@ -552,13 +582,33 @@ enum Stage {
 impl Trace {
     /// Reads on.
     fn look(&mut self, log: &Log) -> Result<()> {
+        let mut lost = 0;
         let (marks, found) = (&mut self.marks, &mut self.found);
+        let mut skip = |marks: &mut Marks| {
+            let gone = log.take_lost();
+            if gone > 0 {
+                marks.skip(gone);
+                lost += gone;
+            }
+        };
         self.next = log.blocks(self.next, u64::MAX, |block| {
+            skip(marks);
             marks.feed(block, found);
             Ok::<bool, Failure>(true)
         })?;
+        skip(marks);
         for found in std::mem::take(&mut self.found) {
             self.heed(&found);
+        }
+        if lost > 0 {
+            self.gap = true;
+            // So much has not been printed by the echo of our line.
+            if matches!(self.stage, Stage::Typed) {
+                self.begun = Some(Instant::now());
+                self.unseen = lost;
+                self.stage =
+                    Stage::Running { seq: self.last + 1, start: log.start().trying("read the output")? };
+            }
         }
         Ok(())
     }
@@ -603,6 +653,8 @@ struct Printer {
     log: Log,
     // How far it has come.
     from: u64,
+    // How many bytes of the output were gone.
+    lost: u64,
     newlines: Newlines,
     // The last byte that it has given.
     last: u8,
@@ -622,12 +674,15 @@ impl Printer {
         let ends = cuts.drain(..passed).chain(std::iter::once(range.end..range.end));
         for cut in ends.filter(|cut| cut.end >= range.start) {
             let (newlines, last) = (&mut self.newlines, &mut self.last);
-            self.log.blocks(at, cut.start, |block| {
+            let (log, lost) = (&self.log, &mut self.lost);
+            log.blocks(at, cut.start, |block| {
+                *lost += log.take_lost();
                 plain.clear();
                 newlines.feed(block, &mut plain);
                 *last = plain.last().copied().unwrap_or(*last);
                 give(&plain).map(|()| true)
             })?;
+            *lost += log.take_lost();
             at = at.max(cut.end);
         }
         self.from = range.end;

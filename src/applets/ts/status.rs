@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use crate::{
     cli::{self, Args},
     frames,
+    json::Object,
     outcome::Result,
     session::{Contact, Home, SessionDir, unix_seconds},
 };
@@ -45,6 +46,10 @@ fn json(session: &SessionDir, alive: bool) -> Result<String> {
     };
     let size = size.map(|size| frames::size(size.cols, size.rows));
     let (doing, stalled) = state.map_or((None, None), |(doing, stalled)| (Some(doing), stalled));
+    // One whose log has been removed is still worth a look.
+    let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
+    let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
+    let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
     let exit_code = if alive { None } else { session.exit_code()? };
     let ended: Option<SystemTime> = if alive { None } else { session.end_time() };
     Ok(session
@@ -54,6 +59,7 @@ fn json(session: &SessionDir, alive: bool) -> Result<String> {
         .seconds_or_null("ended", ended.map(unix_seconds))
         .bytes_or_null("terminal", doing.as_deref().map(str::as_bytes))
         .object_or_null("size", size)
+        .object_or_null("log", log)
         .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))
         .line())
 }

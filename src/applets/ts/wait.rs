@@ -35,6 +35,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
+    output,
     session::{Home, SessionDir, Wait},
     sys::deadline::Deadline,
     waiting::{self, Conditions, From, Met, Over, Watch},
@@ -76,10 +77,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
     let over = waiting::until(&mut watches, any, deadline)?;
     let mut failed = false;
-    for (session, met) in sessions.iter().zip(watches.iter().map(|watch| &watch.met)) {
-        if let Some(met) = met {
+    for (session, watch) in sessions.iter().zip(&watches) {
+        if let Some(met) = &watch.met {
             failed |= met.is_failure();
-            print(session, met, args.json())?;
+            print(session, met, watch.lost, args.json())?;
+            output::tell_lost(watch.lost, args.json());
         }
     }
     match over {
@@ -93,7 +95,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 }
 
-fn print(session: &SessionDir, met: &Met, json: bool) -> Result<()> {
+fn print(session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {
     let handle = session.handle().as_str();
     if !json {
         return cli::print(format!("{handle}\t{}\t{}\n", met.condition, met.detail));
@@ -103,5 +105,5 @@ fn print(session: &SessionDir, met: &Met, json: bool) -> Result<()> {
         .text("condition", met.condition)
         .text("detail", &met.detail)
         .number("offset", i64::try_from(met.offset).unwrap_or(i64::MAX));
-    cli::print(object.line())
+    cli::print(object.count_if_any("lost", lost).line())
 }

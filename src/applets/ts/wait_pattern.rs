@@ -22,6 +22,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
+    output,
     session::{Home, Wait},
     text::Finder,
 };
@@ -55,28 +56,39 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         None => 0,
     };
     let mut finder = Finder::new(&pattern, looked_at);
+    let mut lost = 0;
     let mut wait = Wait::begin(&session, timeout)?;
     loop {
         let last_look = wait.next()?;
         let mut found = None;
         looked_at = log
             .blocks(looked_at, log.length().trying(what())?, |block| {
+                let gone = log.take_lost();
+                finder.skip(gone);
+                lost += gone;
                 found = finder.feed(block);
                 Ok(found.is_none())
             })
             .trying(what())?
             .max(looked_at);
         if let Some(found) = found {
-            return if args.json() { print(session.handle().as_str(), &pattern, found) } else { Ok(()) };
+            output::tell_lost(lost, args.json());
+            return if args.json() {
+                print(session.handle().as_str(), &pattern, found, lost)
+            } else {
+                Ok(())
+            };
         }
         if let Some(why) = last_look {
             let pattern = String::from_utf8_lossy(&pattern);
-            return Err(wait.in_vain(why, &format!("find '{pattern}'")));
+            let gone = output::lost_in_words(lost + log.take_lost());
+            return Err(wait.in_vain(why, &format!("find '{pattern}'{gone}")));
         }
     }
 }
 
-fn print(handle: &str, pattern: &[u8], offset: u64) -> Result<()> {
+fn print(handle: &str, pattern: &[u8], offset: u64, lost: u64) -> Result<()> {
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-    cli::print(Object::new().text("handle", handle).bytes("pattern", pattern).number("offset", offset).line())
+    let object = Object::new().text("handle", handle).bytes("pattern", pattern).number("offset", offset);
+    cli::print(object.count_if_any("lost", lost).line())
 }

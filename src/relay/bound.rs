@@ -1,0 +1,74 @@
+//! The bound of a log (`--max-log`): its oldest bytes go, and no offset changes.
+//!
+//! They go by a hole that is punched from the front (fallocate(2)). Where the
+//! log begins now is written down before that, so that whoever reads zeros there
+//! can know that they are no output: see [`Log`].
+//!
+//! [`Log`]: crate::session::Log
+
+use std::{fs::File, io};
+
+use crate::{
+    session::LOG_START,
+    sys::files::{self, Folder},
+};
+
+/// How much goes at a time of a log that is large enough. A hole costs some
+/// hundred microseconds, this much output some fifty milliseconds.
+const STEP: u64 = 4 * 1024 * 1024;
+
+pub(crate) struct Bound {
+    /// How many bytes of disk the log may take.
+    most: u64,
+    /// What is freed is whole blocks.
+    block: u64,
+    // Invariant: a multiple of `block`; before it there is a hole, or will be.
+    start: u64,
+}
+
+impl Bound {
+    /// Of a new log.
+    pub(crate) fn new(most: u64, log: &File) -> io::Result<Bound> {
+        // A larger unit would leave too little of a small log.
+        let block = files::block_size(log)?.clamp(4096, 8192);
+        Ok(Bound { most, block, start: 0 })
+    }
+
+    /// Before `count` bytes are added to a log of `length` bytes.
+    pub(crate) fn make_room(
+        &mut self,
+        folder: &Folder,
+        log: &File,
+        length: u64,
+        count: u64,
+    ) -> io::Result<()> {
+        let end = (length + count).next_multiple_of(self.block);
+        if end - self.start <= self.most {
+            return Ok(());
+        }
+        let step = STEP.min(self.most / 2);
+        self.punch(folder, log, end.saturating_sub(self.most - step))
+    }
+
+    /// Gives what can be spared to a disk that is full; `false` where that is
+    /// nothing.
+    pub(crate) fn spare(&mut self, folder: &Folder, log: &File, length: u64) -> io::Result<bool> {
+        // A quarter stays, and the block that this is rounded to.
+        let start = length.saturating_sub(self.most / 4) / self.block * self.block;
+        if start <= self.start {
+            return Ok(false);
+        }
+        self.punch(folder, log, start).map(|()| true)
+    }
+
+    fn punch(&mut self, folder: &Folder, log: &File, start: u64) -> io::Result<()> {
+        let start = start / self.block * self.block;
+        folder.replace(LOG_START, start.to_string().as_bytes())?;
+        // So that there is room for the next, on a disk that is full by then;
+        // where there is none now, that may be otherwise.
+        let _ = folder.reserve(LOG_START);
+        files::punch(log, self.start, start)?;
+        self.start = start;
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    process::{Command, Stdio},
+};
+
+use crate::support::{Mount, Scratch, eventually, field, run};
+
+/// What the log takes of the disk.
+fn disk(scratch: &Scratch, handle: &str) -> u64 {
+    fs::metadata(scratch.folder(handle).join("output.log")).unwrap().blocks() * 512
+}
+
+fn start(scratch: &Scratch, handle: &str) -> u64 {
+    scratch.file(handle, "log_start").parse().unwrap()
+}
+
+fn gone(bytes: u64) -> String {
+    format!("nbs-ts: {bytes} bytes of output are gone: --max-log bounds what is kept\n")
+}
+
+/// The numbers from 1 up, as a terminal prints them.
+fn numbers(last: u64) -> String {
+    (1..=last).map(|n| format!("{n}\r\n")).collect()
+}
+
+#[test]
+fn a_bounded_log_keeps_its_offsets_and_its_end() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=256K"], "seq 1000000");
+    let mut most = 0;
+    while scratch.ts(&["status", &handle]).out().starts_with("alive") {
+        most = most.max(disk(&scratch, &handle));
+    }
+    let most = most.max(disk(&scratch, &handle));
+    assert!(most <= 256 * 1024, "{most} bytes of disk");
+    let all = numbers(1_000_000);
+    let (start, end) = (start(&scratch, &handle), all.len() as u64);
+    let left = &all[usize::try_from(start).unwrap()..];
+    assert!(left.len() >= 64 * 1024, "{} bytes are left", left.len());
+    assert_eq!(fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len(), end);
+    let status = scratch.ts(&["status", "--json", &handle]).code(0).out();
+    assert!(status.contains(&format!("\"log\":{{\"start\":{start},\"end\":{end}}}")), "{status}");
+    assert_eq!(field(&status, "max_log"), "262144");
+
+    let read = |options: &[&str]| scratch.ts(&[&["read", &handle], options].concat()).code(0);
+    assert_eq!(read(&[]).stdout(left).err(), gone(start));
+    read(&["--last=2"]).silent().stdout("999999\r\n1000000\r\n");
+    assert_eq!(read(&["--last=999999"]).stdout(left).err(), gone(start));
+    read(&[&format!("--offset={start}")]).silent().stdout(left);
+    let before = (start - 5).to_string();
+    assert_eq!(read(&["--offset", &before, "--limit=8"]).stdout(&left[..3]).err(), gone(5));
+    assert_eq!(read(&["--offset=0", "--limit=10"]).stdout("").err(), gone(10));
+    let object = read(&["--json"]).silent();
+    assert_eq!(object.field("offset"), start.to_string());
+    assert_eq!(object.field("lost"), start.to_string());
+    assert_eq!(object.field("next_offset"), end.to_string());
+    assert!(!read(&["--json", "--last=1"]).out().contains("lost"));
+    assert_eq!(scratch.ts(&["read-new", &handle]).code(0).stdout(left).err(), gone(start));
+    scratch.ts(&["read-new", &handle]).code(0).stdout("").silent();
+
+    scratch.ts(&["wait-pattern", &handle, "1000000"]).code(0);
+    let found = scratch.ts(&["wait-pattern", "--json", &handle, "\r\n1000000\r\n"]).code(0);
+    assert_eq!(found.field("offset"), (end - 11).to_string());
+    assert_eq!(found.field("lost"), start.to_string());
+    scratch
+        .ts(&["wait-pattern", &handle, "\r\n7\r\n"])
+        .code(1)
+        .complains(&format!("({start} bytes of output are gone)"));
+    scratch.ts(&["wait", &handle, "--pattern=1000000"]).code(0).stdout_has("pattern\t1000000");
+    let frames = scratch.ts(&["attach", "--json", &handle]).code(0).out();
+    let first = frames.lines().nth(1).unwrap();
+    assert_eq!((field(first, "offset"), field(first, "lost")), (start.to_string(), start.to_string()));
+    assert_eq!(frames.matches("\"lost\"").count(), 1);
+}
+
+#[test]
+fn a_reader_that_is_overtaken_is_told_how_much_it_missed() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=64K"], "stty -opost; read x; yes; exit");
+    let mut follower = scratch
+        .command("nbs-ts")
+        .args(["attach", &handle])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    scratch.ts(&["send", &handle, ""]).code(0);
+    let log = scratch.folder(&handle).join("output.log");
+    // It does not read on while its own reader does not.
+    eventually("it being overtaken", || fs::metadata(&log).unwrap().len() > 4 * 1024 * 1024);
+    let mut reads = 0;
+    while reads < 50 {
+        let ran = scratch.ts(&["read-new", &handle]).code(0);
+        // Never a zero: what is gone is no output.
+        let text = ran.out();
+        assert!(text.bytes().all(|byte| b"y\n\r".contains(&byte)), "{:?}", &text[..text.len().min(100)]);
+        reads += 1;
+    }
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
+    let output = {
+        let mut stdout = follower.stdout.take().unwrap();
+        let mut stderr = follower.stderr.take().unwrap();
+        let errors = std::thread::spawn(move || std::io::read_to_string(&mut stderr).unwrap());
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut stdout, &mut bytes).unwrap();
+        (bytes, errors.join().unwrap())
+    };
+    assert!(follower.wait().unwrap().success());
+    let notice = b"\r\n\x1b[2m[process exited";
+    let length = output.0.windows(notice.len()).rposition(|window| window == notice).unwrap();
+    let told: u64 =
+        output.1.lines().map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(length as u64 + told, fs::metadata(&log).unwrap().len(), "{}", output.1);
+    assert!(!output.0.contains(&0));
+    assert!(told > 0);
+}
+
+#[test]
+fn run_and_ask_know_what_of_an_answer_is_gone() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=64K"], "bash");
+    let all = numbers(300_000).replace('\r', "");
+    let ran = scratch.ts(&["run", "--json", &handle, "seq 300000; (exit 7)"]).code(7);
+    // How much that is depends on who was faster. What is there is right.
+    let output = ran.field("output").trim_matches('"').replace("\\n", "\n");
+    assert!(all.ends_with(&output) && output.len() >= 8 * 1024, "{} bytes", output.len());
+    assert_eq!(ran.field("exit_code"), "7");
+    let printed = scratch.ts(&["ask", "--json", &handle, "seq 300000"]).code(0);
+    let output = printed.field("output").trim_matches('"').replace("\\n", "\n");
+    assert!(all.ends_with(&output) && output.len() >= 8 * 1024, "{} bytes", output.len());
+    assert!(printed.field("lost").parse::<u64>().unwrap() > 1_000_000);
+    scratch.ts(&["run", &handle, "echo fine"]).code(0).silent().stdout("fine\n");
+}
+
+#[test]
+fn a_full_disk_takes_what_a_bounded_log_can_spare() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let mounted = Mount::tmpfs(&state, "size=600k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    // More than there is room for.
+    let command = "read x; seq 300000; exit 4";
+    let handle = ts(&["create", "--no-helper", "--max-log=1M", command]).code(0).out().trim().to_owned();
+    ts(&["send", &handle, "go"]).code(0);
+    let read = |what: &str| fs::read_to_string(state.join("nbs/sessions").join(&handle).join(what));
+    eventually("some of it having gone", || read("log_start").unwrap() != "0");
+    eventually("the end, or a stop", || {
+        read("exit_code").is_ok() || ts(&["status", "--json", &handle]).field("stalled") != "null"
+    });
+    mounted.remount("size=8m");
+    ts(&["wait-complete", &handle]).code(0).stdout("4\n");
+    let all = format!("go\r\n{}", numbers(300_000));
+    let start: usize = read("log_start").unwrap().parse().unwrap();
+    ts(&["read", &handle]).code(0).stdout(&all[start..]);
+    ts(&["kill", "--all"]).code(0);
+}
+
+#[test]
+fn where_a_file_cannot_be_given_up_in_part_no_bound_is_promised() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("plain");
+    fs::create_dir(&state).unwrap();
+    let _mounted = Mount::ramfs(&state);
+    let home = state.join("nbs");
+    let ts = |arguments: &[&str]| run(scratch.command("nbs-ts").env("NBS_TS_HOME", &home).args(arguments));
+    ts(&["create", "--no-helper", "--max-log=64K", "true"]).code(1).stdout("").complains("--max-log");
+    assert_eq!(fs::read_dir(home.join("sessions")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_bound_is_a_size_that_is_worth_one() {
+    let scratch = Scratch::new();
+    for size in ["0", "1", "63K", "-1", "", "x"] {
+        scratch.ts(&["create", "--max-log", size, "true"]).code(4).stdout("").complains("--max-log");
+    }
+}
