@@ -147,10 +147,7 @@ fn a_full_disk_takes_what_a_bounded_log_can_spare() {
     let handle = ts(&["create", "--no-helper", "--max-log=1M", command]).code(0).out().trim().to_owned();
     ts(&["send", &handle, "go"]).code(0);
     let read = |what: &str| fs::read_to_string(state.join("nbs/sessions").join(&handle).join(what));
-    eventually("some of it having gone", || read("log_start").unwrap() != "0");
-    eventually("the end, or a stop", || {
-        read("exit_code").is_ok() || ts(&["status", "--json", &handle]).field("stalled") != "null"
-    });
+    eventually("the end, though nobody makes room", || read("exit_code").is_ok());
     mounted.remount("size=8m");
     ts(&["wait-complete", &handle]).code(0).stdout("4\n");
     let all = format!("go\r\n{}", numbers(300_000));
