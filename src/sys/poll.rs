@@ -49,6 +49,11 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         self.watch(descriptor, flags, Some(event), left);
     }
 
+    /// Whoever has the other end, of a pipe or a socket, has gone for good.
+    pub(crate) fn gone(&mut self, descriptor: &'a impl AsFd, event: Event) {
+        self.watch(descriptor, PollFlags::empty(), Some(event), None);
+    }
+
     /// The peer of a socket has gone, or has hung up its half.
     pub(crate) fn left(&mut self, descriptor: &'a impl AsFd, event: Event) {
         self.watch(descriptor, PollFlags::RDHUP, None, Some(event));

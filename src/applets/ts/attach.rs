@@ -37,7 +37,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--last and --new exclude each other".into()));
     }
 
-    let session = Home::open()?.session(&target)?;
+    let home = Home::open()?;
+    let session = home.session(&target)?;
     let log = session.log()?;
     let length = log.length().trying("read the output")?;
     let start = match last {
@@ -47,7 +48,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     let told = follow(&session, start)?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
-    cli::print(notice(code))
+    let timed_out = home.notice(&session).is_some_and(|notice| notice.timed_out());
+    cli::print(notice(code, timed_out))
 }
 
 /// Returns the exit code, if the relay has told it.
@@ -76,7 +78,11 @@ fn follow(session: &SessionDir, start: u64) -> Result<Option<i32>> {
 }
 
 /// The last line that a follower sees, dim (ECMA-48, SGR 2).
-fn notice(code: Option<i32>) -> String {
+fn notice(code: Option<i32>, timed_out: bool) -> String {
     let code = code.map_or("unknown".to_owned(), |code| code.to_string());
-    format!("\r\n\x1b[2m[process exited with code {code}]\x1b[0m\r\n")
+    let what = match timed_out {
+        true => "timed out and was killed".to_owned(),
+        false => format!("exited with code {code}"),
+    };
+    format!("\r\n\x1b[2m[process {what}]\x1b[0m\r\n")
 }
