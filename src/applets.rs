@@ -5,6 +5,7 @@
 //! file, add its `mod` line.
 
 mod child;
+mod ender;
 mod keeper;
 mod relay;
 mod ts;

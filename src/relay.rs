@@ -16,6 +16,7 @@ mod flow;
 mod journal;
 mod keeper;
 mod launch;
+mod limits;
 mod line;
 mod phase;
 mod private;
@@ -26,13 +27,14 @@ use std::{
     fs::File,
     io,
     os::{fd::OwnedFd, unix::net::UnixListener},
+    path::PathBuf,
     time::{Duration, SystemTime},
 };
 
 use crate::{
     outcome::{Result, Trying},
     session::{
-        EndedBy, Making, Receipt, SessionDir,
+        EndedBy, Events, Making, Receipt, SessionDir, Settings,
         protocol::{Answer, KeyModes, Request, SizeSince},
     },
     sys::{
@@ -40,7 +42,7 @@ use crate::{
         deadline::Deadline,
         poll::Turn,
         pty::{self, Master, Size},
-        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, Signals},
+        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
 };
 use clients::{ClientId, Clients};
@@ -49,6 +51,7 @@ use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
 pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, check_bash, start};
+pub(crate) use limits::Limits;
 use line::Line;
 use phase::{Change, Phase};
 use recorder::Recorder;
@@ -57,6 +60,12 @@ pub(crate) use terminal::Prompt;
 /// What a relay begins with.
 pub(crate) struct Start {
     pub(crate) making: Making,
+    /// The path of the folder that all sessions are in.
+    pub(crate) sessions: PathBuf,
+    pub(crate) events: Events,
+    pub(crate) alive: File,
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
     pub(crate) master: Master,
     pub(crate) child: u32,
     /// `None` where the child is our own.
@@ -93,11 +102,18 @@ enum Event {
     Client(ClientId),
     ClientLeft(ClientId),
     Keeper,
+    OwnersEnd,
 }
 
 pub(crate) struct Relay {
     // Holds the lock for as long as the session is alive.
     making: Making,
+    sessions: PathBuf,
+    events: Events,
+    // Closed by our end, however it comes: followers of the events see that.
+    _alive: File,
+    settings: Settings,
+    limits: Limits,
     session: SessionDir,
     master: Master,
     size: SizeSince,
@@ -118,9 +134,16 @@ pub(crate) struct Relay {
     clients: Clients,
     interactive: bool,
     phase: Phase,
-    ending: Option<String>,
-    // Who is ending the session, and wants us to stay until it says otherwise.
-    ender: Option<ClientId>,
+    // The limit that has been reached, and ends the session.
+    reached: Option<EndedBy>,
+    // The process that we have started for that, while it runs.
+    ender: Option<u32>,
+    // When to start one, where none runs.
+    start_ender: Deadline,
+    // Somebody is ending the session, as `kill` does.
+    killed: bool,
+    // Who is ending it, and wants us to stay until it says otherwise.
+    enders: Vec<ClientId>,
     started: SystemTime,
     // When it was first tried to write down the end.
     ended: Option<SystemTime>,
@@ -128,7 +151,8 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) fn new(start: Start) -> Result<Relay> {
-        let recorder = Recorder::open(&start.making.folder).trying("open the logs")?;
+        let recorder =
+            Recorder::open(&start.making.folder, start.settings.max_log).trying("open the logs")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
         let interactive = session.is_interactive()?;
@@ -136,6 +160,11 @@ impl Relay {
         Ok(Relay {
             session,
             making: start.making,
+            sessions: start.sessions,
+            events: start.events,
+            _alive: start.alive,
+            settings: start.settings,
+            limits: start.limits,
             master: start.master,
             size: SizeSince { cols, rows, offset: 0 },
             slave: Some(slave),
@@ -152,8 +181,11 @@ impl Relay {
             clients: Clients::new(child::open_files()),
             interactive,
             phase: Phase::Running,
-            ending: None,
+            reached: None,
             ender: None,
+            start_ender: Deadline::after(Duration::ZERO),
+            killed: false,
+            enders: Vec::new(),
             started: start.started,
             ended: None,
         })
@@ -194,10 +226,12 @@ impl Relay {
                     Event::Client(id) => self.attend(id),
                     Event::ClientLeft(id) => self.client_left(id),
                     Event::Keeper => self.hear_keeper(),
+                    Event::OwnersEnd => self.limits.note_owners_end(),
                 }
             }
             self.recorder.retry();
             self.type_on();
+            self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.clients.tell(self.recorder.changes(), self.size);
             // What cannot be written now will be, and then there may be more.
@@ -235,10 +269,69 @@ impl Relay {
             let left = (!client.has_hung_up()).then_some(Event::ClientLeft(id));
             turn.peer(client, read, write, Event::Client(id), left);
         }
+        let mut limit = Deadline::NEVER;
+        if self.may_reach_limit() {
+            limit = self.limits.deadline();
+            if let Some(owner) = self.limits.owner() {
+                turn.readable(owner, Event::OwnersEnd);
+            }
+        } else if self.needs_ender() {
+            limit = self.start_ender;
+        }
         // While it writes, or tries to, it does not linger.
         let linger = if self.recorder.is_idle() { self.phase.deadline() } else { Deadline::NEVER };
         let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
-        turn.wait(linger.min(look).min(self.recorder.deadline()).min(self.clients.deadline()))
+        let others = self.recorder.deadline().min(self.clients.deadline());
+        turn.wait(linger.min(look).min(limit).min(others))
+    }
+
+    /// Whoever has begun to end the session has come first.
+    fn may_reach_limit(&self) -> bool {
+        self.phase.command_runs() && self.reached.is_none() && !self.killed
+    }
+
+    fn needs_ender(&self) -> bool {
+        self.phase.command_runs() && self.reached.is_some() && self.ender.is_none()
+    }
+
+    /// Has the session ended if it has reached a limit. That is noted first:
+    /// whatever becomes of us then, it is known why.
+    fn keep_limits(&mut self) -> io::Result<()> {
+        if !self.recorder.is_idle() {
+            // It waits for us, and not for anything to happen.
+            self.limits.note_activity();
+        }
+        if self.may_reach_limit() && self.limits.reached().is_some() {
+            // What has ended by now has done so by itself.
+            self.collect_children()?;
+            self.hear_keeper();
+        }
+        if self.may_reach_limit() {
+            self.reached = self.limits.reached();
+            if let Some(limit) = self.reached {
+                // Where there is no room for it, we know it still.
+                let _ = self.session.note_ending(limit);
+            }
+        }
+        if let Some(limit) = self.reached
+            && self.needs_ender()
+            && self.start_ender.has_passed()
+        {
+            self.ender = launch::start_ender(self.session.handle(), &self.sessions, limit).ok();
+            self.start_ender = Deadline::after(RETRY);
+        }
+        Ok(())
+    }
+
+    /// The process that was to end the session has ended. If the command has
+    /// not, it was killed, or did not find the session: then at least the
+    /// command goes now, and who else is left when we try again.
+    fn ender_has_ended(&mut self) {
+        self.ender = None;
+        if self.needs_ender() {
+            self.start_ender = Deadline::after(END_AGAIN);
+            terminal::signal_leader(self.child, &[SIGKILL]);
+        }
     }
 
     /// A program may have changed it (stty(1)), of which nobody tells us; but who
@@ -269,7 +362,10 @@ impl Relay {
     fn take_output(&mut self) -> io::Result<()> {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
             Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
-            Ok(_) => self.held = false,
+            Ok(_) => {
+                self.held = false;
+                self.limits.note_activity();
+            }
             Err(error) if is_for_later(&error) => {}
             Err(error) => return Err(error),
         }
@@ -343,6 +439,7 @@ impl Relay {
                 self.journal.note(&bytes[..count], offset, mode);
                 self.line.note(&bytes[..count], &modes);
                 self.recorder.note_typed(&bytes[..count]);
+                self.limits.note_activity();
                 self.settled = Deadline::after(SETTLE);
                 Some(count)
             }
@@ -355,6 +452,8 @@ impl Relay {
         while let Some((pid, status)) = child::collect()? {
             if pid == self.child {
                 self.child_has_ended(Some(status));
+            } else if Some(pid) == self.ender {
+                self.ender_has_ended();
             }
         }
         Ok(())
@@ -408,9 +507,10 @@ impl Relay {
     /// `kill`: what ends it later is something else.
     fn client_left(&mut self, id: ClientId) {
         self.clients.note_left(id);
-        if self.ender == Some(id) && self.phase.command_runs() {
-            self.ender = None;
-            self.ending = None;
+        let count = self.enders.len();
+        self.enders.retain(|ender| *ender != id);
+        if self.enders.len() < count && self.enders.is_empty() && self.phase.command_runs() {
+            self.killed = false;
         }
     }
 
@@ -421,12 +521,13 @@ impl Relay {
                 stalled: self.recorder.stalled(),
             },
             Request::Ending { cause } => {
-                self.ending.get_or_insert(cause);
-                self.ender = Some(id);
+                let from_below = self.reached.is_some_and(|limit| limit.word() == cause);
+                self.killed |= !from_below;
+                self.enders.push(id);
                 Answer::Noted
             }
             Request::Done => {
-                self.ender = None;
+                self.enders.retain(|ender| *ender != id);
                 Answer::Noted
             }
             Request::Keeper => {
@@ -548,6 +649,7 @@ impl Relay {
             Ok(count) => {
                 self.line.note(&secret[..count], &modes);
                 self.recorder.note_typed(&secret[..count]);
+                self.limits.note_activity();
                 self.settled = Deadline::after(SETTLE);
                 Answer::Typed { count: count as u64, held: false }
             }
@@ -558,15 +660,16 @@ impl Relay {
     /// While somebody ends the session, we (or the keeper) stay the parent of
     /// whoever is left of it, so that nobody gets out of sight of who ends it.
     fn must_stay(&self) -> bool {
-        let ender_is_there = self.ender.is_some_and(|ender| self.clients.all().any(|(id, _)| id == ender));
-        ender_is_there && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+        let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
+        let others = self.enders.iter().any(is_there);
+        self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
     }
 
     /// Writes down how the session ended; `false`: not yet.
     fn conclude(&mut self) -> io::Result<bool> {
         let Some((status, drained)) = self.phase.over() else { return Ok(false) };
         // Whoever ends it does not wait for a disk to have room.
-        if self.must_stay() || (!self.recorder.is_idle() && self.ending.is_none()) {
+        if self.must_stay() || (!self.recorder.is_idle() && !self.killed) {
             return Ok(false);
         }
         let ended = *self.ended.get_or_insert_with(SystemTime::now);
@@ -576,7 +679,8 @@ impl Relay {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
-            ended_by: self.ending.clone().map_or(EndedBy::Itself, EndedBy::Cause),
+            ended_by: self.ended_by(status),
+            settings: self.settings.clone(),
             last_lines: last_lines.unwrap_or_default(),
             started: self.started,
             ended,
@@ -586,10 +690,19 @@ impl Relay {
         // Only waits need it, to tell an echo; without it they take all for output.
         let typed = self.journal.since(0).encode();
         let _ = self.making.folder.replace(crate::session::TYPED, typed.as_bytes());
-        match self.recorder.conclude(&receipt, self.interactive) {
-            Ok(written) => Ok(written || self.ending.is_some()),
+        match self.recorder.conclude(&receipt, self.interactive, &self.events) {
+            Ok(written) => Ok(written || self.killed),
             // The folder has gone, and with it whoever could want to know.
             Err(_) => Ok(true),
+        }
+    }
+
+    fn ended_by(&self, status: Option<ExitStatus>) -> EndedBy {
+        match (self.reached, status) {
+            (Some(limit), _) => limit,
+            (None, _) if self.killed => EndedBy::Kill,
+            (None, Some(_)) => EndedBy::Itself,
+            (None, None) => EndedBy::Unknown,
         }
     }
 
@@ -632,6 +745,10 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.
 pub(crate) const RETRY: Duration = Duration::from_millis(250);
+
+/// When to try again to end a session whose end went wrong. What keeps it from
+/// going well may stay, and to look for a session's processes is some work.
+const END_AGAIN: Duration = Duration::from_secs(10);
 
 /// When to look again whether a program that did not take a long line has
 /// changed its terminal's mode. The kernel does not tell that either.

@@ -6,6 +6,7 @@
 /// What the internal roles are called, in `ps` too. `kill` knows them by it.
 pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
+pub(crate) const ENDER: &str = "nbs-ender";
 
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const MARK: &str = "NBS_TS_SESSION";
@@ -15,6 +16,7 @@ mod contact;
 mod dir;
 mod echo;
 mod end;
+mod events;
 mod evidence;
 mod exit;
 mod handle;
@@ -32,15 +34,16 @@ mod wait;
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
-    COMPLETIONS, EXIT_CODE, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, TYPED,
-    unix_seconds,
+    COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary,
+    TYPED, unix_seconds,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
-pub(crate) use end::{Ended, end};
+pub(crate) use end::{Ended, GRACE, end, end_from_below};
+pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use evidence::Evidence;
-pub(crate) use exit::{EndedBy, Receipt};
+pub(crate) use exit::{EndedBy, Notice, Receipt};
 pub(crate) use handle::{Handle, Name, Target};
-pub(crate) use home::{Home, Making};
+pub(crate) use home::{Home, Making, Retention};
 pub(crate) use log::Log;
 pub(crate) use marks::{Found, Mark, Marks};
 pub(crate) use settings::Settings;

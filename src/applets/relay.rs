@@ -10,21 +10,23 @@ use std::{
     io::{self, Write},
     os::fd::AsFd,
     path::Path,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{
-        Caught, Gate, Kept, Refusal, Relay, Start, Through, WARNING, Wanted, ask, changed_environment,
-        check_bash,
+        Caught, Gate, Kept, Limits, Refusal, Relay, Start, Through, WARNING, Wanted, ask,
+        changed_environment, check_bash,
     },
-    session::{Handle, INPUT, Launch, Making, SOCKET},
+    session::{Events, Handle, INPUT, Launch, Making, SOCKET, Settings},
     sys::{
         child,
+        deadline::Deadline,
         gate::Program,
-        inherited,
+        inherited, poll,
+        processes::Held,
         pty::{Master, Size},
         socket,
     },
@@ -68,6 +70,11 @@ fn prepare(
     through: Through,
 ) -> Result<(Start, Gate, Caught)> {
     child::adopt_orphans().trying("become a subreaper")?;
+    let settings = Settings::read(&making.folder).trying("read the session's settings")?;
+    let owner = settings.owner.map(hold_owner).transpose()?;
+    let home = sessions.parent().ok_or_else(by_hand)?;
+    let events = Events::open(home).trying("open the events")?;
+    let alive = events.live().trying("let our end be seen")?;
     let caught = Caught::new().trying("catch signals")?;
     let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
     let fifo = making.folder.open_fifo(INPUT).trying("open the input")?;
@@ -92,9 +99,33 @@ fn prepare(
     std::env::set_current_dir("/").trying("leave the caller's folder")?;
     child::raise_open_files().trying("raise the limit of open files")?;
     Launch::write_running(&making, gate.child(), slave.as_deref()).trying("write the session's files")?;
-    let start =
-        Start { making, master, child: gate.child(), keeper, listener, fifo, started: SystemTime::now() };
+    let start = Start {
+        making,
+        sessions: sessions.to_owned(),
+        events,
+        alive,
+        limits: Limits::new(&settings, owner),
+        master,
+        child: gate.child(),
+        keeper,
+        listener,
+        fifo,
+        started: SystemTime::now(),
+        settings,
+    };
     Ok((start, gate, caught))
+}
+
+/// The process whose end will be the session's.
+fn hold_owner(pid: u32) -> Result<Held> {
+    let what = format!("watch the owner, process {pid}");
+    let held = Held::open(pid).trying(&what)?;
+    let held = held.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    // One that nobody has collected yet is still there.
+    if poll::wait_readable(&held, Deadline::after(Duration::ZERO)).trying(&what)? {
+        return Err(Failure::Failed(format!("cannot {what}: it has ended")));
+    }
+    Ok(held)
 }
 
 /// A child of the helper; `None` where there is no helper, and need not be.

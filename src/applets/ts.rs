@@ -15,6 +15,7 @@ mod create;
 mod doctor;
 mod ensure;
 mod eof;
+mod events;
 mod exit_code;
 mod find;
 mod gc;

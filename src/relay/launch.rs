@@ -18,7 +18,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::Making,
+    session::{EndedBy, Handle, Making},
     sys::{child, files::Folder, pty::Size},
 };
 
@@ -94,6 +94,15 @@ pub(crate) fn start(
     heed(&words).map_err(|why| {
         Failure::Failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
     })
+}
+
+/// Starts the process that ends the session, below its relay.
+pub(crate) fn start_ender(handle: &Handle, sessions: &Path, cause: EndedBy) -> io::Result<u32> {
+    let mut command = child::ourselves(crate::session::ENDER);
+    command.arg(handle.as_str()).arg(sessions).arg(cause.word());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // It is collected as every child of a relay is.
+    Ok(command.spawn()?.id())
 }
 
 /// What the relay had to say: a warning, if any, or why there is no session.

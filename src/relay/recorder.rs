@@ -11,8 +11,13 @@ use std::{
 
 use crate::{
     relay::{Prompt, RETRY, bound::Bound, flow::Flow, private::PrivateModes},
-    session::{Completion, Found, Launch, Mark, Marks, Receipt, Settings, completion_line},
-    sys::{child::ExitStatus, deadline::Deadline, files::Folder, syncer::Syncer},
+    session::{Completion, Events, Found, Launch, Mark, Marks, Receipt, completion_line},
+    sys::{
+        child::ExitStatus,
+        deadline::Deadline,
+        files::{Folder, is_full, may_pass},
+        syncer::Syncer,
+    },
 };
 
 pub(crate) struct Recorder {
@@ -39,13 +44,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn open(folder: &Folder) -> io::Result<Recorder> {
+    pub(crate) fn open(folder: &Folder, max_log: Option<u64>) -> io::Result<Recorder> {
         let log = folder.open_appending(crate::session::OUTPUT)?;
         Ok(Recorder {
             syncer: Syncer::start(log.try_clone()?)?,
             completions: folder.open_appending(crate::session::COMPLETIONS)?,
             folder: folder.open_folder(".".as_ref())?,
-            bound: Settings::read(folder)?.max_log.map(|most| Bound::new(most, &log)).transpose()?,
+            bound: max_log.map(|most| Bound::new(most, &log)).transpose()?,
             log,
             printed: Flow::new(),
             concluded: false,
@@ -197,8 +202,13 @@ impl Recorder {
     /// Writes down the end. Where there is no room, `false`: it is to be called
     /// again at the deadline, and writes nothing twice. What is wrong otherwise,
     /// as a folder that is gone, is told once and is the end of it.
-    pub(crate) fn conclude(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<bool> {
-        match self.write_end(receipt, interactive) {
+    pub(crate) fn conclude(
+        &mut self,
+        receipt: &Receipt,
+        interactive: bool,
+        events: &Events,
+    ) -> io::Result<bool> {
+        match self.write_end(receipt, interactive, events) {
             Err(error) if may_pass(&error) => {
                 self.stalled = Some(stalled(error));
                 Ok(false)
@@ -208,12 +218,17 @@ impl Recorder {
     }
 
     /// What waiters look for comes last.
-    fn write_end(&mut self, receipt: &Receipt, interactive: bool) -> io::Result<()> {
+    fn write_end(&mut self, receipt: &Receipt, interactive: bool, events: &Events) -> io::Result<()> {
         let code = receipt.status.map(ExitStatus::number);
         if let Some(code) = code {
             self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
         }
         self.folder.replace(crate::session::RECEIPT, receipt.json().as_bytes())?;
+        match events.tell(&receipt.handle, &self.folder) {
+            Err(error) if may_pass(&error) => return Err(error),
+            // Whoever looks at the events next, or removes the session, tells it.
+            _ => {}
+        }
         if let Some(code) = code.filter(|_| !interactive && !self.concluded) {
             self.lines.extend_from_slice(completion_line(Completion { seq: 0, code }).as_bytes());
         }
@@ -224,17 +239,6 @@ impl Recorder {
 
 fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))
-}
-
-/// Is there hope that it goes well another time?
-fn may_pass(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, ReadOnlyFilesystem};
-    is_full(error) || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)
-}
-
-/// Is there no room on the disk, for anybody or for us?
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The exit code of a command that nobody knows the code of.

@@ -18,12 +18,15 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, EndedBy, Evidence, Handle, Log, Making, Marks, Name, Receipt, Settings, runner,
-        shell, typing::Typing,
+        Completion, Contact, EndedBy, Events, Handle, Log, Making, Marks, Name, Notice, Receipt, Settings,
+        runner, shell, typing::Typing,
     },
     sys::{
         child::ExitStatus,
+        deadline::Deadline,
         files::{self, Folder},
+        poll,
+        processes::Process,
         pty::Size,
         random, socket,
     },
@@ -40,6 +43,8 @@ pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const RECEIPT: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
+const ENDING: &str = "ending";
+const RECEIPT_LOCK: &str = "lock.exit";
 const PID: &str = "pid";
 const RELAY_PID: &str = "daemon_pid";
 const SLAVE: &str = "slave_pty";
@@ -154,6 +159,13 @@ impl Launch {
         }
         words
     }
+}
+
+/// What is about to become of a dead session's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Going {
+    Away,
+    Nowhere,
 }
 
 /// A session, alive or dead.
@@ -321,39 +333,110 @@ impl SessionDir {
         }
     }
 
+    /// Notes why it is being ended, once: what comes later changes nothing. For
+    /// when the relay cannot tell any more.
+    pub(crate) fn note_ending(&self, cause: EndedBy) -> io::Result<()> {
+        match self.folder.create(ENDING, cause.word().as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The receipt of a dead session, if there is one by now.
+    pub(crate) fn notice(&self) -> Option<Notice> {
+        Notice::parse(self.folder.read(RECEIPT, Notice::LONGEST).ok()?)
+    }
+
+    /// Makes sure that the end of this dead session, in `sessions`, is told;
+    /// once, however many do this at a time. Where the relay could not write
+    /// the receipt, we do. One that was removed meanwhile has been told.
+    ///
+    /// The session's own lock is not for this: whoever held it would make the
+    /// dead look alive. Once dead, it is dead for good.
+    pub(crate) fn tell_end(&self, events: &Events, sessions: &Folder, going: Going) -> io::Result<()> {
+        if events.has(&self.handle) {
+            return Ok(());
+        }
+        let lock = match self.folder.open_lock(RECEIPT_LOCK) {
+            // No file can be made in a folder that has been removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        lock.lock()?;
+        if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
+            return Ok(());
+        }
+        let receipt = self.late_receipt();
+        let tell = || {
+            if !self.folder.has(RECEIPT) {
+                self.folder.replace_as_of(RECEIPT, receipt.json().as_bytes(), receipt.ended)?;
+            }
+            events.tell(&self.handle, &self.folder)
+        };
+        match tell() {
+            // The log is about to go anyway, and leaves room.
+            Err(error) if files::may_pass(&error) && going == Going::Away => {
+                self.folder.remove_file(OUTPUT.as_ref())?;
+                tell()
+            }
+            other => other,
+        }
+    }
+
+    /// What can be said of an end that the relay did not write down.
+    pub(crate) fn late_receipt(&self) -> Receipt {
+        let log = self.log().ok();
+        let last_lines = log.as_ref().and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok());
+        let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
+        Receipt {
+            handle: self.handle.clone(),
+            name: self.name(),
+            settings: self.settings(),
+            status: self.exit_code().ok().flatten().map(ExitStatus::Code),
+            ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(EndedBy::Unknown),
+            last_lines: last_lines.unwrap_or_default(),
+            started: self.created(),
+            ended: self.last_sign(),
+            output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
+            drained: false,
+        }
+    }
+
+    fn created(&self) -> SystemTime {
+        self.folder.modified(META).unwrap_or(UNIX_EPOCH)
+    }
+
+    /// When its end was written down, or else the last time that it printed: a
+    /// relay that was killed did nothing after that which can be seen.
+    fn last_sign(&self) -> SystemTime {
+        let printed = || self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created());
+        self.end_time().unwrap_or_else(printed)
+    }
+
+    /// Has it ended, or is it about to, because its relay is? Then waits for it.
+    ///
+    /// The kernel closes the files of a killed relay one after another: one may
+    /// tell of its end while another still holds the lock.
+    pub(crate) fn ends(&self) -> Result<bool> {
+        if !self.is_alive()? {
+            return Ok(true);
+        }
+        let what = "wait for the relay";
+        let Some(pid) = self.relay_pid() else { return Ok(false) };
+        if let Some(relay) = Process::read(pid) {
+            if !relay.is_ending() {
+                return Ok(false);
+            }
+            if let Some(held) = self.trying(relay.hold(), what)? {
+                self.trying(poll::wait_readable(&held, Deadline::after(PATIENCE)), what)?;
+            }
+        }
+        Ok(!self.is_alive()?)
+    }
+
     /// When its end was written down.
     pub(crate) fn end_time(&self) -> Option<SystemTime> {
         self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT)).ok()
-    }
-
-    /// The notification of its end. Where nobody was there to write one, what can
-    /// be known; `code` is what its relay has told.
-    pub(crate) fn receipt(&self, code: Option<i32>) -> String {
-        /// More than its last lines come to, escaped.
-        const LONGEST: u64 = 8 * Evidence::TAIL;
-        if let Some(written) =
-            self.folder.read(RECEIPT, LONGEST).ok().and_then(|json| String::from_utf8(json).ok())
-        {
-            return written;
-        }
-        let log = self.log().ok();
-        let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok());
-        let ended = ended.unwrap_or_else(SystemTime::now);
-        let receipt = Receipt {
-            handle: self.handle.clone(),
-            name: self.name(),
-            status: code.map(ExitStatus::Code),
-            ended_by: EndedBy::Itself,
-            last_lines: log
-                .as_ref()
-                .and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok())
-                .unwrap_or_default(),
-            started: self.folder.modified(META).unwrap_or(ended),
-            ended,
-            output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
-            drained: false,
-        };
-        receipt.json()
     }
 
     /// Did the helper make its terminal, so that its processes are not below
@@ -369,17 +452,14 @@ impl SessionDir {
         if !self.folder.has(LOCK) && !self.folder.has(META) {
             return None;
         }
-        let created = self.folder.modified(META).unwrap_or(UNIX_EPOCH);
-        // A relay that was killed wrote no end; the last it did was to log.
-        let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok()).unwrap_or(created);
         Some(Summary {
             handle: self.handle.clone(),
             // Where that cannot be told, nothing may be done that harms a live one.
             alive: self.is_alive().unwrap_or(true),
             name: self.name(),
             command: self.command().unwrap_or_default(),
-            created,
-            ended,
+            created: self.created(),
+            ended: self.last_sign(),
             exit_code: self.exit_code().unwrap_or(None),
             settings: self.settings(),
         })

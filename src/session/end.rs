@@ -11,7 +11,7 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Contact, Handle, KEEPER, MARK, RELAY, SessionDir},
+    session::{Contact, EndedBy, Handle, KEEPER, MARK, RELAY, SessionDir},
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -26,6 +26,9 @@ use crate::{
 /// a machine in trouble, takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long after SIGTERM comes SIGKILL, where nobody wants it otherwise.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
 /// What has become of a session that was to end.
 pub(crate) enum Ended {
     /// Nobody is left.
@@ -36,17 +39,50 @@ pub(crate) enum Ended {
 
 /// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
 /// Returns as soon as all have gone. The folder stays.
-pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<Ended> {
+pub(crate) fn end(session: &SessionDir, grace: Duration) -> Result<Ended> {
     let what = || format!("end session '{}'", session.handle());
+    let (relay, members) = begin(session, EndedBy::Kill).trying(what())?;
+    let survivors = end_processes(&members, grace).trying(what())?;
+    if !survivors.is_empty() {
+        return Ok(Ended::But(survivors));
+    }
+    if let Some(relay) = relay {
+        if let Some(relay) = relay.wait_or_kill(session).trying(what())? {
+            return Ok(Ended::But(vec![relay]));
+        }
+        if session.notice().is_none() {
+            // Where there is no room for it, nobody will know.
+            let _ = session.note_ending(EndedBy::Kill);
+        }
+    }
+    let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
+    match keepers.trying(what())? {
+        left if left.is_empty() => Ok(Ended::Wholly),
+        left => Ok(Ended::But(left)),
+    }
+}
+
+/// The same for a process that the relay itself has started: the relay is not
+/// waited for. It has the end to write down, which may take as long as a disk
+/// is full.
+pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
+    let what = || format!("end session '{}'", session.handle());
+    let (_relay, members) = begin(session, cause).trying(what())?;
+    end_processes(&members, grace).trying(what())?;
+    Ok(())
+}
+
+/// Takes hold of the relay, tells it why, and finds out who belongs to it.
+fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Members)> {
     // We may be inside the session, whose terminal hangs up before we are done.
-    signals::disregard(signals::SIGHUP).trying(what())?;
-    let mut relay = Relay::of(session).trying(what())?;
+    signals::disregard(signals::SIGHUP)?;
+    let mut relay = Relay::of(session)?;
     let keeper = match &mut relay {
         Some(relay) => {
             // One that was stopped must go on, to see its child end.
-            relay.held.signal(SIGCONT).trying(what())?;
+            relay.held.signal(SIGCONT)?;
             relay.tell_cause(cause);
-            relay.keeper().trying(what())?
+            relay.keeper()?
         }
         None => None,
     };
@@ -55,23 +91,10 @@ pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<
         handle: session.handle().clone(),
         child: session.pid(),
         relay: relay.as_ref().map(|relay| relay.pid),
-        keeper: keeper.as_ref().map(|(pid, _)| *pid),
         by_mark: !above && keeper.is_none(),
+        keeper: keeper.map(|(pid, _)| pid),
     };
-    let survivors = end_processes(&members, grace).trying(what())?;
-    if !survivors.is_empty() {
-        return Ok(Ended::But(survivors));
-    }
-    if let Some(relay) = relay
-        && let Some(relay) = relay.wait_or_kill().trying(what())?
-    {
-        return Ok(Ended::But(vec![relay]));
-    }
-    let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
-    match keepers.trying(what())? {
-        left if left.is_empty() => Ok(Ended::Wholly),
-        left => Ok(Ended::But(left)),
-    }
+    Ok((relay, members))
 }
 
 /// The relay of a live session, held on to.
@@ -100,8 +123,8 @@ impl Relay {
     }
 
     /// It goes without saying, too: then it writes down another cause.
-    fn tell_cause(&mut self, cause: &str) {
-        self.stays = self.contact.as_mut().is_some_and(|contact| contact.ending(cause).is_ok());
+    fn tell_cause(&mut self, cause: EndedBy) {
+        self.stays = self.contact.as_mut().is_some_and(|contact| contact.ending(cause.word()).is_ok());
     }
 
     /// The keeper of its child, held on to. That the relay still has it after
@@ -116,7 +139,7 @@ impl Relay {
 
     /// It ends by itself once its child has and we are done; one that does not
     /// is killed. Returns it if even that was in vain.
-    fn wait_or_kill(mut self) -> io::Result<Option<Process>> {
+    fn wait_or_kill(mut self, session: &SessionDir) -> io::Result<Option<Process>> {
         if let Some(contact) = &mut self.contact {
             // Where it does not hear, our going tells it.
             let _ = contact.done();
@@ -125,6 +148,8 @@ impl Relay {
         if poll::wait_readable(&self.held, Deadline::after(PATIENCE))? {
             return Ok(None);
         }
+        // It will not tell; and who sees it end may be quicker than we are.
+        let _ = session.note_ending(EndedBy::Kill);
         self.held.signal(SIGKILL)?;
         let gone = poll::wait_readable(&self.held, Deadline::after(PATIENCE))?;
         Ok(Process::read(self.pid).filter(|_| !gone))

@@ -4,23 +4,47 @@ use std::time::SystemTime;
 
 use crate::{
     json::Object,
-    session::{Handle, Name, dir::unix_seconds},
+    session::{Handle, Name, Settings, dir::unix_seconds},
     sys::{child::ExitStatus, signals},
 };
 
 /// Who or what ended a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndedBy {
     /// The command itself, or somebody outside nbs.
     Itself,
-    /// `nbs-ts kill`, or a limit, by the word that it gave.
-    Cause(String),
+    Kill,
+    Timeout,
+    IdleTimeout,
+    Owner,
+    /// Nobody saw it.
+    Unknown,
+}
+
+impl EndedBy {
+    const WORDS: [(EndedBy, &'static str); 6] = [
+        (EndedBy::Itself, "self"),
+        (EndedBy::Kill, "kill"),
+        (EndedBy::Timeout, "timeout"),
+        (EndedBy::IdleTimeout, "idle_timeout"),
+        (EndedBy::Owner, "owner"),
+        (EndedBy::Unknown, "unknown"),
+    ];
+
+    pub(crate) fn parse(word: &[u8]) -> Option<EndedBy> {
+        EndedBy::WORDS.into_iter().find(|(_, name)| name.as_bytes() == word).map(|(cause, _)| cause)
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        EndedBy::WORDS.into_iter().find(|(cause, _)| *cause == self).expect("all are there").1
+    }
 }
 
 /// All that is to be told of an ending.
 pub(crate) struct Receipt {
     pub(crate) handle: Handle,
     pub(crate) name: Option<Name>,
+    pub(crate) settings: Settings,
     /// `None` where nobody saw it.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) ended_by: EndedBy,
@@ -42,11 +66,6 @@ impl Receipt {
             None | Some(ExitStatus::Code(_)) => None,
             Some(ExitStatus::Signal(signal)) => Some(signals::name(signal)),
         };
-        let ended_by = match &self.ended_by {
-            EndedBy::Itself if self.status.is_none() => "unknown",
-            EndedBy::Itself => "self",
-            EndedBy::Cause(cause) => cause,
-        };
         let pane = self.name.as_ref().map_or(self.handle.as_str(), Name::as_str);
         let lasted = self.ended.duration_since(self.started).unwrap_or_default();
         Object::new()
@@ -55,17 +74,111 @@ impl Receipt {
             .text("pane_id", pane)
             .number("exit_code", self.status.map_or(-1, ExitStatus::number).into())
             .list("last_lines", &self.last_lines)
-            .bytes_or_null("session_title", None)
-            .bytes_or_null("session_description", None)
-            .bytes_or_null("parent_agent", None)
-            .truth("timed_out", false)
+            .bytes_or_null("session_title", self.settings.title.as_deref())
+            .bytes_or_null("session_description", self.settings.description.as_deref())
+            .bytes_or_null("parent_agent", self.settings.parent.as_deref())
+            .truth("timed_out", matches!(self.ended_by, EndedBy::Timeout | EndedBy::IdleTimeout))
             .bytes_or_null("signal", signal.as_deref().map(str::as_bytes))
-            .text("ended_by", ended_by)
+            .text("ended_by", self.ended_by.word())
             .seconds_or_null("started", Some(unix_seconds(self.started)))
             .seconds_or_null("ended", Some(unix_seconds(self.ended)))
             .number("duration_ms", i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX))
             .number("output_bytes", i64::try_from(self.output_bytes).unwrap_or(i64::MAX))
             .truth("drained", self.drained)
             .line()
+    }
+}
+
+/// A receipt as it was written: one line of JSON.
+///
+/// A quote inside a JSON string has a backslash before it, so a comma, a quoted
+/// word and a colon are a field and nothing else.
+pub(crate) struct Notice {
+    line: String,
+    /// Unix seconds.
+    pub(crate) ended: f64,
+}
+
+impl Notice {
+    /// Titles are as long as arguments may be, and JSON makes six bytes of one.
+    pub(crate) const LONGEST: u64 = 8 * 1024 * 1024;
+
+    /// `None` where it is no receipt.
+    pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
+        let line = String::from_utf8(line).ok()?;
+        line.strip_suffix('\n').filter(|object| !object.contains('\n'))?;
+        let ended = field(&line, "ended")?.parse().ok()?;
+        Some(Notice { line, ended })
+    }
+
+    /// With its newline.
+    pub(crate) fn line(&self) -> &str {
+        &self.line
+    }
+
+    pub(crate) fn timed_out(&self) -> bool {
+        field(&self.line, "timed_out") == Some("true")
+    }
+
+    /// Is this in the session's name? One without a name has its handle in the
+    /// name's place.
+    pub(crate) fn is_named_like(&self, pattern: &str) -> bool {
+        let (pane, handle) = (self.word("pane_id"), self.word("session_id"));
+        pane != handle && pane.is_some_and(|name| name.contains(pattern))
+    }
+
+    /// A string in which nothing needs a backslash.
+    fn word(&self, name: &str) -> Option<&str> {
+        field(&self.line, name)?.strip_prefix('"')?.strip_suffix('"')
+    }
+}
+
+/// The value of a field that holds neither a comma nor a brace.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let key = format!(",\"{name}\":");
+    let value = &line[line.find(&key)? + key.len()..];
+    value.split([',', '}']).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn receipt(name: Option<&[u8]>) -> Receipt {
+        let trap = b",\"ended\":9,\"timed_out\":true,\"pane_id\":\"x\"".to_vec();
+        Receipt {
+            handle: Handle::parse(b"0badcafe").unwrap(),
+            name: name.map(|name| Name::parse(name).unwrap()),
+            settings: Settings { title: Some(trap.clone()), ..Settings::default() },
+            status: Some(ExitStatus::Signal(9)),
+            ended_by: EndedBy::Kill,
+            last_lines: vec![trap, b",".to_vec(), b"ended".to_vec()],
+            started: UNIX_EPOCH + Duration::from_secs(5),
+            ended: UNIX_EPOCH + Duration::from_millis(7_500),
+            output_bytes: 3,
+            drained: true,
+        }
+    }
+
+    #[test]
+    fn a_receipt_reads_as_it_was_written_whatever_was_printed() {
+        for (name, like) in [(Some(&b"b-ad"[..]), true), (None, false)] {
+            for (ended_by, timed_out) in
+                [(EndedBy::Kill, false), (EndedBy::Timeout, true), (EndedBy::IdleTimeout, true)]
+            {
+                let line = Receipt { ended_by, ..receipt(name) }.json();
+                let notice = Notice::parse(line.clone().into_bytes()).unwrap();
+                assert_eq!(notice.line(), line);
+                assert_eq!(notice.ended, 7.5);
+                assert_eq!(notice.timed_out(), timed_out);
+                assert_eq!(notice.is_named_like("ad"), like);
+            }
+        }
+        assert!(
+            ["", "\n", "{}\n", "{}", "{\"a\":1,\"ended\":1}\n\n"]
+                .into_iter()
+                .all(|line| Notice::parse(line.into()).is_none())
+        );
     }
 }

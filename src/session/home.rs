@@ -7,6 +7,7 @@
 //! half a session, and what a killed `create` left is told by its free lock.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::{OsStr, OsString},
     fs::{File, TryLockError},
@@ -18,7 +19,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Name, SessionDir, Summary, Target, dir, handle},
+    session::{Events, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle},
     sys::files::{self, Folder},
 };
 
@@ -159,14 +160,74 @@ impl Home {
         }
     }
 
-    /// Removes a session's folder. It is out of everybody's sight at once.
+    /// Removes a dead session's folder, once its end has been told. It is out
+    /// of everybody's sight at once. Where its end cannot be told, it goes all
+    /// the same, and that is the failure.
     pub(crate) fn remove(&self, handle: &Handle) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
-        let what = || format!("remove session '{handle}'");
+        let session = match self.open_session(handle.clone()) {
+            Err(Failure::NotFound(_)) => return Ok(()),
+            other => other?,
+        };
+        // One whose relay cannot be ended tells its end itself, if it can.
+        let told =
+            if session.is_alive().unwrap_or(true) { Ok(()) } else { self.tell_end(&session, Going::Away) };
         let gone = OsString::from(format!("{GONE}{handle}"));
         match sessions.rename(OsStr::new(handle.as_str()), &gone) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.and_then(|()| sessions.remove_folder(&gone)).trying(what()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other
+                .and_then(|()| sessions.remove_folder(&gone))
+                .trying(format!("remove session '{handle}'"))?,
+        }
+        told
+    }
+
+    /// The notifications of those that have ended.
+    pub(crate) fn events(&self) -> Result<Events> {
+        Events::open(&self.path).trying(format!("open the events in '{}'", self.path.display()))
+    }
+
+    fn tell_end(&self, session: &SessionDir, going: Going) -> Result<()> {
+        let Some(sessions) = &self.sessions else { return Ok(()) };
+        let told = session.tell_end(&self.events()?, sessions, going);
+        told.trying(format!("write down the end of session '{}'", session.handle()))
+    }
+
+    /// Makes sure that the ends of all dead sessions have been told, also of
+    /// those whose relay was killed.
+    pub(crate) fn tell_ends(&self, events: &Events) -> Result<()> {
+        let mut failures = Vec::new();
+        for name in self.names()? {
+            let handle = handle::of_folder(&name).filter(|handle| !events.has(handle));
+            let told = handle.map_or(Ok(()), |handle| self.tell_end_of(handle));
+            failures.extend(told.err().filter(|failure| !matches!(failure, Failure::NotFound(_))));
+        }
+        Failure::all(failures)
+    }
+
+    fn tell_end_of(&self, handle: Handle) -> Result<()> {
+        let session = self.open_session(handle)?;
+        if session.ends()? { self.tell_end(&session, Going::Nowhere) } else { Ok(()) }
+    }
+
+    /// The receipt of a session that has ended, also of one that was removed
+    /// under our eyes.
+    pub(crate) fn notice(&self, session: &SessionDir) -> Option<Notice> {
+        session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
+    }
+
+    /// The receipt's line, whatever it takes: where a killed relay has written
+    /// none, it is written now; where it cannot be, it is at least put together.
+    pub(crate) fn receipt(&self, session: &SessionDir) -> String {
+        let told = || {
+            if self.notice(session).is_none() && session.ends()? {
+                self.tell_end(session, Going::Nowhere)?;
+            }
+            Ok::<_, Failure>(self.notice(session))
+        };
+        match told() {
+            Ok(Some(notice)) => notice.line().to_owned(),
+            Ok(None) | Err(_) => session.late_receipt().json(),
         }
     }
 
@@ -174,9 +235,10 @@ impl Home {
     pub(crate) fn make(&self) -> Result<Making> {
         let what = format!("make a session in '{}'", self.sessions_path().display());
         let sessions = self.sessions.as_ref().ok_or_else(|| Failure::Failed(format!("cannot {what}")))?;
+        let events = self.events()?;
         loop {
             let handle = Handle::fresh().trying(&what)?;
-            if sessions.has(handle.as_str()) {
+            if sessions.has(handle.as_str()) || events.has(&handle) {
                 continue;
             }
             let name = OsString::from(format!("{NEW}{handle}"));
@@ -209,15 +271,22 @@ impl Home {
         }
     }
 
-    /// Removes the dead sessions that `expired` picks by how long they have
-    /// been dead, and whatever was left half made or half removed.
-    pub(crate) fn collect(&self, expired: impl Fn(Duration) -> bool) -> Result<Collected> {
-        let mut collected = Collected::default();
-        for summary in self.summaries(|_| true)? {
-            let dead_for = SystemTime::now().duration_since(summary.ended).unwrap_or_default();
-            if summary.alive {
-                collected.alive += 1;
-            } else if !expired(dead_for) {
+    /// Removes those dead sessions that are not retained, and whatever was left
+    /// half made or half removed.
+    pub(crate) fn collect(&self, retention: &Retention) -> Result<Collected> {
+        let (alive, dead): (Vec<Summary>, Vec<Summary>) =
+            self.summaries(|_| true)?.into_iter().partition(|summary| summary.alive);
+        let mut collected = Collected { alive: alive.len(), ..Collected::default() };
+        let mut last_first: Vec<(SystemTime, &Handle)> =
+            dead.iter().map(|summary| (summary.ended, &summary.handle)).collect();
+        last_first.sort_by(|a, b| b.cmp(a));
+        let most = retention.most.unwrap_or(usize::MAX);
+        let last: BTreeSet<Handle> =
+            last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
+        for summary in dead {
+            let dead_for = ago(summary.ended);
+            let is_recent = retention.oldest.is_none_or(|oldest| dead_for < oldest);
+            if is_recent && last.contains(&summary.handle) {
                 collected.recent += 1;
             } else if let Err(failure) = self.remove(&summary.handle) {
                 collected.failures.push(failure);
@@ -225,10 +294,31 @@ impl Home {
                 collected.removed.push((summary, dead_for));
             }
         }
-        if let Err(failure) = self.collect_leftovers() {
-            collected.failures.push(failure);
-        }
+        let leftovers = [self.collect_leftovers(), self.collect_events(retention)];
+        collected.failures.extend(leftovers.into_iter().filter_map(std::result::Result::err));
         Ok(collected)
+    }
+
+    /// Removes what was told so long ago of sessions that are gone, and what a
+    /// killed call left beside it. A follower that has not come to read it yet
+    /// must find it; so where there is one, what is recent stays.
+    fn collect_events(&self, retention: &Retention) -> Result<()> {
+        let Some(sessions) = &self.sessions else { return Ok(()) };
+        let events = self.events()?;
+        let is_there = |handle: &Handle| sessions.has(handle.as_str());
+        let collect = || {
+            // Nobody begins to follow while we have it.
+            let unfollowed = events.unfollowed();
+            let least = if unfollowed.is_some() { Duration::ZERO } else { Retention::LONGEST_READ };
+            let oldest = retention.oldest.unwrap_or(Retention::DEFAULT).max(least);
+            for handle in events.handles()? {
+                if !is_there(&handle) && events.time(&handle).is_ok_and(|ended| ago(ended) >= oldest) {
+                    events.remove(&handle)?;
+                }
+            }
+            events.remove_leftovers(is_there)
+        };
+        collect().trying("remove old events")
     }
 
     fn collect_leftovers(&self) -> Result<()> {
@@ -261,6 +351,28 @@ impl Home {
 fn lock_of_nobody(sessions: &Folder, name: &OsStr) -> Option<File> {
     let lock = sessions.open_folder(name).and_then(|folder| folder.open_lock(dir::LOCK)).ok()?;
     lock.try_lock().is_ok().then_some(lock)
+}
+
+/// How long ago; a moment that is still to come, by a clock that was set back,
+/// is now.
+fn ago(moment: SystemTime) -> Duration {
+    SystemTime::now().duration_since(moment).unwrap_or_default()
+}
+
+/// Which dead sessions are not collected.
+pub(crate) struct Retention {
+    /// Those that have been dead for less than this; `None`: age does not count.
+    pub(crate) oldest: Option<Duration>,
+    /// And of those, so many that died last.
+    pub(crate) most: Option<usize>,
+}
+
+impl Retention {
+    pub(crate) const DEFAULT: Duration = Duration::from_secs(4 * 3_600);
+
+    /// How long an event stays for one who follows, whatever was asked for. Who
+    /// has not read it by then was stopped, and forgotten.
+    const LONGEST_READ: Duration = Retention::DEFAULT;
 }
 
 /// What [`Home::collect`] did.

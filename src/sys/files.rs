@@ -103,6 +103,18 @@ impl Folder {
     /// Replaces a file whole: whoever reads it sees the old or the new one.
     /// Two callers at once must be kept apart by a lock of theirs.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let beside = self.write_beside(name, content)?;
+        Ok(fs::renameat(self, &*beside, self, name)?)
+    }
+
+    /// The same, as if it had been written at that time.
+    pub(crate) fn replace_as_of(&self, name: &str, content: &[u8], time: SystemTime) -> io::Result<()> {
+        let beside = self.write_beside(name, content)?;
+        self.open_appending(&beside)?.set_modified(time)?;
+        Ok(fs::renameat(self, &*beside, self, name)?)
+    }
+
+    fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {
         let beside = format!(".{name}.new");
         match self.create(&beside, content) {
             // Left by a killed caller, or planted.
@@ -112,7 +124,12 @@ impl Folder {
             }
             other => other?,
         }
-        Ok(fs::renameat(self, &*beside, self, name)?)
+        Ok(beside)
+    }
+
+    /// Gives a file a second name, in `other`; one that is taken is an error.
+    pub(crate) fn link(&self, name: &str, other: &Folder, second: &str) -> io::Result<()> {
+        Ok(fs::linkat(self, name, other, second, AtFlags::empty())?)
     }
 
     /// Takes now the room on the disk that the next [`Folder::replace`] of a small
@@ -180,7 +197,7 @@ impl Folder {
     }
 
     /// Whether `file` is what has that name here now.
-    pub(crate) fn still_names(&self, name: &str, file: &File) -> bool {
+    pub(crate) fn still_names(&self, name: &str, file: &impl AsFd) -> bool {
         let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else {
             return false;
         };
@@ -260,6 +277,17 @@ pub(crate) fn first_data(file: &File) -> io::Result<u64> {
         Err(rustix::io::Errno::NXIO) => Ok(fs::fstat(file)?.st_size.unsigned_abs()),
         other => Ok(other?),
     }
+}
+
+/// Could not be written, and is there hope that it can be another time?
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, ReadOnlyFilesystem};
+    is_full(error) || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)
+}
+
+/// Is there no room on the disk, for anybody or for us?
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Why we cannot make a folder our own, if we cannot.

@@ -49,9 +49,9 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         self.watch(descriptor, flags, Some(event), left);
     }
 
-    /// The other end of a pipe, socket or terminal has gone for good.
+    /// Whoever has the other end, of a pipe, a socket or a terminal, has gone for good.
     pub(crate) fn gone(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::empty(), None, Some(event));
+        self.watch(descriptor, PollFlags::empty(), Some(event), None);
     }
 
     /// The peer of a socket has gone, or has hung up its half.

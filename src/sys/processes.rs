@@ -34,6 +34,7 @@ pub(crate) struct Process {
     /// In clock ticks since boot: with the PID, it names a process for good.
     started: u64,
     threads: u32,
+    flags: u32,
 }
 
 impl Process {
@@ -58,12 +59,20 @@ impl Process {
             session: fields.get(3)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
             threads: fields.get(17)?.parse().ok()?,
+            flags: fields.get(6)?.parse().ok()?,
         })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         // A zombie whose first thread has ended while others run is none.
         self.state == 'X' || (self.state == 'Z' && self.threads <= 1)
+    }
+
+    /// Has it ended, or is it about to: it runs no more of its code, and the
+    /// kernel may be closing its files (PF_EXITING, proc_pid_stat(5)).
+    pub(crate) fn is_ending(&self) -> bool {
+        const EXITING: u32 = 0x4;
+        self.has_ended() || self.flags & EXITING != 0
     }
 
     /// Whether its environment, as it was at its start, has this entry.

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--legacy-exit is about the frames of --json".into()));
     }
 
-    let session = Home::open()?.session(&target)?;
+    let home = Home::open()?;
+    let session = home.session(&target)?;
     let log = session.log()?;
     let length = log.length().trying("read the output")?;
     let start = match last {
@@ -65,9 +66,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let told = follower.follow()?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
     follower.tell(&match (args.json(), legacy_exit) {
-        (false, _) => notice(code),
+        (false, _) => notice(code, home.notice(&session).is_some_and(|notice| notice.timed_out())),
         (true, true) => frames::legacy_exit(code.unwrap_or(-1)),
-        (true, false) => session.receipt(code),
+        (true, false) => home.receipt(&session),
     })
 }
 
@@ -194,7 +195,11 @@ enum Event {
 }
 
 /// The last line that a follower sees, dim (ECMA-48, SGR 2).
-fn notice(code: Option<i32>) -> String {
+fn notice(code: Option<i32>, timed_out: bool) -> String {
     let code = code.map_or("unknown".to_owned(), |code| code.to_string());
-    format!("\r\n\x1b[2m[process exited with code {code}]\x1b[0m\r\n")
+    let what = match timed_out {
+        true => "timed out and was killed".to_owned(),
+        false => format!("exited with code {code}"),
+    };
+    format!("\r\n\x1b[2m[process {what}]\x1b[0m\r\n")
 }

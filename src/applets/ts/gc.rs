@@ -1,13 +1,17 @@
 //! gc - remove sessions that have long been dead
 //!
-//! Usage: nbs-ts gc [--hours=N]
+//! Usage: nbs-ts gc [--hours=N | --ttl=TIME] [--keep=N]
 //!
 //! Never one that is alive, nor one that is being made. What a killed `create`
-//! or `kill` left goes, too. Prints a line for each that it removed, and one
-//! that counts.
+//! or `kill` left goes, too, and what `events` has of sessions that were removed
+//! and ended so long ago (while somebody follows the events, at least 4 hours).
+//! Prints a line for each that it removed, and one that counts.
 //!
 //! Options:
 //!   --hours=N         how long they must have been dead (default: 4)
+//!   --ttl=TIME        the same, as a time like 30m
+//!   --keep=N          keep the N that died last, and no more; without --hours
+//!                     or --ttl, however long they have been dead
 //!   --json            print an object for each that was removed
 //!
 //! Example:
@@ -18,23 +22,28 @@ use std::time::Duration;
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
-    session::{Home, Name},
+    session::{Home, Name, Retention},
 };
-
-const HOURS: u64 = 4;
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let mut hours = HOURS;
+    let (mut hours, mut ttl, mut most) = (None, None, None);
     while let Some(arg) = args.next()? {
         match arg {
-            Long("hours") => hours = args.number_value("hours")?,
+            Long("hours") => hours = Some(args.number_value("hours")?),
+            Long("ttl") => ttl = Some(args.time_value("ttl")?),
+            Long("keep") => most = Some(args.number_value("keep")?),
             other => return Err(other.unexpected().into()),
         }
     }
+    if hours.is_some() && ttl.is_some() {
+        return Err(Failure::BadArgs("--hours and --ttl exclude each other".into()));
+    }
+    let oldest = hours.map(|hours| Duration::from_secs(hours.saturating_mul(3_600))).or(ttl);
+    let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let oldest = if most.is_some() { oldest } else { oldest.or(Some(Retention::DEFAULT)) };
 
-    let oldest = Duration::from_secs(hours.saturating_mul(3_600));
-    let collected = Home::open()?.collect(|dead_for| dead_for >= oldest)?;
+    let collected = Home::open()?.collect(&Retention { oldest, most })?;
     for (summary, dead_for) in &collected.removed {
         if args.json() {
             cli::print(summary.json().line())?;

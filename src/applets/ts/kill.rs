@@ -26,12 +26,10 @@ use crate::{
     session::{self, Ended, Home, SessionDir, Target},
 };
 
-const GRACE: Duration = Duration::from_millis(100);
-
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut targets, mut all, mut pattern) = (Vec::new(), false, None);
-    let (mut grace, mut keep, mut if_exists) = (GRACE, false, false);
+    let (mut grace, mut keep, mut if_exists) = (session::GRACE, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("grace") => grace = args.time_value("grace")?,
@@ -72,7 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
     let session = home.session(target)?;
-    if let Ended::But(left) = session::end(&session, grace, "kill")? {
+    if let Ended::But(left) = session::end(&session, grace)? {
         let left: Vec<String> =
             left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
         return Err(Failure::Failed(format!(

@@ -1,0 +1,156 @@
+//! events - tell which sessions have ended, and how
+//!
+//! Usage: nbs-ts events [--follow] [--name=PATTERN]
+//!
+//! Prints a JSON object for each, on a line, in the order in which they ended:
+//! exit code, signal, who or what ended it, the last lines that it printed. Also
+//! of sessions that have been removed, until `gc` finds them too old.
+//!
+//! Options:
+//!   --follow          go on with each that ends from now on, once
+//!   --name=PATTERN    only those with this in their name
+//!   --json            changes nothing: it is JSON anyway
+//!
+//! Example:
+//!   nbs-ts events --follow | while read -r event; do echo "$event"; done
+
+use std::{collections::BTreeSet, io, time::Duration};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    session::{self, Events, Handle, Home, Notice},
+    sys::{
+        deadline::Deadline,
+        poll::Turn,
+        watch::{Change, Watch},
+    },
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::Long;
+    let (mut follow, mut pattern) = (false, None);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("follow") => follow = true,
+            Long("name") => pattern = Some(args.text_value("name")?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+
+    let home = Home::open_or_make()?;
+    let events = home.events()?;
+    let mut teller = Teller { home, events, pattern, told: BTreeSet::new() };
+    if follow {
+        return teller.follow();
+    }
+    let searched = teller.home.tell_ends(&teller.events);
+    teller.tell(teller.events.handles().trying("read the events")?)?;
+    searched
+}
+
+struct Teller {
+    home: Home,
+    events: Events,
+    pattern: Option<String>,
+    told: BTreeSet<Handle>,
+}
+
+/// Where there may be something to tell.
+#[derive(Default)]
+struct Look {
+    /// A relay may have been killed, and its session's end is still to be told.
+    sessions: bool,
+    /// Among all events.
+    everywhere: bool,
+    /// Here.
+    came: Vec<Handle>,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Changed,
+    ReaderGone,
+}
+
+impl Teller {
+    /// Tells of these, the one that ended first coming first.
+    fn tell(&mut self, handles: Vec<Handle>) -> Result<()> {
+        let mut notices: Vec<Notice> = Vec::new();
+        for handle in handles {
+            // What cannot be read was removed by `gc`, or is none of ours.
+            if !self.told.contains(&handle)
+                && let Some(notice) = self.events.notice(&handle)
+            {
+                notices.push(notice);
+                self.told.insert(handle);
+            }
+        }
+        notices.sort_by(|a, b| a.ended.total_cmp(&b.ended));
+        let wanted =
+            |notice: &&Notice| self.pattern.as_ref().is_none_or(|pattern| notice.is_named_like(pattern));
+        cli::print(notices.iter().filter(wanted).map(Notice::line).collect::<String>())
+    }
+
+    /// Watches first and looks second, so that nothing comes between.
+    fn follow(&mut self) -> Result<()> {
+        let what = "watch for the ends of sessions";
+        let watch = Watch::folder(&self.home.path().join(session::EVENTS)).trying(what)?;
+        let _following = self.events.follow().trying(what)?;
+        let stdout = io::stdout();
+        let mut look = Look { sessions: true, everywhere: true, came: Vec::new() };
+        let mut retry = Deadline::NEVER;
+        loop {
+            if look.sessions || retry.has_passed() {
+                retry = self.search(retry);
+            }
+            let handles = match look.everywhere {
+                true => self.events.handles().trying("read the events")?,
+                false => look.came,
+            };
+            self.tell(handles)?;
+            let mut turn = Turn::new();
+            turn.readable(&watch, Event::Changed);
+            turn.gone(&stdout, Event::ReaderGone);
+            let events = turn.wait(retry).trying(what)?;
+            if events.iter().any(|event| matches!(event, Event::ReaderGone)) {
+                return Err(Failure::ReaderGone);
+            }
+            look = self.heed(watch.changes().trying(what)?)?;
+        }
+    }
+
+    /// Has the ends told that nobody has. One that cannot be, as on a full
+    /// disk, may be another time; that is said once. Gives when to try again.
+    fn search(&self, before: Deadline) -> Deadline {
+        let Err(failure) = self.home.tell_ends(&self.events) else { return Deadline::NEVER };
+        if before == Deadline::NEVER {
+            cli::warn("nbs-ts", &failure.to_string());
+        }
+        Deadline::after(RETRY)
+    }
+
+    /// Where to look for what these changes mean.
+    fn heed(&mut self, changes: Vec<Change>) -> Result<Look> {
+        let mut look = Look::default();
+        for change in changes {
+            match change {
+                Change::Came(name) => look.came.extend(session::handle_of(&name)),
+                Change::Written(name) => look.sessions |= name == session::ALIVE,
+                Change::Went(name) => {
+                    session::handle_of(&name).map(|handle| self.told.remove(&handle));
+                }
+                Change::Missed => look = Look { sessions: true, everywhere: true, ..look },
+                Change::FolderWent => {
+                    return Err(Failure::Failed(
+                        "cannot follow the events any more: their folder has been removed".into(),
+                    ));
+                }
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// When to try again to write down an end that a killed relay did not.
+const RETRY: Duration = Duration::from_secs(2);

@@ -1,0 +1,129 @@
+//! events/: one notification for every session that has ended.
+//!
+//! Of each there is one file, `<handle>.json`, from before anybody can remove
+//! the session until `gc` finds it too old: a hard link to the session's
+//! exit.json, so it appears whole, costs nothing and cannot be made twice.
+//!
+//! Every relay holds `alive` open for writing. The kernel closes it when the
+//! relay ends, also by SIGKILL, and whoever watches the folder sees that.
+
+use std::{ffi::OsStr, fs::File, io, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
+
+use crate::{
+    session::{Handle, dir::RECEIPT, exit::Notice},
+    sys::files::{self, Folder},
+};
+
+pub(crate) const EVENTS: &str = "events";
+/// Closed for writing whenever a relay has ended; locked, shared, by those who
+/// follow.
+pub(crate) const ALIVE: &str = "alive";
+const SUFFIX: &str = ".json";
+
+pub(crate) struct Events(Folder);
+
+impl Events {
+    /// Opens the folder in a state folder, and makes it where it is not there.
+    pub(crate) fn open(home: &Path) -> io::Result<Events> {
+        files::make_private_folders(&home.join(EVENTS))?;
+        let folder = Folder::open(home)?.open_folder(OsStr::new(EVENTS))?;
+        match folder.distrust()? {
+            Some(reason) => Err(io::Error::other(reason)),
+            None => Ok(Events(folder)),
+        }
+    }
+
+    /// What a relay holds on to for as long as it lives.
+    pub(crate) fn live(&self) -> io::Result<File> {
+        self.0.open_lock(ALIVE)
+    }
+
+    /// What a follower holds on to: while anybody does, `gc` leaves what is
+    /// recent. Waits while a `gc` is at work.
+    pub(crate) fn follow(&self) -> io::Result<File> {
+        // Made where nobody has yet; opened anew, since closing it is not to
+        // look like a relay's end.
+        drop(self.live()?);
+        let file = self.0.open_file(ALIVE)?;
+        file.lock_shared()?;
+        Ok(file)
+    }
+
+    /// The same for `gc`: `None` where somebody follows.
+    pub(crate) fn unfollowed(&self) -> Option<File> {
+        let file = self.0.open_file(ALIVE).ok()?;
+        file.try_lock().ok().map(|()| file)
+    }
+
+    pub(crate) fn has(&self, handle: &Handle) -> bool {
+        self.0.has(&file_of(handle))
+    }
+
+    /// Tells of a session's end by the receipt in its folder. That it has been
+    /// told already is fine. At no time may two do this for one session.
+    pub(crate) fn tell(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
+        let name = file_of(handle);
+        match session.link(RECEIPT, &self.0, &name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if cannot_be_linked(&error) => {
+                let receipt = session.read(RECEIPT, Notice::LONGEST)?;
+                self.0.replace_as_of(&name, &receipt, session.modified(RECEIPT)?)
+            }
+            other => other,
+        }
+    }
+
+    /// The sessions whose ends have been told.
+    pub(crate) fn handles(&self) -> io::Result<Vec<Handle>> {
+        Ok(self.0.names()?.iter().filter_map(|name| handle_of(name)).collect())
+    }
+
+    /// `None` where it has been removed, or is none of ours.
+    pub(crate) fn notice(&self, handle: &Handle) -> Option<Notice> {
+        Notice::parse(self.0.read(&file_of(handle), Notice::LONGEST).ok()?)
+    }
+
+    /// When the session ended.
+    pub(crate) fn time(&self, handle: &Handle) -> io::Result<SystemTime> {
+        self.0.modified(&file_of(handle))
+    }
+
+    pub(crate) fn remove(&self, handle: &Handle) -> io::Result<()> {
+        self.remove_file(OsStr::new(&file_of(handle)))
+    }
+
+    /// Removes what a killed call left of a copy, if its session is gone: as
+    /// long as it is there, somebody may be at it.
+    pub(crate) fn remove_leftovers(&self, is_there: impl Fn(&Handle) -> bool) -> io::Result<()> {
+        for name in self.0.names()? {
+            let copied = name.as_bytes().strip_prefix(b".").and_then(|name| name.strip_suffix(b".new"));
+            let handle = copied.and_then(|name| handle_of(OsStr::from_bytes(name)));
+            if handle.is_some_and(|handle| !is_there(&handle)) {
+                self.remove_file(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        match self.0.remove_file(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn file_of(handle: &Handle) -> String {
+    format!("{handle}{SUFFIX}")
+}
+
+/// The session that a file of the folder tells of.
+pub(crate) fn handle_of(name: &OsStr) -> Option<Handle> {
+    Handle::parse(name.as_bytes().strip_suffix(SUFFIX.as_bytes())?)
+}
+
+/// A file system without hard links, or one that does not like this one.
+fn cannot_be_linked(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
+}
