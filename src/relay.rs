@@ -571,6 +571,10 @@ impl Relay {
                 Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
                 Err(error) => Answer::Refused { why: error.to_string() },
             },
+            Request::Synced => match self.recorder.unsynced() {
+                Some(why) => Answer::Refused { why: why.to_owned() },
+                None => Answer::Noted,
+            },
             Request::Size => match self.master.size() {
                 Ok(Size { cols, rows }) => Answer::Size { cols, rows },
                 Err(error) => Answer::Refused { why: error.to_string() },

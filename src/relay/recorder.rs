@@ -80,6 +80,11 @@ impl Recorder {
         self.stalled.as_ref().map(|(why, _)| why.clone())
     }
 
+    /// Why some of what was printed may not be on the disk, though it was written.
+    pub(crate) fn unsynced(&self) -> Option<&str> {
+        self.syncer.failure()
+    }
+
     /// Where the shell is, as its marks tell.
     pub(crate) fn prompt(&self) -> Prompt {
         self.prompt

@@ -340,6 +340,16 @@ impl Contact {
         }
     }
 
+    /// Why some of what was printed may not be on the disk, though it was written
+    /// and synced; `None` where all is well, or the session has ended.
+    pub(crate) fn sync_error(&mut self) -> Result<Option<String>> {
+        match self.ask(&Request::Synced)? {
+            Some(Answer::Noted) | None => Ok(None),
+            Some(Answer::Refused { why }) => Ok(Some(why)),
+            Some(_) => Err(self.misunderstood()),
+        }
+    }
+
     /// How large the terminal is. `None` where the session has ended.
     pub(crate) fn size(&mut self) -> Result<Option<Size>> {
         match self.ask(&Request::Size)? {

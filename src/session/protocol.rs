@@ -40,6 +40,8 @@ pub(crate) enum Request {
     Secret { length: u64 },
     /// Where is the foreground process?
     Folder,
+    /// Is what was printed on the disk, as far as it has been synced?
+    Synced,
     /// How large is the terminal?
     Size,
     /// Make it so large.
@@ -69,6 +71,7 @@ impl Request {
             Request::Press { byte } => format!("press {byte}\n"),
             Request::Secret { length } => format!("secret {length}\n"),
             Request::Folder => "folder\n".to_owned(),
+            Request::Synced => "synced\n".to_owned(),
             Request::Size => "size\n".to_owned(),
             Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             Request::Ending { cause } => format!("ending {cause}\n"),
@@ -94,6 +97,7 @@ impl Request {
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
             ["secret", length] => Request::Secret { length: length.parse().ok()? },
             ["folder"] => Request::Folder,
+            ["synced"] => Request::Synced,
             ["size"] => Request::Size,
             ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["done"] => Request::Done,
@@ -357,6 +361,7 @@ mod tests {
             Request::Press { byte: 3 },
             Request::Secret { length: 5 },
             Request::Folder,
+            Request::Synced,
             Request::Size,
             Request::Resize { cols: 80, rows: 24 },
             Request::Ending { cause: "kill".into() },

@@ -68,7 +68,15 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     ts(&["status", &handle]).code(0).stdout("alive\n");
     ts(&["send", &other, "x"]).code(0);
     ts(&["send", &handle, "typed while it stood still"]).code(0);
-    ts(&["create", "--no-helper", "true"]).code(1).stdout("");
+    // One that cannot be completed leaves nothing, with a bound or without.
+    ts(&["create", "--no-helper", "true"]).code(1).stdout("").complains("No space left");
+    ts(&["create", "--no-helper", "--max-log=64K", "true"]).code(1).stdout("").complains("No space left");
+    let mut left: Vec<_> =
+        fs::read_dir(state.join("nbs/sessions")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    let mut there = [&*handle, &*other];
+    there.sort();
+    assert_eq!(left, there);
     mounted.remount("size=16m");
     ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();

@@ -1,8 +1,4 @@
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    process::{Command, Stdio},
-};
+use std::{fs, os::unix::fs::MetadataExt, process::Stdio};
 
 use crate::support::{Mount, Scratch, eventually, field, run};
 

@@ -7,8 +7,9 @@
 //!
 //! Options:
 //!   --json            print an object that also tells what the terminal is
-//!                     doing: prompt, line, secret, raw or running; its size;
-//!                     and what keeps output from being written, if anything
+//!                     doing: prompt, line, secret, raw or running; its
+//!                     size; where its log begins and ends; and what keeps
+//!                     output from being written, or synced, if anything
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -40,9 +41,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn json(session: &SessionDir, alive: bool) -> Result<String> {
     let mut contact = if alive { Contact::open(session)? } else { None };
-    let (state, size) = match &mut contact {
-        Some(contact) => (contact.state()?, contact.size()?),
-        None => (None, None),
+    let (state, size, sync_error) = match &mut contact {
+        Some(contact) => (contact.state()?, contact.size()?, contact.sync_error()?),
+        None => (None, None, None),
     };
     let size = size.map(|size| frames::size(size.cols, size.rows));
     let (doing, stalled) = state.map_or((None, None), |(doing, stalled)| (Some(doing), stalled));
@@ -61,5 +62,6 @@ fn json(session: &SessionDir, alive: bool) -> Result<String> {
         .object_or_null("size", size)
         .object_or_null("log", log)
         .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))
+        .bytes_or_null("sync_error", sync_error.as_deref().map(str::as_bytes))
         .line())
 }
