@@ -15,7 +15,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{self, Environment, Through},
-    session::{self, Contact, Handle, Home, Launch, Name, Settings, Target},
+    session::{self, Contact, EndedBy, Handle, Home, Launch, Name, Settings, Target},
     sys::{files, pty::Size},
 };
 
@@ -190,7 +190,7 @@ fn start(
 pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
     let home = Home::open()?;
     session::end(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO)?;
-    home.remove(handle)
+    home.remove(handle, EndedBy::Kill)
 }
 
 /// The terminal that a session really is; every terminfo has an entry for it.

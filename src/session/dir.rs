@@ -164,7 +164,8 @@ impl Launch {
 /// What is about to become of a dead session's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Going {
-    Away,
+    /// It is removed, by one who knows this of what ended it.
+    Away(EndedBy),
     Nowhere,
 }
 
@@ -366,7 +367,11 @@ impl SessionDir {
         if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
             return Ok(());
         }
-        let receipt = self.late_receipt();
+        let unnoted = match going {
+            Going::Away(cause) => cause,
+            Going::Nowhere => EndedBy::Unknown,
+        };
+        let receipt = self.late_receipt(unnoted);
         let tell = || {
             if !self.folder.has(RECEIPT) {
                 self.folder.replace_as_of(RECEIPT, receipt.json().as_bytes(), receipt.ended)?;
@@ -375,7 +380,7 @@ impl SessionDir {
         };
         match tell() {
             // The log is about to go anyway, and leaves room.
-            Err(error) if files::may_pass(&error) && going == Going::Away => {
+            Err(error) if files::may_pass(&error) && going != Going::Nowhere => {
                 self.folder.remove_file(OUTPUT.as_ref())?;
                 tell()
             }
@@ -383,8 +388,9 @@ impl SessionDir {
         }
     }
 
-    /// What can be said of an end that the relay did not write down.
-    pub(crate) fn late_receipt(&self) -> Receipt {
+    /// What can be said of an end that the relay did not write down. `unnoted`
+    /// is what ended it where nobody noted that.
+    pub(crate) fn late_receipt(&self, unnoted: EndedBy) -> Receipt {
         let log = self.log().ok();
         let last_lines = log.as_ref().and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok());
         let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
@@ -393,7 +399,7 @@ impl SessionDir {
             name: self.name(),
             settings: self.settings(),
             status: self.exit_code().ok().flatten().map(ExitStatus::Code),
-            ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(EndedBy::Unknown),
+            ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(unnoted),
             last_lines: last_lines.unwrap_or_default(),
             started: self.created(),
             ended: self.last_sign(),

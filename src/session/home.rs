@@ -19,7 +19,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Events, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle},
+    session::{EndedBy, Events, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle},
     sys::files::{self, Folder},
 };
 
@@ -162,16 +162,19 @@ impl Home {
 
     /// Removes a dead session's folder, once its end has been told. It is out
     /// of everybody's sight at once. Where its end cannot be told, it goes all
-    /// the same, and that is the failure.
-    pub(crate) fn remove(&self, handle: &Handle) -> Result<()> {
+    /// the same, and that is the failure. `cause` is what ended it, as far as
+    /// the caller knows, for where nobody has written that down.
+    pub(crate) fn remove(&self, handle: &Handle, cause: EndedBy) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let session = match self.open_session(handle.clone()) {
             Err(Failure::NotFound(_)) => return Ok(()),
             other => other?,
         };
         // One whose relay cannot be ended tells its end itself, if it can.
-        let told =
-            if session.is_alive().unwrap_or(true) { Ok(()) } else { self.tell_end(&session, Going::Away) };
+        let told = match session.is_alive() {
+            Ok(false) => self.tell_end(&session, Going::Away(cause)),
+            _ => Ok(()),
+        };
         let gone = OsString::from(format!("{GONE}{handle}"));
         match sessions.rename(OsStr::new(handle.as_str()), &gone) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -227,7 +230,7 @@ impl Home {
         };
         match told() {
             Ok(Some(notice)) => notice.line().to_owned(),
-            Ok(None) | Err(_) => session.late_receipt().json(),
+            Ok(None) | Err(_) => session.late_receipt(EndedBy::Unknown).json(),
         }
     }
 
@@ -288,7 +291,7 @@ impl Home {
             let is_recent = retention.oldest.is_none_or(|oldest| dead_for < oldest);
             if is_recent && last.contains(&summary.handle) {
                 collected.recent += 1;
-            } else if let Err(failure) = self.remove(&summary.handle) {
+            } else if let Err(failure) = self.remove(&summary.handle, EndedBy::Unknown) {
                 collected.failures.push(failure);
             } else {
                 collected.removed.push((summary, dead_for));

@@ -7,6 +7,7 @@ mod support;
 
 mod ask; // ask: one program after another, and their answers
 mod crash; // what is killed, filled, emptied and taken away
+mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it

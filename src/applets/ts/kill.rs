@@ -23,7 +23,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, Ended, Home, SessionDir, Target},
+    session::{self, Ended, EndedBy, Home, SessionDir, Target},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -70,6 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
     let session = home.session(target)?;
+    let alive = session.is_alive()?;
     if let Ended::But(left) = session::end(&session, grace)? {
         let left: Vec<String> =
             left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
@@ -88,7 +89,7 @@ fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<Str
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
-        home.remove(session.handle())?;
+        home.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
     }
     Ok(Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code).line())
 }
