@@ -6,6 +6,7 @@
 use std::{
     env,
     ffi::OsString,
+    iter,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -163,6 +164,7 @@ fn start(
         // The session may be in another folder than a relative path was meant from.
         environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));
     }
+    let handle = making.handle.clone();
     let started = launch
         .write(&making.folder)
         .trying(format!("make a session in '{}'", home.sessions_path().display()))
@@ -179,11 +181,12 @@ fn start(
         Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
         Ok(None) => {}
         Err(failure) => {
-            making.abandon().trying("remove the session that failed")?;
-            return Err(failure);
+            let removed = making.abandon().trying("remove the session that failed");
+            // Never `Ok`, since there is one.
+            Failure::all(iter::once(failure).chain(removed.err()).collect())?;
         }
     }
-    Ok(making.handle)
+    Ok(handle)
 }
 
 /// Ends a session whose handle nobody has learned.

@@ -427,7 +427,17 @@ impl Making {
     }
 
     /// Removes it; for when it could not be completed.
-    pub(crate) fn abandon(&self) -> io::Result<()> {
-        self.sessions.remove_folder(&OsString::from(format!("{NEW}{}", self.handle)))
+    pub(crate) fn abandon(self) -> io::Result<()> {
+        let Making { handle, folder, lock, sessions } = self;
+        let name = OsString::from(format!("{NEW}{handle}"));
+        match sessions.remove_folder(&name) {
+            // On NFS and many a FUSE a removed file stays, under another name,
+            // for as long as it is open.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                drop((folder, lock));
+                sessions.remove_folder(&name)
+            }
+            other => other,
+        }
     }
 }
