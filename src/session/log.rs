@@ -196,4 +196,38 @@ mod tests {
         assert_eq!(log.bytes(7, 9).unwrap(), content[7..9]);
         assert_eq!(log.bytes(9, 7).unwrap(), b"");
     }
+
+    #[test]
+    fn what_goes_while_it_is_read_is_counted_and_never_given() {
+        let folder = std::env::temp_dir().join(format!("nbs-log-{}", fastrand::u64(..)));
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("output.log");
+        const LENGTH: usize = 16 * BLOCK;
+        std::fs::write(&path, vec![b'x'; LENGTH]).unwrap();
+        std::fs::write(folder.join(LOG_START), "0").unwrap();
+        let open = || Folder::open(&folder).unwrap();
+        let log = Log::new(File::open(&path).unwrap(), Some(open()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (file, folder) = (File::options().write(true).open(&path).unwrap(), open());
+                for start in (0..=LENGTH as u64).step_by(4096).skip(1) {
+                    folder.replace(LOG_START, start.to_string().as_bytes()).unwrap();
+                    files::punch(&file, 0, start).unwrap();
+                }
+            });
+            while log.start().unwrap() < LENGTH as u64 {
+                let mut given = 0;
+                let end = log.blocks(0, u64::MAX, |block| {
+                    assert!(block.iter().all(|byte| *byte == b'x'));
+                    given += block.len();
+                    Ok::<bool, io::Error>(true)
+                });
+                // All is either given or lost.
+                let lost = usize::try_from(log.take_lost()).unwrap();
+                assert_eq!((end.unwrap(), given + lost), (LENGTH as u64, LENGTH));
+            }
+        });
+        assert_eq!(log.bytes(0, u64::MAX).unwrap(), b"");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -171,3 +171,27 @@ fn a_bound_is_a_size_that_is_worth_one() {
         scratch.ts(&["create", "--max-log", size, "true"]).code(4).stdout("").complains("--max-log");
     }
 }
+
+#[test]
+fn a_follower_gets_the_rest_of_a_session_that_was_removed() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=1M"], "stty -opost; seq 300000; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "\n300000\n"]).code(0);
+    let begin = start(&scratch, &handle);
+    let mut command = scratch.command("nbs-ts");
+    let mut follower = command.args(["attach", "--json", &handle]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut frames = std::io::BufReader::new(follower.stdout.take().unwrap());
+    let mut lines = vec![String::new(); 2];
+    for line in &mut lines {
+        std::io::BufRead::read_line(&mut frames, line).unwrap();
+    }
+    assert_eq!(field(&lines[1], "lost"), begin.to_string());
+    // What is left is more than a pipe takes, so it is still at it.
+    scratch.ts(&["kill", &handle]).code(0);
+    let rest: Vec<String> = std::io::BufRead::lines(frames).map(Result::unwrap).collect();
+    assert!(follower.wait().unwrap().success());
+    let (end, output) = rest.split_last().unwrap();
+    assert_eq!((field(end, "type"), field(end, "ended_by")), ("\"pty_exited\"".into(), "\"kill\"".into()));
+    assert!(field(output.last().unwrap(), "data").ends_with("299999\\n300000\\n\""));
+    assert!(output.iter().all(|frame| !frame.contains("\"lost\"") && !frame.contains("\\u0000")));
+}
