@@ -66,6 +66,17 @@ impl Object {
         self.raw(name, &format!("[{}]", values.join(",")))
     }
 
+    pub(crate) fn object(self, name: &str, value: Object) -> Object {
+        let value = value.line();
+        self.raw(name, value.trim_end())
+    }
+
+    /// A list of objects.
+    pub(crate) fn objects(self, name: &str, values: impl Iterator<Item = Object>) -> Object {
+        let values: Vec<String> = values.map(|value| value.line().trim_end().to_owned()).collect();
+        self.raw(name, &format!("[{}]", values.join(",")))
+    }
+
     /// The object, with a newline.
     pub(crate) fn line(self) -> String {
         let object = if self.lossy { self.truth("lossy", true) } else { self };
@@ -118,11 +129,13 @@ mod tests {
             .seconds_or_null("d", Some(1.5))
             .truth("e", true)
             .list("f", &[b"x".to_vec(), b"\xff".to_vec()])
-            .bytes_or_null("g", None);
+            .bytes_or_null("g", None)
+            .object("h", Object::new())
+            .objects("i", [Object::new().number("j", 1), Object::new()].into_iter());
         assert_eq!(
             object.line(),
             "{\"a\":\"q\\\"b\\\\n\\n\\u001b[0m\\u009bé漢\",\"b\":-1,\"c\":null,\"d\":1.500000,\
-             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"lossy\":true}\n"
+             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{},\"i\":[{\"j\":1},{}],\"lossy\":true}\n"
         );
     }
 

@@ -6,11 +6,14 @@
 
 mod applets;
 mod cli;
+mod completing;
 mod helper;
 mod json;
 mod keys;
+mod manual;
 mod outcome;
 mod output;
+mod page;
 mod relay;
 mod session;
 mod starting;

@@ -14,7 +14,16 @@ fn alone_it_lists_the_applets() {
 
 #[test]
 fn it_tells_version_commit_and_target() {
-    nbs(&["--version"]).code(0).silent().stdout_has(concat!("nbs ", env!("CARGO_PKG_VERSION"), " ("));
+    let version = nbs(&["--version"]).code(0).silent().out();
+    assert!(version.starts_with(concat!("nbs ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+    assert_eq!(version.split_whitespace().count(), 4, "{version}");
+    let scratch = Scratch::new();
+    for name in nbs(&["--list"]).out().lines() {
+        let link = scratch.path.join(name);
+        symlink(binary(), &link).unwrap();
+        run(scratch.command(&link).arg("--version")).code(0).silent().stdout(&version);
+        nbs(&[name, "-V"]).code(0).silent().stdout(&version);
+    }
 }
 
 #[test]
