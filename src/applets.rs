@@ -267,6 +267,9 @@ fn install(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--symlink and --hard exclude each other".into()));
     }
     let folder = folder.ok_or_else(|| Failure::BadArgs("missing the folder for the links".into()))?;
+    if !Path::new(&folder).is_dir() {
+        return Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())));
+    }
     let kind = if hard { links::Kind::Hard } else { links::Kind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
     links::make(Path::new(&folder), &names, kind, force).map_err(|(name, error)| {
