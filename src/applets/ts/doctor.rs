@@ -129,8 +129,13 @@ fn terminals() -> Found {
     };
     let used = match (number("nr"), number("max")) {
         (Some(used), Some(most)) => format!("{used} of {most} in use"),
-        _ => "one can be opened".to_owned(),
+        _ => "how many are in use is unknown".to_owned(),
     };
+    for device in ["/dev/tty", "/dev/null"] {
+        if !Path::new(device).exists() {
+            return Err((format!("there is no '{device}'"), "make it, as container engines do".to_owned()));
+        }
+    }
     match Master::open(Size::DEFAULT).and_then(|master| master.open_slave()) {
         Ok(_) => Ok(used),
         Err(error) => Err((
