@@ -10,8 +10,13 @@
 //! //! Anything else; all of it is what `--help` prints.
 //! ```
 //!
-//! A file without a `Usage:` line is an internal role: it gets a row of its
-//! own table, so that it can be started but is listed nowhere.
+//! What it may consist of, `src/page.rs` tells; one that is otherwise fails the
+//! build. A file without a `Usage:` line is an internal role: it gets a row of
+//! its own table, so that it can be started but is listed nowhere.
+
+#[allow(dead_code, reason = "here it is only tried whether a header can be read")]
+#[path = "src/page.rs"]
+mod page;
 
 use std::{
     env, fs,
@@ -32,14 +37,19 @@ fn main() {
 
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/applets");
+    println!("cargo::rustc-env=NBS_DATE={}", date(&root));
+    for part in PARTS {
+        println!("cargo::rerun-if-changed={part}");
+    }
 }
+
+/// All that goes into the file.
+const PARTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "build.rs", "src"];
 
 struct Row {
     name: String,
     summary: String,
-    usage: Option<String>,
+    is_called: bool,
     help: String,
     module: String,
 }
@@ -53,7 +63,7 @@ fn rows(folder: &Path) -> (Vec<Row>, Vec<Row>) {
         .map(|path| row(&path))
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    all.into_iter().partition(|row| row.usage.is_some())
+    all.into_iter().partition(|row| row.is_called)
 }
 
 fn row(path: &Path) -> Row {
@@ -63,16 +73,20 @@ fn row(path: &Path) -> Row {
         .map_while(|line| line.strip_prefix("//!"))
         .map(|line| line.strip_prefix(' ').unwrap_or(line))
         .collect();
+    let help = header.join("\n") + "\n";
     let (name, summary) = header
         .first()
         .and_then(|line| line.split_once(" - "))
         .unwrap_or_else(|| panic!("{}: the header does not begin `//! name - summary`", path.display()));
-    let usage = header.iter().find_map(|line| line.strip_prefix("Usage: "));
+    let is_called = header.iter().any(|line| line.starts_with("Usage: "));
+    if is_called && let Err(why) = page::Page::parse(&help) {
+        panic!("{}: {why}", path.display());
+    }
     Row {
         name: name.to_owned(),
         summary: summary.to_owned(),
-        usage: usage.map(str::to_owned),
-        help: header.join("\n") + "\n",
+        is_called,
+        help,
         module: path.file_stem().unwrap().to_str().unwrap().to_owned(),
     }
 }
@@ -82,29 +96,33 @@ fn table(name: &str, about: &str, rows: &[Row]) -> String {
         .iter()
         .map(|row| {
             format!(
-                "    Applet {{ name: {:?}, summary: {:?}, usage: {:?}, help: {:?}, run: {}::run }},\n",
-                row.name,
-                row.summary,
-                row.usage.as_deref().unwrap_or(""),
-                row.help,
-                row.module,
+                "    Applet {{ name: {:?}, summary: {:?}, help: {:?}, run: {}::run }},\n",
+                row.name, row.summary, row.help, row.module,
             )
         })
         .collect();
     format!("/// {about}\npub(crate) const {name}: &[Applet] = &[\n{rows}];\n")
 }
 
-/// The commit that is built, or `unknown` outside a git checkout.
+/// The commit that is built, with `-dirty` where the files are not as they are
+/// in it; `unknown` outside a git checkout.
 fn commit(root: &Path) -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let Some(head) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+    let Some(head) = git(root, &["rev-parse", "--short=12", "HEAD"]) else {
         return "unknown".to_owned();
     };
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+    if let Some(log) = git(root, &["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={}", root.join(log).display());
     }
-    head
+    let as_committed = git(root, &[&["diff", "--quiet", "HEAD", "--"][..], &PARTS].concat()).is_some();
+    if as_committed { head } else { head + "-dirty" }
+}
+
+/// The day of that commit, for the man pages.
+fn date(root: &Path) -> String {
+    git(root, &["show", "--no-patch", "--format=%cs", "HEAD"]).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

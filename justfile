@@ -36,8 +36,15 @@ dist-test *words: dist
 fuzz rounds='20000':
     NBS_ROUNDS={{ rounds }} cargo test --release --bin nbs
 
-# Puts dist/nbs and its links into $DESTDIR$PREFIX/bin.
+# Tries dist/nbs in a root folder of its own, as a container has one.
+container:
+    tests/dist/container '{{ static }}'
+
+# Builds the static file of this commit twice, and compares.
+reproduce:
+    tests/dist/reproduce
+
+# Puts dist/nbs, its links, man pages and completions below $DESTDIR$PREFIX.
 install:
     tests/dist/prove '{{ static }}'
-    install -D -m 755 '{{ static }}' '{{ DESTDIR }}{{ PREFIX }}/bin/nbs'
-    '{{ static }}' --list | xargs -I LINK ln -sf nbs '{{ DESTDIR }}{{ PREFIX }}/bin/LINK'
+    tests/dist/install '{{ static }}' '{{ DESTDIR }}{{ PREFIX }}'

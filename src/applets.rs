@@ -21,7 +21,11 @@ use std::{
 
 use crate::{
     cli::{self, Args},
+    completing,
+    json::Object,
+    manual,
     outcome::{Failure, Result},
+    page::Page,
     sys::{files, links, signals},
     text,
 };
@@ -29,13 +33,11 @@ use crate::{
 /// One thing that can be called by name.
 ///
 /// Invariant: all but `run` come from the header of its file, and `help` is
-/// that header.
+/// that header, which [`manual`] can read unless it is an internal role's.
 #[derive(Clone, Copy)]
 pub(crate) struct Applet {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
-    /// Empty for an internal role.
-    pub(crate) usage: &'static str,
     pub(crate) help: &'static str,
     pub(crate) run: fn(&mut Args) -> Result<()>,
 }
@@ -61,8 +63,10 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     // it cannot be caught, it ends us, as it would have anyway.
     let _ = signals::disregard(signals::SIGXFSZ);
     let name = Path::new(called_as).file_name().unwrap_or(called_as);
+    let asked = asked_of_all(name, &words);
     let mut args = Args::new(words, umask);
     let (who, result) = match applet_of_link(name) {
+        _ if asked.is_some() => ("nbs".to_owned(), asked.map_or(Ok(()), cli::print)),
         Some(applet) => (format!("nbs-{}", applet.name), run(applet, &mut args)),
         None if name == "nbs" => multicall(&mut args),
         None => ("nbs".to_owned(), Err(unknown(name))),
@@ -73,35 +77,147 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// What we answer under every name.
+fn asked_of_all(name: &OsStr, words: &[OsString]) -> Option<String> {
+    let words = match words {
+        [word, rest @ ..] if name == "nbs" && applet(word).is_ok() => rest,
+        all => all,
+    };
+    match words {
+        [word] if word == "--version" || word == "-V" => Some(version()),
+        [word, line @ ..] if word == "--complete" => Some(candidates(line)),
+        _ => None,
+    }
+}
+
 fn applet_of_link(name: &OsStr) -> Option<&'static Applet> {
     let name = OsStr::from_bytes(name.as_bytes().strip_prefix(b"nbs-")?);
     find(APPLETS, name).or_else(|| find(ROLES, name))
 }
 
+/// An applet that people call, by either of its names.
+fn applet(name: &OsStr) -> Result<&'static Applet> {
+    let bare = name.as_bytes().strip_prefix(b"nbs-").map_or(name, OsStr::from_bytes);
+    find(APPLETS, bare).ok_or_else(|| unknown(name))
+}
+
 /// A call as `nbs` itself: an option of its own, or an applet's name first.
 fn multicall(args: &mut Args) -> (String, Result<()>) {
-    use lexopt::Arg::{Long, Short, Value};
-    let word = match args.next() {
-        Ok(None) | Err(Failure::HelpAsked) => return ("nbs".into(), cli::print(overview())),
-        Ok(Some(Long("version") | Short('V'))) => return ("nbs".into(), cli::print(version())),
-        Ok(Some(Long("list"))) => return ("nbs".into(), cli::print(link_names())),
-        Ok(Some(Long("install"))) => return ("nbs".into(), install(args)),
-        Ok(Some(Value(word))) => word,
-        Ok(Some(other)) => return ("nbs".into(), Err(other.unexpected().into())),
-        Err(failure) => return ("nbs".into(), Err(failure)),
+    use lexopt::Arg::{Long, Value};
+    let ours = match args.next() {
+        Ok(None) | Err(Failure::HelpAsked) => help(None, args),
+        Ok(Some(Long("list"))) => cli::print(link_names()),
+        Ok(Some(Long("install"))) => install(args),
+        Ok(Some(Long("completions"))) => completions(args),
+        Ok(Some(Long("man"))) => man(args),
+        Ok(Some(Value(word))) if word == "help" => help_operand(args),
+        Ok(Some(Value(word))) => match applet(&word) {
+            Ok(applet) => return (format!("nbs-{}", applet.name), run(applet, args)),
+            Err(failure) => Err(failure),
+        },
+        Ok(Some(other)) => Err(other.unexpected().into()),
+        Err(failure) => Err(failure),
     };
-    match find(APPLETS, &word).or_else(|| applet_of_link(&word)) {
-        Some(applet) if !applet.usage.is_empty() => (format!("nbs-{}", applet.name), run(applet, args)),
-        _ => ("nbs".into(), Err(unknown(&word))),
-    }
+    ("nbs".into(), ours)
 }
 
 /// Runs an applet; prints its help instead, if that was asked for.
-pub(crate) fn run(applet: &Applet, args: &mut Args) -> Result<()> {
+pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
     match (applet.run)(args) {
-        Err(Failure::HelpAsked) => cli::print(applet.help),
+        Err(Failure::HelpAsked) => help(Some(applet), args),
         other => other,
     }
+}
+
+/// The help of an applet, or of `nbs`: as text, or as an object.
+pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
+    match (applet, args.json_asked()) {
+        (Some(applet), true) => cli::print(object(applet).line()),
+        (Some(applet), false) => cli::print(applet.help),
+        (None, true) => cli::print(objects(APPLETS)),
+        (None, false) => cli::print(overview()),
+    }
+}
+
+/// `nbs help [APPLET]`.
+fn help_operand(args: &mut Args) -> Result<()> {
+    match sole_word(args)? {
+        Some(word) if applet(&word)?.name == "ts" => ts::overview(args),
+        Some(word) => help(Some(applet(&word)?), args),
+        None => help(None, args),
+    }
+}
+
+/// The one operand that there may be.
+pub(crate) fn sole_word(args: &mut Args) -> Result<Option<OsString>> {
+    let mut sole = None;
+    while let Some(arg) = args.next()? {
+        match arg {
+            lexopt::Arg::Value(word) if sole.is_none() => sole = Some(word),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(sole)
+}
+
+/// All commands of a table in one object.
+pub(crate) fn objects(table: &[Applet]) -> String {
+    Object::new().objects("commands", table.iter().map(object)).line()
+}
+
+fn object(applet: &Applet) -> Object {
+    manual::object(&manual::page(applet.help), &manual::page(ts::header()).exits)
+}
+
+/// `nbs --man NAME`.
+fn man(args: &mut Args) -> Result<()> {
+    let word = sole_word(args)?.unwrap_or_else(|| "nbs".into());
+    let overview = overview();
+    if word == "nbs" {
+        return cli::print(manual::roff("nbs", &manual::page(&overview), &[]));
+    }
+    let applet = applet(&word)?;
+    let commands: Vec<Page> = commands(applet).iter().map(|verb| manual::page(verb.help)).collect();
+    cli::print(manual::roff(&format!("nbs-{}", applet.name), &manual::page(applet.help), &commands))
+}
+
+/// `nbs --completions SHELL`.
+fn completions(args: &mut Args) -> Result<()> {
+    let shell = sole_word(args)?.unwrap_or_default();
+    let names = format!("nbs {}", link_names().trim_end().replace('\n', " "));
+    let script = completing::script(&shell.to_string_lossy(), &names);
+    let none = || Failure::BadArgs(format!("'{}' is none of bash, zsh and fish", shell.display()));
+    cli::print(script.ok_or_else(none)?)
+}
+
+/// What may follow `line`, whose first word is what is called, and whose last
+/// one is being typed.
+fn candidates(line: &[OsString]) -> String {
+    let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let Some((called_as, mut words)) = words.split_first() else { return String::new() };
+    let overview = overview();
+    let (mut header, mut table) = (&overview[..], APPLETS);
+    if let Some(applet) = called_as.rsplit('/').next().and_then(|name| applet_of_link(name.as_ref())) {
+        (header, table) = (applet.help, commands(applet));
+    }
+    while let [word, rest @ ..] = words
+        && !rest.is_empty()
+        && let Some(found) = find(table, word.strip_prefix("nbs-").unwrap_or(word).as_ref())
+    {
+        (header, words) = (found.help, rest);
+        // What follows `help` is the name of a command, and no call of it.
+        if found.name == "help" {
+            break;
+        }
+        table = commands(found);
+    }
+    let summaries: Vec<(&str, &str)> = table.iter().map(|row| (row.name, row.summary)).collect();
+    completing::candidates(&manual::page(header), &summaries, words)
+}
+
+/// The commands that an applet has.
+fn commands(applet: &Applet) -> &'static [Applet] {
+    if applet.name == "ts" { ts::VERBS } else { &[] }
 }
 
 fn unknown(name: &OsStr) -> Failure {
@@ -115,7 +231,12 @@ fn overview() -> String {
          Options:\n  \
          --list                    the link names, one a line\n  \
          --install [--symlink|--hard] [--force] DIR\n                            \
-         makes the links in DIR\n  \
+         make the links in DIR, all or none; one that is there\n                            \
+         already is left, and another file of that name is not\n                            \
+         replaced without --force\n  \
+         --completions SHELL       a script that completes commands, options and\n                            \
+         sessions, for bash, zsh or fish\n  \
+         --man NAME                the page of nbs or of a link for man(1)\n  \
          --version                 version, commit and target\n\n\
          More: nbs APPLET --help\n",
         listing(APPLETS)
@@ -147,6 +268,9 @@ fn install(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--symlink and --hard exclude each other".into()));
     }
     let folder = folder.ok_or_else(|| Failure::BadArgs("missing the folder for the links".into()))?;
+    if !Path::new(&folder).is_dir() {
+        return Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())));
+    }
     let kind = if hard { links::Kind::Hard } else { links::Kind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
     links::make(Path::new(&folder), &names, kind, force).map_err(|(name, error)| {

@@ -185,26 +185,29 @@ pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
 pub(crate) const NO_TERMINAL_SIZE: &str = "is not a size like 80x24 (1 to 9999 each)";
 
 /// The longest time that is taken for meant: a hundred years.
-const LONGEST_TIME: f64 = 100.0 * 366.0 * 86_400.0;
+const LONGEST_TIME: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 fn parse_time(value: &OsStr) -> Option<Duration> {
     let value = value.to_str()?;
     let digits = value.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match &value[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
+        "ms" => Duration::from_millis(1),
+        "" | "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3_600),
+        "d" => Duration::from_secs(86_400),
         _ => return None,
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !all_digits(whole) || !all_digits(fraction) {
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let seconds = digits.parse::<f64>().ok()? * unit;
-    (seconds <= LONGEST_TIME).then(|| Duration::from_secs_f64(seconds))
+    // What comes after nine digits is less than a nanosecond of a second.
+    let fraction = &fraction[..fraction.len().min(9)];
+    let nanoseconds = unit.as_nanos() * u128::from(whole_number(fraction.as_bytes())?);
+    let nanoseconds = u64::try_from(nanoseconds / 10_u128.pow(fraction.len() as u32)).ok()?;
+    let whole = unit.checked_mul(whole_number(whole.as_bytes())?.try_into().ok()?)?;
+    Some(whole + Duration::from_nanos(nanoseconds)).filter(|time| *time <= LONGEST_TIME)
 }
 
 fn parse_size(value: &OsStr) -> Option<u64> {
@@ -260,13 +263,18 @@ mod tests {
 
     #[test]
     fn times_have_units_and_no_signs() {
-        let cases: [(&str, Option<u64>); 22] = [
+        let cases = [
             ("5", Some(5_000)),
             ("1.5", Some(1_500)),
             ("500ms", Some(500)),
             ("2m", Some(120_000)),
             ("1h", Some(3_600_000)),
             ("0", Some(0)),
+            ("0.25", Some(250)),
+            ("0.0019999999999999999999999999999999999999s", Some(1)),
+            ("2.500", Some(2_500)),
+            ("36500d", Some(3_153_600_000_000)),
+            ("36601d", None),
             ("3s", Some(3_000)),
             ("1.5h", Some(5_400_000)),
             ("", None),
@@ -285,7 +293,8 @@ mod tests {
             ("0x10", None),
         ];
         for (word, milliseconds) in cases {
-            assert_eq!(parse_time(OsStr::new(word)), milliseconds.map(Duration::from_millis), "{word:?}");
+            let parsed = parse_time(OsStr::new(word)).map(|time| time.as_millis());
+            assert_eq!(parsed, milliseconds, "{word:?}");
         }
     }
 

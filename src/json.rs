@@ -3,7 +3,7 @@
 //! Fields come out in the order in which they were put in. Bytes that are not
 //! UTF-8 are replaced by U+FFFD, and then the object says `"lossy": true`.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 #[derive(Debug, Default)]
 pub(crate) struct Object {
@@ -54,10 +54,12 @@ impl Object {
         }
     }
 
-    /// Unix seconds with six digits of fraction, or `null`.
-    pub(crate) fn seconds_or_null(self, name: &str, value: Option<f64>) -> Object {
+    /// Seconds (since 1970, where it is a moment) with six digits of fraction, or
+    /// `null`. Like all of nbs without floating point, whose code in std would be a
+    /// fiftieth of the file.
+    pub(crate) fn seconds_or_null(self, name: &str, value: Option<Duration>) -> Object {
         match value {
-            Some(value) => self.raw(name, &format!("{value:.6}")),
+            Some(value) => self.raw(name, &format!("{}.{:06}", value.as_secs(), value.subsec_micros())),
             None => self.raw(name, "null"),
         }
     }
@@ -78,6 +80,14 @@ impl Object {
         self.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());
         let values: Vec<String> =
             values.iter().map(|value| quoted(&String::from_utf8_lossy(value))).collect();
+        self.raw(name, &format!("[{}]", values.join(",")))
+    }
+
+    /// A list of objects.
+    pub(crate) fn objects(mut self, name: &str, values: impl Iterator<Item = Object>) -> Object {
+        let values: Vec<Object> = values.collect();
+        self.lossy |= values.iter().any(|value| value.lossy);
+        let values: Vec<String> = values.iter().map(|value| format!("{{{}}}", value.body)).collect();
         self.raw(name, &format!("[{}]", values.join(",")))
     }
 
@@ -130,16 +140,18 @@ mod tests {
             .text("a", "q\"b\\n\n\u{1b}[0m\u{9b}é漢")
             .number("b", -1)
             .number_or_null("c", None)
-            .seconds_or_null("d", Some(1.5))
+            .seconds_or_null("d", Some(Duration::from_millis(1_500)))
             .truth("e", true)
             .list("f", &[b"x".to_vec(), b"\xff".to_vec()])
             .bytes_or_null("g", None)
             .object_or_null("h", Some(Object::new().bytes("i", b"\xff")))
-            .object_or_null("j", None);
+            .object_or_null("j", None)
+            .objects("k", [Object::new().number("l", 1), Object::new()].into_iter());
         assert_eq!(
             object.line(),
             "{\"a\":\"q\\\"b\\\\n\\n\\u001b[0m\\u009bé漢\",\"b\":-1,\"c\":null,\"d\":1.500000,\
-             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{\"i\":\"\u{fffd}\"},\"j\":null,\"lossy\":true}\n"
+             \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{\"i\":\"\u{fffd}\"},\"j\":null,\
+             \"k\":[{\"l\":1},{}],\"lossy\":true}\n"
         );
     }
 

@@ -74,6 +74,14 @@ const NAMES: [(&str, Code); 41] = [
     ("spc", Code::Character(' ')),
 ];
 
+/// What is offered where a key is to be named: of each name the most readable.
+#[rustfmt::skip]
+pub(crate) const OFFERED: [&str; 33] = [
+    "Enter", "Tab", "Escape", "Space", "BSpace", "Insert", "Delete", "Home", "End", "PageUp", "PageDown",
+    "Up", "Down", "Left", "Right", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12",
+    "BTab", "C-c", "C-d", "C-l", "C-r", "C-z",
+];
+
 /// The key of a name; `None` where there is none, or where no terminal could
 /// send it.
 pub(crate) fn parse(name: &str) -> Option<Key> {
@@ -159,6 +167,11 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_offered_is_known() {
+        assert!(OFFERED.iter().all(|name| parse(name).is_some()));
+    }
 
     #[test]
     fn every_name_is_what_xterm_sends() {

@@ -6,12 +6,15 @@
 
 mod applets;
 mod cli;
+mod completing;
 mod frames;
 mod helper;
 mod json;
 mod keys;
+mod manual;
 mod outcome;
 mod output;
+mod page;
 mod relay;
 mod session;
 mod starting;

@@ -383,7 +383,8 @@ impl<'a> Watch<'a> {
         }
         match self.conditions.idle {
             Some(idle) if self.changed.elapsed() >= idle => {
-                Ok(self.met("idle", format!("{:.3}", self.changed.elapsed().as_secs_f64())))
+                let silence = self.changed.elapsed();
+                Ok(self.met("idle", format!("{}.{:03}", silence.as_secs(), silence.subsec_millis())))
             }
             _ => Ok(None),
         }

@@ -4,10 +4,15 @@
 //!
 //! Each call acts and exits; a session lives on in a process of its own, and
 //! all that is known of it lies in plain files in $NBS_TS_HOME (or ~/.nbs-ts).
-//! A session is named by its handle, which `create` prints, or by @name.
+//! A session is named by its handle, which `create` prints, or by @name. All
+//! commands but `run` have the exit codes below.
 //!
-//! Exit codes: 0 success, 1 error, 2 not found, 3 timeout, 4 bad arguments;
-//! `run` has its own.
+//! Exit codes:
+//!   0                 success
+//!   1                 error
+//!   2                 not found
+//!   3                 timeout
+//!   4                 bad arguments
 
 mod ask;
 mod attach;
@@ -45,7 +50,7 @@ include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Value;
     let word = match args.next() {
-        Err(Failure::HelpAsked) => return cli::print(overview()),
+        Err(Failure::HelpAsked) => return overview(args),
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
         Ok(None) => {
@@ -69,7 +74,14 @@ fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
 }
 
 /// What `nbs-ts help` prints.
-pub(crate) fn overview() -> String {
-    let applet = APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row");
-    format!("{}\nCommands:\n{}\nMore: nbs-ts help COMMAND\n", applet.help, listing(VERBS))
+pub(crate) fn overview(args: &mut Args) -> Result<()> {
+    if args.json_asked() {
+        return cli::print(applets::objects(VERBS));
+    }
+    cli::print(format!("{}\nCommands:\n{}\nMore: nbs-ts help COMMAND\n", header(), listing(VERBS)))
+}
+
+/// The header of this file.
+pub(crate) fn header() -> &'static str {
+    APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row").help
 }

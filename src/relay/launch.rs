@@ -86,7 +86,7 @@ pub(crate) fn start(
     if through != Through::Relay {
         write_changed(&making.folder, environment).trying(what)?;
     }
-    command.spawn().trying(what)?;
+    command.spawn().map_err(child::why_not_ourselves).trying(what)?;
     // It holds a copy of the pipe's other end.
     drop(command);
     let mut words = Vec::new();

@@ -604,6 +604,6 @@ impl Reader<'_> {
 }
 
 /// Unix seconds with a fraction.
-pub(crate) fn unix_seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64()
+pub(crate) fn unix_seconds(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

@@ -46,7 +46,7 @@ impl fmt::Display for Evidence {
 }
 
 fn seconds(time: Duration) -> String {
-    let seconds = format!("{:.3}", time.as_secs_f64());
+    let seconds = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
     format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
 }
 

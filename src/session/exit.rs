@@ -1,10 +1,10 @@
 //! exit.json: how a session ended. It is the notification and the receipt.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::{
     json::Object,
-    session::{Handle, Name, Settings, dir::unix_seconds},
+    session::{Handle, Name, Settings, dir::unix_seconds, settings::seconds},
     sys::{child::ExitStatus, signals},
 };
 
@@ -95,8 +95,8 @@ impl Receipt {
 /// word and a colon are a field and nothing else.
 pub(crate) struct Notice {
     line: String,
-    /// Unix seconds.
-    pub(crate) ended: f64,
+    /// Since 1970.
+    pub(crate) ended: Duration,
 }
 
 impl Notice {
@@ -107,7 +107,7 @@ impl Notice {
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
         line.strip_suffix('\n').filter(|object| !object.contains('\n'))?;
-        let ended = field(&line, "ended")?.parse().ok()?;
+        let ended = seconds(field(&line, "ended")?.as_bytes())?;
         Some(Notice { line, ended })
     }
 
@@ -143,7 +143,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     fn receipt(name: Option<&[u8]>) -> Receipt {
         let trap = b",\"ended\":9,\"timed_out\":true,\"pane_id\":\"x\"".to_vec();
@@ -170,7 +170,7 @@ mod tests {
                 let line = Receipt { ended_by, ..receipt(name) }.json();
                 let notice = Notice::parse(line.clone().into_bytes()).unwrap();
                 assert_eq!(notice.line(), line);
-                assert_eq!(notice.ended, 7.5);
+                assert_eq!(notice.ended, Duration::from_millis(7_500));
                 assert_eq!(notice.timed_out(), timed_out);
                 assert_eq!(notice.is_named_like("ad"), like);
             }

@@ -47,20 +47,21 @@ impl Settings {
 
     /// Puts all of them into an object, `null` for what is not set.
     pub(crate) fn describe(&self, object: Object) -> Object {
-        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         object
             .bytes_or_null("title", self.title.as_deref())
             .bytes_or_null("description", self.description.as_deref())
             .bytes_or_null("parent", self.parent.as_deref())
-            .seconds_or_null("timeout", seconds(self.timeout))
-            .seconds_or_null("idle_timeout", seconds(self.idle_timeout))
+            .seconds_or_null("timeout", self.timeout)
+            .seconds_or_null("idle_timeout", self.idle_timeout)
             .number_or_null("owner", self.owner.map(i64::from))
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
     }
 
     fn encode(&self) -> Vec<u8> {
         let number = |number: Option<String>| number.map(String::into_bytes);
-        let seconds = |time: Option<Duration>| number(time.map(|time| time.as_secs_f64().to_string()));
+        let seconds = |time: Option<Duration>| {
+            number(time.map(|time| format!("{}.{:09}", time.as_secs(), time.subsec_nanos())))
+        };
         let all = [
             ("title", self.title.clone()),
             ("description", self.description.clone()),
@@ -95,8 +96,14 @@ impl Settings {
     }
 }
 
-fn seconds(digits: &[u8]) -> Option<Duration> {
-    Duration::try_from_secs_f64(number(digits)?).ok()
+/// Seconds as they are written to files and to JSON, with up to nine digits of
+/// a fraction.
+pub(crate) fn seconds(digits: &[u8]) -> Option<Duration> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 9)?;
+    let nanoseconds = fraction.parse::<u32>().ok()? * 10_u32.pow(9 - places);
+    Some(Duration::new(whole.parse().ok()?, nanoseconds))
 }
 
 fn number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {

@@ -9,16 +9,28 @@ use std::{
     ffi::OsString,
     io,
     os::{fd::AsFd, unix::process::CommandExt},
+    path::Path,
     process::Command,
 };
 
 use rustix::process::{WaitOptions, WaitStatus};
 
+/// There where /proc is.
+const OURSELVES: &str = "/proc/self/exe";
+
 /// This file, to be started as one of its internal roles.
 pub(crate) fn ourselves(role: &str) -> Command {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(OURSELVES);
     command.arg0(role);
     command
+}
+
+/// Why we could not be started, in words that name /proc if it is that.
+pub(crate) fn why_not_ourselves(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound || Path::new(OURSELVES).exists() {
+        return error;
+    }
+    io::Error::new(error.kind(), "/proc is not mounted; sessions need it")
 }
 
 /// How a process ended.

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::symlink,
+    os::unix::fs::{MetadataExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -12,8 +12,9 @@ pub(crate) enum Kind {
     Hard,
 }
 
-/// Makes a link of each name in `folder`. A name that is taken is an error,
-/// found before anything is made, unless `force`; then it is replaced whole.
+/// Makes a link of each name in `folder`. One that is our own file already, by
+/// either kind of link, is left; a name that is otherwise taken is an error,
+/// found before anything is made. With `force` all are replaced, each whole.
 pub(crate) fn make<'a>(
     folder: &Path,
     names: &'a [String],
@@ -23,18 +24,26 @@ pub(crate) fn make<'a>(
     let ourselves = fs::read_link("/proc/self/exe").map_err(|error| {
         (names[0].as_str(), io::Error::new(error.kind(), format!("/proc/self/exe cannot be read: {error}")))
     })?;
+    let mut wanted = Vec::new();
     for name in names {
-        let taken = fs::symlink_metadata(folder.join(name));
-        match taken {
+        let path = folder.join(name);
+        match fs::symlink_metadata(&path) {
             Ok(taken) if taken.is_dir() => return Err((name, io::ErrorKind::IsADirectory.into())),
+            Ok(_) if !force && is_same(&path, &ourselves) => {}
             Ok(_) if !force => return Err((name, io::ErrorKind::AlreadyExists.into())),
-            _ => {}
+            _ => wanted.push(name),
         }
     }
-    for name in names {
+    for name in wanted {
         make_one(&ourselves, folder, name, kind).map_err(|error| (name.as_str(), error))?;
     }
     Ok(())
+}
+
+/// Are they one file, links followed?
+fn is_same(one: &Path, other: &Path) -> bool {
+    let inode = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    inode(one).is_some_and(|one| inode(other) == Some(one))
 }
 
 fn make_one(target: &Path, folder: &Path, name: &str, kind: Kind) -> io::Result<()> {

@@ -16,6 +16,7 @@ mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
+mod manual; // JSON, man pages and completions, all made from the help
 mod max_log; // create --max-log: the log within its bound, and its readers
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
@@ -25,6 +26,7 @@ mod resize; // resize, and what attach --json tells of it and all else
 mod run; // a command in a shell: its output, its code, and nothing else
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
+mod skill; // the page that teaches agents, every line of it run
 mod terminal; // what the terminal is doing, by the kernel's word
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern

@@ -1,4 +1,8 @@
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, symlink},
+    process::Command,
+};
 
 use crate::support::{Scratch, binary, run};
 
@@ -14,7 +18,16 @@ fn alone_it_lists_the_applets() {
 
 #[test]
 fn it_tells_version_commit_and_target() {
-    nbs(&["--version"]).code(0).silent().stdout_has(concat!("nbs ", env!("CARGO_PKG_VERSION"), " ("));
+    let version = nbs(&["--version"]).code(0).silent().out();
+    assert!(version.starts_with(concat!("nbs ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+    assert_eq!(version.split_whitespace().count(), 4, "{version}");
+    let scratch = Scratch::new();
+    for name in nbs(&["--list"]).out().lines() {
+        let link = scratch.path.join(name);
+        symlink(binary(), &link).unwrap();
+        run(scratch.command(&link).arg("--version")).code(0).silent().stdout(&version);
+        nbs(&[name, "-V"]).code(0).silent().stdout(&version);
+    }
 }
 
 #[test]
@@ -98,12 +111,40 @@ fn install_replaces_nothing_unless_forced() {
 }
 
 #[test]
+fn install_leaves_the_links_that_are_right_already() {
+    let scratch = Scratch::new();
+    let nbs = scratch.path.join("nbs");
+    fs::copy(binary(), &nbs).unwrap();
+    let install = |options: &[&str]| run(scratch.command(&nbs).arg("--install").args(options).arg("."));
+    let first = scratch.path.join("nbs-ts");
+    for (kind, others) in [("--symlink", "--hard"), ("--hard", "--symlink")] {
+        install(&[kind, "--force"]).code(0).silent();
+        let inode = fs::symlink_metadata(&first).unwrap().ino();
+        // One that is missing is made, beside those that are there.
+        fs::remove_file(scratch.path.join("nbs-ts-helper")).unwrap();
+        install(&[kind]).code(0).silent();
+        install(&[others]).code(0).silent();
+        assert_eq!(fs::symlink_metadata(&first).unwrap().ino(), inode);
+        run(scratch.command(scratch.path.join("nbs-ts-helper")).arg("--help")).code(0);
+    }
+    // Another copy of the same bytes is another file.
+    fs::remove_file(&first).unwrap();
+    fs::copy(binary(), &first).unwrap();
+    install(&[]).code(1).complains("--force replaces it");
+    fs::remove_file(&first).unwrap();
+    symlink("no/such/file", &first).unwrap();
+    install(&[]).code(1).complains("--force");
+}
+
+#[test]
 fn install_says_what_is_wrong_with_its_arguments() {
     let scratch = Scratch::new();
     nbs(&["--install"]).code(4).complains("missing the folder");
     nbs(&["--install", "--hard", "--symlink", "/tmp"]).code(4).complains("exclude each other");
     nbs(&["--install", "a", "b"]).code(4).complains("b");
-    run(scratch.command(binary()).args(["--install", "no/such/folder"])).code(1).complains("no/such/folder");
+    run(scratch.command(binary()).args(["--install", "no/such/folder"]))
+        .code(1)
+        .complains("cannot make links in 'no/such/folder': it is no folder");
     let folder = scratch.path.join("nbs-ts");
     fs::create_dir(&folder).unwrap();
     run(scratch.command(binary()).args(["--install", "--force", "."])).code(1).complains("nbs-ts");

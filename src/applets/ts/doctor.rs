@@ -2,12 +2,12 @@
 //!
 //! Usage: nbs-ts doctor [--json]
 //!
-//! Prints a line for each thing that sessions need: `ok` or `bad`, what, and how
-//! it is; where it is bad, a second line tells how to mend it. Exits 1 if
-//! anything is bad.
+//! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` where
+//! they can do without; what; and how it is. Where it is not ok, a second line
+//! tells how to mend it. Exits 1 if anything is bad.
 //!
 //! Options:
-//!   --json            print an object for each: check, ok, detail, fix
+//!   --json            print an object for each: check, ok, needed, detail, fix
 //!
 //! Example:
 //!   nbs-ts doctor
@@ -32,6 +32,8 @@ type Found = std::result::Result<String, (String, String)>;
 
 struct Finding {
     check: &'static str,
+    /// Is there no session without it?
+    needed: bool,
     found: Found,
 }
 
@@ -41,23 +43,27 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let findings = [
-        Finding { check: "state folder", found: state_folder() },
-        Finding { check: "helper", found: helper() },
-        Finding { check: "bash", found: bash() },
-        Finding { check: "terminals", found: terminals() },
-        Finding { check: "inotify", found: inotify() },
+        Finding { check: "state folder", needed: true, found: state_folder() },
+        Finding { check: "helper", needed: false, found: helper() },
+        Finding { check: "bash", needed: true, found: bash() },
+        Finding { check: "terminals", needed: true, found: terminals() },
+        Finding { check: "inotify", needed: true, found: inotify() },
     ];
     for finding in &findings {
         cli::print(if args.json() { finding.json() } else { finding.text() })?;
     }
-    if findings.iter().all(|finding| finding.found.is_ok()) { Ok(()) } else { Err(Failure::Quiet) }
+    let bad = findings.iter().any(|finding| finding.needed && finding.found.is_err());
+    if bad { Err(Failure::Quiet) } else { Ok(()) }
 }
 
 impl Finding {
     fn text(&self) -> String {
         match &self.found {
             Ok(detail) => format!("ok   {}: {detail}\n", self.check),
-            Err((detail, fix)) => format!("bad  {}: {detail}\n     fix: {fix}\n", self.check),
+            Err((detail, fix)) => {
+                let how = if self.needed { "bad " } else { "note" };
+                format!("{how} {}: {detail}\n     fix: {fix}\n", self.check)
+            }
         }
     }
 
@@ -69,6 +75,7 @@ impl Finding {
         Object::new()
             .text("check", self.check)
             .truth("ok", self.found.is_ok())
+            .truth("needed", self.needed)
             .text("detail", detail)
             .bytes_or_null("fix", fix)
             .line()
@@ -128,8 +135,13 @@ fn terminals() -> Found {
     };
     let used = match (number("nr"), number("max")) {
         (Some(used), Some(most)) => format!("{used} of {most} in use"),
-        _ => "one can be opened".to_owned(),
+        _ => "how many are in use is unknown".to_owned(),
     };
+    for device in ["/dev/tty", "/dev/null"] {
+        if !Path::new(device).exists() {
+            return Err((format!("there is no '{device}'"), "make it, as container engines do".to_owned()));
+        }
+    }
     match Master::open(Size::DEFAULT).and_then(|master| master.open_slave()) {
         Ok(_) => Ok(used),
         Err(error) => Err((

@@ -86,7 +86,7 @@ impl Teller {
                 self.told.insert(handle);
             }
         }
-        notices.sort_by(|a, b| a.ended.total_cmp(&b.ended));
+        notices.sort_by_key(|notice| notice.ended);
         let wanted =
             |notice: &&Notice| self.pattern.as_ref().is_none_or(|pattern| notice.is_named_like(pattern));
         cli::print(notices.iter().filter(wanted).map(Notice::line).collect::<String>())

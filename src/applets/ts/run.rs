@@ -8,10 +8,6 @@
 //! also where it begins with `--`. A second run waits for the first. Mind that
 //! `exit`, or `set -e` and a failure, end the shell and so the session.
 //!
-//! Exits with the command's own code; 124 if it timed out, 126 if this call was
-//! interrupted (the command then is, too), 125 if it could not be run or the
-//! shell has ended, 4 if the arguments are bad.
-//!
 //! Options:
 //!   --timeout=TIME    interrupt the command after this, counted from its start
 //!                     (default: never); one that ignores that has 3 s more
@@ -20,6 +16,13 @@
 //!                     out; printed at the end
 //!   --json            print an object: output, exit_code, duration_ms, and
 //!                     result: done, timeout, interrupted or ended
+//!
+//! Exit codes:
+//!   N                 the command's own
+//!   4                 the arguments are bad
+//!   124               it timed out
+//!   125               it could not be run, or the shell has ended
+//!   126               this call was interrupted, and with it the command
 //!
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
