@@ -34,7 +34,7 @@ pub(crate) use dir::{
     COMPLETIONS, EXIT_CODE, INPUT, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary, TYPED, unix_seconds,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
-pub(crate) use end::{Ended, end};
+pub(crate) use end::{GRACE, end_wholly};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Receipt};
 pub(crate) use handle::{Handle, Name, Target};

@@ -10,7 +10,7 @@
 use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 use crate::{
-    outcome::{Result, Trying},
+    outcome::{Failure, Result, Trying},
     session::{Contact, Handle, KEEPER, MARK, RELAY, SessionDir},
     sys::{
         deadline::Deadline,
@@ -26,17 +26,37 @@ use crate::{
 /// a machine in trouble, takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long after SIGTERM comes SIGKILL, unless told otherwise.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
 /// What has become of a session that was to end.
-pub(crate) enum Ended {
+enum Ended {
     /// Nobody is left.
     Wholly,
     /// These are left: we may not signal them, or they do not die.
     But(Vec<Process>),
 }
 
+/// Ends a session as [`end`] does; anybody who is left is an error.
+pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: &str) -> Result<()> {
+    let handle = session.handle();
+    if let Ended::But(left) = end(session, grace, cause)? {
+        let left: Vec<String> =
+            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
+        return Err(Failure::Failed(format!(
+            "cannot end all of session '{handle}': still there: {}",
+            left.join(", ")
+        )));
+    }
+    if session.is_alive()? {
+        return Err(Failure::Failed(format!("cannot end session '{handle}': its relay is still there")));
+    }
+    Ok(())
+}
+
 /// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
 /// Returns as soon as all have gone. The folder stays.
-pub(crate) fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<Ended> {
+fn end(session: &SessionDir, grace: Duration, cause: &str) -> Result<Ended> {
     let what = || format!("end session '{}'", session.handle());
     // We may be inside the session, whose terminal hangs up before we are done.
     signals::disregard(signals::SIGHUP).trying(what())?;

@@ -23,15 +23,13 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, Ended, Home, SessionDir, Target},
+    session::{self, Home, SessionDir, Target},
 };
-
-const GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut targets, mut all, mut pattern) = (Vec::new(), false, None);
-    let (mut grace, mut keep, mut if_exists) = (GRACE, false, false);
+    let (mut grace, mut keep, mut if_exists) = (session::GRACE, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("grace") => grace = args.time_value("grace")?,
@@ -72,21 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
     let session = home.session(target)?;
-    if let Ended::But(left) = session::end(&session, grace, "kill")? {
-        let left: Vec<String> =
-            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
-        return Err(Failure::Failed(format!(
-            "cannot end all of session '{}': still there: {}",
-            session.handle(),
-            left.join(", ")
-        )));
-    }
-    if session.is_alive()? {
-        return Err(Failure::Failed(format!(
-            "cannot end session '{}': its relay is still there",
-            session.handle()
-        )));
-    }
+    session::end_wholly(&session, grace, "kill")?;
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
