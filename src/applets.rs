@@ -6,7 +6,10 @@
 
 mod child;
 mod keeper;
+mod launch_agent;
+mod monitor;
 mod relay;
+mod spawn_worker;
 mod ts;
 mod ts_helper;
 

@@ -7,6 +7,10 @@
 pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
 
+/// What the monitor of a worker is called. It may be started from inside a
+/// session, and is not part of it.
+pub(crate) const MONITOR: &str = "nbs-monitor";
+
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const MARK: &str = "NBS_TS_SESSION";
 

@@ -18,3 +18,4 @@ pub(crate) mod random;
 pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod syncer;
+pub(crate) mod watch;

@@ -11,7 +11,7 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Contact, Handle, KEEPER, MARK, RELAY, SessionDir},
+    session::{Contact, Handle, KEEPER, MARK, MONITOR, RELAY, SessionDir},
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -228,11 +228,15 @@ impl Members {
             .collect())
     }
 
-    /// Is it the relay or the keeper of another session, which is not ours to
-    /// end, wherever it stands? It says so in its arguments; the lock and
-    /// `daemon_pid` of the session that it names, or the relay there, say
-    /// whether that is true.
+    /// Is it the relay or the keeper of another session, or the monitor of a
+    /// worker, and so not ours to end, wherever it stands? A relay and a keeper
+    /// say so in their arguments, and the lock and `daemon_pid` of the session
+    /// that they name, or the relay there, say whether that is true; a monitor is
+    /// what runs our own file under that name.
     fn is_anothers_root(&self, process: &Process) -> bool {
+        if process.name == MONITOR {
+            return process.runs_our_file();
+        }
         if process.name != RELAY && process.name != KEEPER {
             return false;
         }

@@ -13,6 +13,7 @@ mod helper; // the daemon, its keepers, and sessions through it
 mod input; // send: order, wholeness, limits
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
+mod launch; // nbs-launch-agent: the line, the environment, every byte
 mod lifecycle; // create, status, list, find, gc
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
@@ -24,3 +25,4 @@ mod shell; // the interactive shell: its completions and the user's own settings
 mod terminal; // what the terminal is doing, by the kernel's word
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern
+mod workers; // nbs-spawn-worker and the monitor
