@@ -129,7 +129,7 @@ fn parse(args: &mut Args) -> Result<Options> {
 fn spawn(options: &Options, args: &Args) -> Result<()> {
     let [role, root, skill, instructions] = &options.operands[..] else {
         return Err(Failure::BadArgs(format!(
-            "there are {} operands, and it takes four: ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS",
+            "{} operands of four; usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS",
             options.operands.len()
         )));
     };

@@ -9,7 +9,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf, absolute},
     process::Command,
 };
@@ -76,6 +76,9 @@ impl<'a> Launch<'a> {
         // -p: neither a file of BASH_ENV nor functions of the environment come in.
         command.args(["-p", "-c", LINE, "nbs-launch-agent"]);
         command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
+        // Until setsid has run, the agent would be in the foreground of our caller's
+        // terminal, and be hung up with it if our caller ends with us.
+        command.process_group(0);
         for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
             command.env_remove(name);
         }

@@ -248,16 +248,18 @@ impl Monitor {
 
     /// Looks at everything that can be looked at; tells what could not.
     fn look_at_all(&mut self) -> Result<()> {
-        let home = Home::open()?;
-        let watched = self.lookout.watch(&[self.task.folder(), &home.sessions_path()]);
+        let home = Home::open();
+        let sessions = home.as_ref().ok().map(Home::sessions_path);
+        let folders: Vec<&Path> =
+            [Some(self.task.folder()), sessions.as_deref()].into_iter().flatten().collect();
+        let watched = self.lookout.watch(&folders);
         let read = self.task.reading().map(|reading| {
-            let before = self.phase.standing.reading().clone();
-            self.phase.standing.note(reading.clone(), Instant::now());
-            if before != reading {
+            if *self.phase.standing.reading() != reading {
                 self.log.say(&format!("the task file: {reading}"));
             }
+            self.phase.standing.note(reading, Instant::now());
         });
-        let found = self.find_sessions(&home);
+        let found = home.and_then(|home| self.find_sessions(&home));
         watched.trying("watch for changes, and so looks from time to time")?;
         read.and(found)
     }
@@ -266,16 +268,16 @@ impl Monitor {
         let found = sessions::find(home, self.task.worker(), &self.task.all_workers())?;
         for handle in &found.live {
             if !self.followed.iter().any(|session| session.handle == *handle) {
-                self.followed.push(Followed::open(home, handle)?);
                 self.phase.had_session = true;
+                self.followed.push(Followed::open(home, handle)?);
                 self.log.say(&format!("found session {handle}"));
             }
         }
         if !self.phase.had_session {
             for handle in &found.dead {
+                self.phase.had_session = true;
                 self.log.say(&format!("session {handle} has ended before it was seen"));
                 self.keep_output(&Followed::open(home, handle)?);
-                self.phase.had_session = true;
             }
         }
         let is_over = |session: &Followed| {
@@ -316,12 +318,11 @@ impl Monitor {
         const ROUNDS: usize = 3;
         for _ in 0..ROUNDS {
             self.look();
-            let Ok(home) = Home::open() else { return };
             if self.followed.is_empty() {
                 return;
             }
             for session in std::mem::take(&mut self.followed) {
-                match session.end(&home, cause, &self.task) {
+                match session.end(cause, &self.task) {
                     Ok(()) => self.log.say(&format!("ended session {}", session.handle)),
                     Err(failure) => self.log.say(&failure.to_string()),
                 }

@@ -98,17 +98,18 @@ impl Phase {
         if self.had_session && live == 0 {
             return Next::Over(Why::SessionGone);
         }
-        if now >= self.timeout {
-            return Next::Over(Why::TimedOut);
-        }
         // A session that is still to appear must not outlive the one who ends it.
         let may_come = (!self.had_session && now < self.startup).then_some(self.startup);
+        let timeout = may_come.map_or(self.timeout, |come| self.timeout.max(come));
+        if now >= timeout {
+            return Next::Over(Why::TimedOut);
+        }
         let counts =
             self.standing.counts_from().map(|counts| may_come.map_or(counts, |come| counts.max(come)));
         match (counts, self.standing.reading()) {
             (Some(counts), Reading::Final(state)) if now >= counts => Next::Over(Why::State(state.clone())),
             (Some(counts), Reading::Absent) if now >= counts => Next::Over(Why::FileGone),
-            _ => Next::Wait([counts, may_come].into_iter().flatten().fold(self.timeout, Instant::min)),
+            _ => Next::Wait([counts, may_come].into_iter().flatten().fold(timeout, Instant::min)),
         }
     }
 
@@ -165,6 +166,16 @@ mod tests {
         assert_eq!(phase.next(0, phase.startup), Next::Over(Why::State("failed".into())));
         phase.had_session = true;
         assert_eq!(phase.next(1, now + SETTLE), Next::Over(Why::State("failed".into())));
+    }
+
+    #[test]
+    fn a_short_time_does_not_leave_it_alone_either() {
+        let now = Instant::now();
+        let mut phase = Phase { timeout: now + SECOND, ..begun(now) };
+        assert_eq!(phase.next(0, now + SECOND), Next::Wait(phase.startup));
+        assert_eq!(phase.next(0, phase.startup), Next::Over(Why::TimedOut));
+        phase.had_session = true;
+        assert_eq!(phase.next(1, now + SECOND), Next::Over(Why::TimedOut));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use crate::{
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::{self, Handle, Home, Log, SessionDir, Target},
     sys::{
         deadline::Deadline,
@@ -66,18 +66,23 @@ impl Followed {
     }
 
     /// Ends it, keeps what it printed beside the task file, and removes it.
-    pub(crate) fn end(&self, home: &Home, cause: &str, task: &TaskFile) -> Result<()> {
-        match home.session(&Target::Handle(self.handle.clone())) {
-            Ok(session) => session::end_wholly(&session, session::GRACE, cause)?,
-            Err(Failure::NotFound(_)) => self.end_without_folder()?,
-            Err(failure) => return Err(failure),
+    pub(crate) fn end(&self, cause: &str, task: &TaskFile) -> Result<()> {
+        let home = Home::open();
+        let session = home.as_ref().ok().and_then(|home| home.session(&self.target()).ok());
+        match &session {
+            Some(session) => session::end_wholly(session, session::GRACE, cause)?,
+            None => self.end_without_folder()?,
         }
         let kept = self.keep_output(task);
-        home.remove(&self.handle)?;
+        home?.remove(&self.handle)?;
         kept
     }
 
-    /// Somebody has removed its folder, and all that is left to act on is its
+    fn target(&self) -> Target {
+        Target::Handle(self.handle.clone())
+    }
+
+    /// Its folder is gone or out of reach, and all that is left to act on is its
     /// relay: told to go, it hangs up the terminal.
     fn end_without_folder(&self) -> Result<()> {
         /// How long a relay and its command may take to end.

@@ -110,25 +110,27 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Ended> {
             _ => {}
         }
         let until = counts.map_or(deadline, |counts| deadline.min(Deadline::at(counts)));
-        let until = lookout.at_the_latest(until, watched.is_err());
+        let blind = watched.is_err() || followed.iter().any(Option::is_none);
+        let until = lookout.at_the_latest(until, blind);
         let mut turn = Turn::new();
         if let Some(watch) = lookout.watched() {
             turn.readable(watch, ());
         }
-        for held in &followed {
+        for held in followed.iter().flatten() {
             turn.readable(held, ());
         }
         turn.wait(until).trying(format!("wait for worker '{}'", task.worker()))?;
     }
 }
 
-/// Those whose end may be the worker's: its monitor, else its sessions.
-fn followed(task: &TaskFile) -> Result<Vec<Held>> {
+/// Those whose end may be the worker's, its monitor, else its sessions; `None`
+/// is one that could not be held on to.
+fn followed(task: &TaskFile) -> Result<Vec<Option<Held>>> {
     let worker = task.worker();
     if let Some(monitor) = monitors()?.iter().find(|monitor| watches(monitor, worker))
         && let Some(held) = monitor.hold().trying("hold on to the monitor")?
     {
-        return Ok(vec![held]);
+        return Ok(vec![Some(held)]);
     }
     let home = Home::open()?;
     let found = sessions::find(&home, worker, &task.all_workers())?;
@@ -136,6 +138,5 @@ fn followed(task: &TaskFile) -> Result<Vec<Held>> {
         Err(Failure::NotFound(_)) => None,
         other => Some(other.map(Followed::into_relay)),
     };
-    let relays: Vec<Option<Held>> = found.live.iter().filter_map(open).collect::<Result<_>>()?;
-    Ok(relays.into_iter().flatten().collect())
+    found.live.iter().filter_map(open).collect()
 }

@@ -485,6 +485,25 @@ fn the_monitor_outlives_its_callers_interrupt_terminal_and_session() {
 }
 
 #[test]
+fn the_agent_outlives_a_terminal_that_goes_as_soon_as_it_is_started() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    for _ in 0..5 {
+        let lead = scratch.create_with(
+            &["--env=TMPDIR=tmp"],
+            "exec nbs-spawn-worker tester project skill.md 'Test it.' > worker",
+        );
+        scratch.wait_for_end(&lead);
+        let handle = fs::read_to_string(scratch.path.join("worker")).unwrap();
+        let handle = handle.trim_end();
+        eventually("its session", || project.live_sessions().contains(handle));
+        let task = project.root.join(format!(".nbs/workers/{handle}.md"));
+        fs::write(&task, fs::read_to_string(&task).unwrap().replace(": running", ": done")).unwrap();
+    }
+    eventually("the end of all sessions", || project.live_sessions().is_empty());
+}
+
+#[test]
 fn the_monitor_holds_on_to_nothing_of_its_callers() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
@@ -590,8 +609,11 @@ fn what_cannot_be_started_leaves_nothing_behind() {
     for role in ["", ".", ".a", "a/b", "a b", "../a", &too_long] {
         run(&mut spawn(&[role, root, "skill.md", "x"])).code(4).complains("is not a role");
     }
-    for arguments in [&[][..], &["a"], &["a", root, "skill.md"], &["a", root, "skill.md", "--json"]] {
-        run(&mut spawn(arguments)).code(4);
+    for arguments in [&[][..], &["a"], &["a", root, "skill.md"], &["--", "a", root, "skill.md"]] {
+        run(&mut spawn(arguments))
+            .code(4)
+            .complains("usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS")
+            .stdout("");
     }
     for arguments in [
         &["a", root, "skill.md", "x", "y"][..],
@@ -650,8 +672,7 @@ fn a_skill_may_lie_in_the_users_own_folder_and_an_agent_too() {
 fn the_projects_files_have_the_callers_umask() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
-    let script =
-        "umask 0027; exec nbs-spawn-worker a project skill.md x --json --agent=/bin/true --timeout=0";
+    let script = "umask 0027; exec nbs-spawn-worker a project skill.md x --json --agent=/bin/true --startup=0 --timeout=0";
     run(scratch.command("bash").args(["-c", script]).env("TMPDIR", "tmp")).code(0);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let folder = project.root.join(".nbs/workers");
