@@ -166,6 +166,28 @@ fn a_worker_is_started_and_seen_and_cleaned_up() {
     assert!(project.list().starts_with(&format!("{handle}\tcompleted\t-\t")), "{}", project.list());
 }
 
+/// The wrapper of the README, with python as an agent that is no agent: what it
+/// says of the prompt is a syntax error.
+#[test]
+fn the_agent_of_the_readme_gives_any_program_its_prompt() {
+    let scratch = Scratch::new();
+    let project = Project::at(&scratch, "my project");
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let lines = readme.lines().skip_while(|line| *line != "    #!/bin/bash");
+    let script: String =
+        lines.map_while(|line| line.strip_prefix("    ")).map(|l| l.to_owned() + "\n").collect();
+    fs::write(project.root.join(".nbs/bin/nbs-claude"), script).unwrap();
+    let worker = project.spawn_by(project.spawning(&[]).env("NBS_AGENT", "python3 -q"));
+    let session = worker.session();
+    scratch.ts(&["wait-pattern", &session, "SyntaxError", "--timeout=30"]).code(0);
+    let name = format!("nbs-{}-my_project", worker.handle);
+    scratch.ts(&["find", &name]).code(0).stdout(format!("{session}\n"));
+    worker.says("done");
+    worker.is_cleaned_up();
+    let output = fs::read_to_string(worker.task().with_extension("log")).unwrap();
+    assert!(output.contains(&format!("Read {}", worker.task().display())[..40]), "{output}");
+}
+
 #[test]
 fn every_final_state_ends_it_however_it_is_written() {
     let in_place = |worker: &Worker, state: &str| worker.says(state);
