@@ -16,7 +16,8 @@ use crate::support::{Ran, Scratch, eventually, field, is_running, run, start};
 const AGENT: &str = r#"#!/bin/bash
 root=${1#--root=}
 printf '%s' "$NBS_INITIAL_PROMPT" > "$root/prompt"
-exec nbs-ts create ${AGENT_OPTIONS---no-helper} --name="nbs-$NBS_HANDLE-poem" -- "${AGENT_RUNS:-sleep 1000}"
+nbs-ts create ${AGENT_OPTIONS---no-helper} --name="nbs-$NBS_HANDLE-poem" -- "${AGENT_RUNS:-sleep 1000}"
+[[ ! $AGENT_STAYS ]] || until [[ -e $root/go ]]; do read -r -t 0.05 <> <(:); done
 "#;
 
 /// A project with an agent and a skill in it.
@@ -475,7 +476,9 @@ fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
     let script = r#"exec 9> lock; flock 9 || exit
         w=$(nbs-spawn-worker tester project <(echo by a pipe) 'Test it.' 8> >(cat)) || exit
         exec 9>&-; flock --nonblock lock echo "$w""#;
-    let said = run(scratch.command("bash").args(["-c", script]).env("TMPDIR", scratch.path.join("tmp")));
+    let mut command = scratch.command("bash");
+    command.args(["-c", script]).env("TMPDIR", scratch.path.join("tmp")).env("AGENT_STAYS", "1");
+    let said = run(&mut command);
     let handle = said.code(0).silent().out().trim_end().to_owned();
     let task = project.root.join(format!(".nbs/workers/{handle}.md"));
     let content = fs::read_to_string(&task).unwrap();
@@ -483,6 +486,7 @@ fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
     eventually("its session", || project.live_sessions().contains(&handle));
     fs::write(&task, content.replace("State: running", "State: done")).unwrap();
     eventually("the end of its session", || project.live_sessions().is_empty());
+    fs::write(project.root.join("go"), "").unwrap();
 }
 
 #[test]
