@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use crate::sys::{deadline::Deadline, watch::Watch};
+use crate::sys::{deadline::Deadline, paths::Paths};
 
 /// How often we look where we cannot be woken: a user may have no more than 128
 /// watches (inotify(7)), and a worker must not go unwatched for that.
@@ -10,26 +10,26 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// `None` where the kernel does not watch for us.
 #[derive(Default)]
-pub(crate) struct Lookout(Option<Watch>);
+pub(crate) struct Lookout(Option<Paths>);
 
 impl Lookout {
     /// Has us woken by changes of what is in these folders. To be called before
     /// each look.
     pub(crate) fn watch(&mut self, folders: &[&Path]) -> io::Result<()> {
-        let watch = match self.0.take() {
-            Some(mut watch) => {
-                watch.take()?;
-                watch
+        let paths = match self.0.take() {
+            Some(mut paths) => {
+                paths.take()?;
+                paths
             }
-            None => Watch::new()?,
+            None => Paths::new()?,
         };
-        watch.folders(folders)?;
-        self.0 = Some(watch);
+        paths.watch(folders)?;
+        self.0 = Some(paths);
         Ok(())
     }
 
     /// What can be read once there is cause to look.
-    pub(crate) fn watched(&self) -> Option<&Watch> {
+    pub(crate) fn watched(&self) -> Option<&Paths> {
         self.0.as_ref()
     }
 

@@ -260,6 +260,8 @@ impl Monitor {
             self.phase.standing.note(reading, Instant::now());
         });
         let found = home.and_then(|home| self.find_sessions(&home));
+        // Whether or not they can be listed; a relay that has ended has for ever.
+        self.let_go(Followed::has_ended);
         watched.trying("watch for changes, and so looks from time to time")?;
         read.and(found)
     }
@@ -269,8 +271,11 @@ impl Monitor {
         for handle in &found.live {
             if !self.followed.iter().any(|session| session.handle == *handle) {
                 self.phase.had_session = true;
-                self.followed.push(Followed::open(home, handle)?);
-                self.log.say(&format!("found session {handle}"));
+                let session = Followed::open(home, handle)?;
+                if !session.has_ended() {
+                    self.log.say(&format!("found session {handle}"));
+                    self.followed.push(session);
+                }
             }
         }
         if !self.phase.had_session {
@@ -280,18 +285,22 @@ impl Monitor {
                 self.keep_output(&Followed::open(home, handle)?);
             }
         }
-        let is_over = |session: &Followed| {
+        // One whose folder somebody has removed lives on while its relay does.
+        self.let_go(|session| {
             !found.live.contains(&session.handle)
-                && (found.dead.contains(&session.handle) || session.has_gone())
-        };
-        let (over, followed) = self.followed.drain(..).partition(is_over);
+                && (found.dead.contains(&session.handle) || session.relay().is_none())
+        });
+        Ok(())
+    }
+
+    /// Follows those no more that are over.
+    fn let_go(&mut self, is_over: impl Fn(&Followed) -> bool) {
+        let (over, followed): (Vec<_>, Vec<_>) = self.followed.drain(..).partition(is_over);
         self.followed = followed;
-        let over: Vec<Followed> = over;
         for session in over {
             self.log.say(&format!("session {} has ended", session.handle));
             self.keep_output(&session);
         }
-        Ok(())
     }
 
     fn keep_output(&mut self, session: &Followed) {

@@ -59,10 +59,10 @@ impl Followed {
         self.relay
     }
 
-    /// Is it over, though its folder is not there to tell?
-    pub(crate) fn has_gone(&self) -> bool {
+    /// Has its relay ended? No, as far as it can be told.
+    pub(crate) fn has_ended(&self) -> bool {
         let ended = |relay| poll::wait_readable(relay, Deadline::after(Duration::ZERO)).unwrap_or(false);
-        self.relay.as_ref().is_none_or(ended)
+        self.relay.as_ref().is_some_and(ended)
     }
 
     /// Ends it, keeps what it printed beside the task file, and removes it.

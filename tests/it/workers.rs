@@ -386,6 +386,22 @@ fn a_worker_whose_state_folder_is_removed_is_ended() {
 }
 
 #[test]
+fn a_worker_whose_state_folder_is_out_of_reach_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
+    let set_mode = |mode| fs::set_permissions(scratch.state(), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    worker.says("done");
+    eventually("the end of all", || ![&child, &relay, &worker.monitor].iter().any(|pid| is_running(pid)));
+    set_mode(0o700);
+    assert!(worker.log().contains("others may write to it"), "{}", worker.log());
+    worker.is_cleaned_up();
+}
+
+#[test]
 fn a_worker_of_a_helper_that_is_killed_is_ended_all_the_same() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);

@@ -1,9 +1,9 @@
-//! Folders whose content changes, as inotify(7) tells.
+//! What is at some paths has changed, as inotify(7) tells.
 //!
-//! A watch is on a path, not only on what has that path now: where the folder
-//! is not there yet, or is renamed or removed, the folders above it are what
-//! tells that it has come. A change is a reason to look and says no more: names
-//! may be lost when there are too many (the queue overflows), reasons are not.
+//! A path is watched, not only what has that path now: where the folder is not
+//! there yet, or is renamed or removed, the folders above it are what tells that
+//! it has come. A change is a reason to look and says no more: names may be lost
+//! when there are too many (the queue overflows), reasons are not.
 //!
 //! Watch first, look second: what comes between is seen by one of them.
 
@@ -19,9 +19,9 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 /// Readable once something has changed. There are not many of them: 128 for a
 /// user, unless the system was told otherwise.
 #[derive(Debug)]
-pub(crate) struct Watch(File);
+pub(crate) struct Paths(File);
 
-impl AsFd for Watch {
+impl AsFd for Paths {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -41,15 +41,15 @@ const CONTENT: WatchFlags = ITSELF
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::DELETE);
 
-impl Watch {
-    pub(crate) fn new() -> io::Result<Watch> {
-        Ok(Watch(File::from(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)))
+impl Paths {
+    pub(crate) fn new() -> io::Result<Paths> {
+        Ok(Paths(File::from(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)))
     }
 
     /// Watches the content of the folders that have these absolute paths, or
     /// will. To be called again after each change, before looking: they may be
     /// other folders by now.
-    pub(crate) fn folders(&self, paths: &[&Path]) -> io::Result<()> {
+    pub(crate) fn watch(&self, paths: &[&Path]) -> io::Result<()> {
         for path in paths {
             for folder in path.ancestors() {
                 self.add(folder, ITSELF)?;
@@ -100,24 +100,24 @@ mod tests {
     use std::{fs, time::Duration};
 
     /// Has anything changed since the last time?
-    fn changed(watch: &mut Watch) -> bool {
-        let changed = poll::wait_readable(watch, Deadline::after(Duration::ZERO)).unwrap();
-        watch.take().unwrap();
+    fn changed(paths: &mut Paths) -> bool {
+        let changed = poll::wait_readable(paths, Deadline::after(Duration::ZERO)).unwrap();
+        paths.take().unwrap();
         changed
     }
 
     #[test]
     fn a_folder_is_watched_before_it_is_there_and_after_it_was_replaced() {
-        let root = std::env::temp_dir().join(format!("nbs-watch-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("nbs-paths-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("a")).unwrap();
         let folder = root.join("a/b/c");
-        let mut watch = Watch::new().unwrap();
+        let mut paths = Paths::new().unwrap();
         let mut step = |what: &str, change: &dyn Fn() -> io::Result<()>| {
-            watch.folders(&[&folder, &root.join("a")]).unwrap();
-            assert!(!changed(&mut watch), "before: {what}");
+            paths.watch(&[&folder, &root.join("a")]).unwrap();
+            assert!(!changed(&mut paths), "before: {what}");
             change().unwrap();
-            assert!(changed(&mut watch), "{what}");
+            assert!(changed(&mut paths), "{what}");
         };
         step("the one above it comes", &|| fs::create_dir(root.join("a/b")));
         step("it comes", &|| fs::create_dir(&folder));
