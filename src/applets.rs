@@ -7,7 +7,10 @@
 mod child;
 mod ender;
 mod keeper;
+mod launch_agent;
+mod monitor;
 mod relay;
+mod spawn_worker;
 mod ts;
 mod ts_helper;
 

@@ -65,6 +65,21 @@ impl Args {
         Ok(())
     }
 
+    /// The next word as it is, where it begins with a dash and yet is none of
+    /// these options, nor one that works everywhere.
+    pub(crate) fn text_but_for(&mut self, options: &[&str]) -> Option<OsString> {
+        let mut words = self.parser.try_raw_args()?;
+        let word = words.peek().filter(|word| word.as_bytes().starts_with(b"-"))?;
+        let name = word.as_bytes().strip_prefix(b"--").unwrap_or(word.as_bytes());
+        let name = name.split(|byte| *byte == b'=').next().unwrap_or(name);
+        let is_option = |option: &&str| word.as_bytes().starts_with(b"--") && name == option.as_bytes();
+        let known = ["json", "help", ""].iter().any(is_option) || word.as_bytes() == b"-h";
+        if known || options.iter().any(is_option) {
+            return None;
+        }
+        words.next()
+    }
+
     /// The value of the option that [`Args::next`] just gave.
     pub(crate) fn value(&mut self) -> Result<OsString> {
         Ok(self.parser.value()?)
@@ -161,6 +176,11 @@ pub(crate) fn sole_target(args: &mut Args) -> Result<Target> {
         }
     }
     target.ok_or_else(missing_handle)
+}
+
+/// An internal role has not been called as nbs calls it.
+pub(crate) fn by_hand() -> Failure {
+    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }
 
 pub(crate) fn missing_handle() -> Failure {

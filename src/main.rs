@@ -21,6 +21,7 @@ mod starting;
 mod sys;
 mod text;
 mod waiting;
+mod worker;
 
 use std::{env, process::ExitCode};
 

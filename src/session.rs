@@ -8,6 +8,10 @@ pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
 pub(crate) const ENDER: &str = "nbs-ender";
 
+/// What the monitor of a worker is called. It may be started from inside a
+/// session, and is not part of it.
+pub(crate) const MONITOR: &str = "nbs-monitor";
+
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const MARK: &str = "NBS_TS_SESSION";
 
@@ -38,7 +42,7 @@ pub(crate) use dir::{
     TYPED, unix_seconds,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
-pub(crate) use end::{Ended, GRACE, end, end_from_below};
+pub(crate) use end::{GRACE, end_from_below, end_wholly};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Notice, Receipt};

@@ -192,7 +192,7 @@ fn start(
 /// Ends a session whose handle nobody has learned.
 pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
     let home = Home::open()?;
-    session::end(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO)?;
+    session::end_wholly(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
     home.remove(handle, EndedBy::Kill)
 }
 

@@ -13,19 +13,20 @@ use std::{
 };
 
 use crate::{
-    cli::Args,
-    outcome::{Failure, Result, Trying},
+    cli::{self, Args},
+    outcome::{Result, Trying},
     sys::{files, inherited, pty, signals},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
     let [umask, program, arguments @ ..] = &words[..] else {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     };
-    let umask = umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)?;
+    let umask =
+        umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
     inherited::shed().trying("shed what was inherited")?;
-    pty::adopt_stdin_as_terminal().map_err(|_| by_hand())?;
+    pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())?;
     if !told_to_go().trying("wait for the word to go")? {
         return Ok(());
     }
@@ -39,8 +40,4 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn told_to_go() -> io::Result<bool> {
     let mut gate = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned()?);
     Ok(gate.read(&mut [0])? == 1)
-}
-
-fn by_hand() -> Failure {
-    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }

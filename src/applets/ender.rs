@@ -7,8 +7,8 @@
 use std::{ffi::OsStr, os::unix::process::parent_id, path::Path};
 
 use crate::{
-    cli::Args,
-    outcome::{Failure, Result, Trying},
+    cli::{self, Args},
+    outcome::{Result, Trying},
     session::{self, EndedBy, Handle, SessionDir},
     sys::{child, files::Folder, inherited},
 };
@@ -16,23 +16,19 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
     let [handle, sessions, cause] = &words[..] else {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     };
     inherited::shed().trying("shed what was inherited")?;
-    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
-    let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(by_hand)?;
+    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
+    let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let folder = Folder::open(Path::new(sessions))
         .and_then(|sessions| sessions.open_folder(OsStr::new(handle.as_str())))
-        .map_err(|_| by_hand())?;
+        .map_err(|_| cli::by_hand())?;
     let session = SessionDir::new(handle, folder);
     if !session.is_served_by(parent_id()) {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     }
     child::call_ourselves(session::ENDER).trying("take our name")?;
     session::end_from_below(&session, session::GRACE, cause)?;
     Ok(())
-}
-
-fn by_hand() -> Failure {
-    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use crate::{
-    cli::Args,
+    cli::{self, Args},
     helper::{self, protocol::LONGEST_ORDER},
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::Handle,
     sys::{child, inherited, socket},
 };
@@ -21,24 +21,20 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
     let [handle, _sessions, peer, length] = &words[..] else {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     };
-    Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
+    Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let number = |word: &std::ffi::OsString| word.to_str().and_then(|digits| digits.parse::<u32>().ok());
-    let peer = number(peer).ok_or_else(by_hand)?;
+    let peer = number(peer).ok_or_else(cli::by_hand)?;
     let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);
-    let length = length.ok_or_else(by_hand)?;
+    let length = length.ok_or_else(cli::by_hand)?;
     inherited::shed().trying("shed what was inherited")?;
-    let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| by_hand())?);
+    let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
     if !socket::peer_is_us(&relay).unwrap_or(false) {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     }
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::KEEPER))
         .trying("become a process of its own")?;
     helper::keep(relay, peer, length)
-}
-
-fn by_hand() -> Failure {
-    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }

@@ -35,16 +35,17 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
     let [handle, sessions, umask, size, through] = &words[..] else {
-        return Err(by_hand());
+        return Err(cli::by_hand());
     };
     inherited::shed().trying("shed what was inherited")?;
-    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
-    let size = cli::parse_terminal_size(size).ok_or_else(by_hand)?;
-    let umask = umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)?;
-    let through = Through::parse(through).ok_or_else(by_hand)?;
+    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
+    let size = cli::parse_terminal_size(size).ok_or_else(cli::by_hand)?;
+    let umask =
+        umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
+    let through = Through::parse(through).ok_or_else(cli::by_hand)?;
     let sessions = Path::new(sessions);
-    let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| by_hand())?;
-    let making = Making::take_over(sessions, handle, lock).ok().flatten().ok_or_else(by_hand)?;
+    let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| cli::by_hand())?;
+    let making = Making::take_over(sessions, handle, lock).ok().flatten().ok_or_else(cli::by_hand)?;
 
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::RELAY))
@@ -72,7 +73,7 @@ fn prepare(
     child::adopt_orphans().trying("become a subreaper")?;
     let settings = Settings::read(&making.folder).trying("read the session's settings")?;
     let owner = settings.owner.map(hold_owner).transpose()?;
-    let home = sessions.parent().ok_or_else(by_hand)?;
+    let home = sessions.parent().ok_or_else(cli::by_hand)?;
     let events = Events::open(home).trying("open the events")?;
     let alive = events.live().trying("let our end be seen")?;
     let caught = Caught::new().trying("catch signals")?;
@@ -149,7 +150,7 @@ fn kept(
         words: &words,
         environment: &environment,
     };
-    let home = sessions.parent().ok_or_else(by_hand)?;
+    let home = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask(home, &wanted) {
         Ok(kept) => Ok(Some(kept)),
         Err(Refusal::Failed(failure)) => Err(failure),
@@ -176,8 +177,4 @@ fn tell_failure(failure: Failure) -> Failure {
     // Where `create` has gone there is nobody left to tell.
     let _ = tell(&format!("-{failure}"));
     Failure::Quiet
-}
-
-fn by_hand() -> Failure {
-    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }

@@ -6,13 +6,9 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs,
     io::{self, Read},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::PermissionsExt,
-    },
-    path::{Path, PathBuf},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
     process::Stdio,
 };
 
@@ -137,11 +133,7 @@ pub(crate) fn changed_environment(folder: &Folder) -> io::Result<Environment> {
 /// Every command is run by bash; without one there is nothing to start. The
 /// helper has a PATH of its own; this is about ours, which is the child's.
 pub(crate) fn check_bash() -> Result<()> {
-    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let is_program = |file: PathBuf| {
-        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if env::split_paths(&path).any(|folder| is_program(folder.join("bash"))) {
+    if child::on_path("bash".as_ref()).is_some() {
         return Ok(());
     }
     Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))

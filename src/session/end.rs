@@ -10,8 +10,8 @@
 use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 use crate::{
-    outcome::{Result, Trying},
-    session::{Contact, EndedBy, Handle, KEEPER, MARK, RELAY, SessionDir},
+    outcome::{Failure, Result, Trying},
+    session::{Contact, EndedBy, Handle, KEEPER, MARK, MONITOR, RELAY, SessionDir},
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -30,29 +30,46 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// What has become of a session that was to end.
-pub(crate) enum Ended {
+enum Ended {
     /// Nobody is left.
     Wholly,
     /// These are left: we may not signal them, or they do not die.
     But(Vec<Process>),
 }
 
+/// Ends a session as [`end`] does; anybody who is left is an error.
+pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
+    let handle = session.handle();
+    if let Ended::But(left) = end(session, grace, cause)? {
+        let left: Vec<String> =
+            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
+        return Err(Failure::Failed(format!(
+            "cannot end all of session '{handle}': still there: {}",
+            left.join(", ")
+        )));
+    }
+    if session.is_alive()? {
+        return Err(Failure::Failed(format!("cannot end session '{handle}': its relay is still there")));
+    }
+    Ok(())
+}
+
 /// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
 /// Returns as soon as all have gone. The folder stays.
-pub(crate) fn end(session: &SessionDir, grace: Duration) -> Result<Ended> {
+fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
     let what = || format!("end session '{}'", session.handle());
-    let (relay, members) = begin(session, EndedBy::Kill).trying(what())?;
+    let (relay, members) = begin(session, cause).trying(what())?;
     let survivors = end_processes(&members, grace).trying(what())?;
     if !survivors.is_empty() {
         return Ok(Ended::But(survivors));
     }
     if let Some(relay) = relay {
-        if let Some(relay) = relay.wait_or_kill(session).trying(what())? {
+        if let Some(relay) = relay.wait_or_kill(session, cause).trying(what())? {
             return Ok(Ended::But(vec![relay]));
         }
         if session.notice().is_none() {
             // Where there is no room for it, nobody will know.
-            let _ = session.note_ending(EndedBy::Kill);
+            let _ = session.note_ending(cause);
         }
     }
     let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
@@ -139,7 +156,7 @@ impl Relay {
 
     /// It ends by itself once its child has and we are done; one that does not
     /// is killed. Returns it if even that was in vain.
-    fn wait_or_kill(mut self, session: &SessionDir) -> io::Result<Option<Process>> {
+    fn wait_or_kill(mut self, session: &SessionDir, cause: EndedBy) -> io::Result<Option<Process>> {
         if let Some(contact) = &mut self.contact {
             // Where it does not hear, our going tells it.
             let _ = contact.done();
@@ -149,7 +166,7 @@ impl Relay {
             return Ok(None);
         }
         // It will not tell; and who sees it end may be quicker than we are.
-        let _ = session.note_ending(EndedBy::Kill);
+        let _ = session.note_ending(cause);
         self.held.signal(SIGKILL)?;
         let gone = poll::wait_readable(&self.held, Deadline::after(PATIENCE))?;
         Ok(Process::read(self.pid).filter(|_| !gone))
@@ -233,11 +250,15 @@ impl Members {
             .collect())
     }
 
-    /// Is it the relay or the keeper of another session, which is not ours to
-    /// end, wherever it stands? It says so in its arguments; the lock and
-    /// `daemon_pid` of the session that it names, or the relay there, say
-    /// whether that is true.
+    /// Is it the relay or the keeper of another session, or the monitor of a
+    /// worker, and so not ours to end, wherever it stands? A relay and a keeper
+    /// say so in their arguments, and the lock and `daemon_pid` of the session
+    /// that they name, or the relay there, say whether that is true; a monitor is
+    /// what runs our own file under that name.
     fn is_anothers_root(&self, process: &Process) -> bool {
+        if process.name == MONITOR {
+            return process.runs_our_file();
+        }
         if process.name != RELAY && process.name != KEEPER {
             return false;
         }

@@ -6,10 +6,14 @@
 //! children that it has not started.
 
 use std::{
-    ffi::OsString,
-    io,
-    os::{fd::AsFd, unix::process::CommandExt},
-    path::Path,
+    env,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::{
+        fd::AsFd,
+        unix::{fs::PermissionsExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -31,6 +35,17 @@ pub(crate) fn why_not_ourselves(error: io::Error) -> io::Error {
         return error;
     }
     io::Error::new(error.kind(), "/proc is not mounted; sessions need it")
+}
+
+/// The program of that name on our PATH.
+pub(crate) fn on_path(name: &OsStr) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+/// Is there a file that can be executed?
+pub(crate) fn is_program(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// How a process ended.

@@ -1,6 +1,6 @@
 //! The time of day, as log lines show it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `2026-03-25T14:30:00Z`. A moment before 1970 is shown as its beginning.
 pub(crate) fn utc(time: SystemTime) -> String {
@@ -8,6 +8,32 @@ pub(crate) fn utc(time: SystemTime) -> String {
     let (year, month, day) = civil(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The same for people: `2026-03-25 14:30:00`.
+pub(crate) fn plain(time: SystemTime) -> String {
+    utc(time).replace('T', " ").replace('Z', "")
+}
+
+/// The moment that [`plain`] shows so.
+pub(crate) fn parse_plain(text: &str) -> Option<SystemTime> {
+    let (date, time) = text.split_once(' ')?;
+    let numbers = |text: &str, between| {
+        let numbers: Option<Vec<u64>> = text.split(between).map(|digits| digits.parse().ok()).collect();
+        <[u64; 3]>::try_from(numbers?).ok()
+    };
+    let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(time, ':')?);
+    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // The days of a year that begins in March, as in `civil`.
+    let (year, shifted) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
+    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let seconds =
+        days.checked_sub(719_468)? * 86_400 + hour.min(23) * 3_600 + minute.min(59) * 60 + second.min(59);
+    Some(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// The date of a day, counted from 1970-01-01.
@@ -29,7 +55,6 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn moments_are_shown_in_utc() {
@@ -43,6 +68,20 @@ mod tests {
         ];
         for (seconds, shown) in cases {
             assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_to_people_can_be_read_again() {
+        assert_eq!(plain(UNIX_EPOCH + Duration::from_secs(1_774_449_000)), "2026-03-25 14:30:00");
+        for day in 0..146_097 {
+            let moment = UNIX_EPOCH + Duration::from_secs(day * 86_400 + day % 86_400);
+            assert_eq!(parse_plain(&plain(moment)), Some(moment));
+        }
+        for text in
+            ["", "2026-03-25", "2026-03-25 14:30", "2026-13-01 00:00:00", "1969-12-31 00:00:00", "a b"]
+        {
+            assert_eq!(parse_plain(text), None, "{text:?}");
         }
     }
 

@@ -16,6 +16,10 @@ impl Deadline {
         Deadline(Instant::now().checked_add(time))
     }
 
+    pub(crate) fn at(moment: Instant) -> Deadline {
+        Deadline(Some(moment))
+    }
+
     /// How long until then; `None` is for ever.
     pub(crate) fn remaining(self) -> Option<Duration> {
         self.0.map(|moment| moment.saturating_duration_since(Instant::now()))

@@ -87,6 +87,16 @@ impl Process {
         arguments.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 
+    /// Does it run the same file as we do, so that it is what its name says?
+    pub(crate) fn runs_our_file(&self) -> bool {
+        let file = |pid: &str| {
+            let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+            Some((file.dev(), file.ino()))
+        };
+        let its = file(&self.pid.to_string());
+        its.is_some() && its == file("self")
+    }
+
     /// Does it ignore this signal, so that sending it cannot end it?
     pub(crate) fn ignores(&self, signal: i32) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();

@@ -14,6 +14,7 @@ mod helper; // the daemon, its keepers, and sessions through it
 mod input; // send: order, wholeness, limits
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
+mod launch; // nbs-launch-agent: the line, the environment, every byte
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
 mod manual; // JSON, man pages and completions, all made from the help
@@ -30,3 +31,4 @@ mod skill; // the page that teaches agents, every line of it run
 mod terminal; // what the terminal is doing, by the kernel's word
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern
+mod workers; // nbs-spawn-worker and the monitor

@@ -32,7 +32,9 @@ fn links() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("links-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        symlink(fs::canonicalize(binary()).unwrap(), folder.join("nbs-ts")).unwrap();
+        for link in ["nbs-ts", "nbs-spawn-worker", "nbs-launch-agent", "nbs-ts-helper"] {
+            symlink(fs::canonicalize(binary()).unwrap(), folder.join(link)).unwrap();
+        }
         folder
     })
 }
@@ -91,6 +93,11 @@ impl Scratch {
     pub(crate) fn ts(&self, arguments: &[&str]) -> Ran {
         let mut command = self.command(links().join("nbs-ts"));
         run(command.args(arguments))
+    }
+
+    /// Another applet by its link's name, ready to be run.
+    pub(crate) fn applet(&self, link: &str) -> Command {
+        self.command(links().join(link))
     }
 
     /// The same, with something on standard input.

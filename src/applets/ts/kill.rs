@@ -23,7 +23,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, Ended, EndedBy, Home, SessionDir, Target},
+    session::{self, EndedBy, Home, SessionDir, Target},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -71,21 +71,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
     let session = home.session(target)?;
     let alive = session.is_alive()?;
-    if let Ended::But(left) = session::end(&session, grace)? {
-        let left: Vec<String> =
-            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
-        return Err(Failure::Failed(format!(
-            "cannot end all of session '{}': still there: {}",
-            session.handle(),
-            left.join(", ")
-        )));
-    }
-    if session.is_alive()? {
-        return Err(Failure::Failed(format!(
-            "cannot end session '{}': its relay is still there",
-            session.handle()
-        )));
-    }
+    session::end_wholly(&session, grace, EndedBy::Kill)?;
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {

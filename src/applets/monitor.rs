@@ -1,0 +1,44 @@
+//! monitor - watches over a worker
+//!
+//! An internal role. `nbs-monitor WORKER ROOT STARTUP TIMEOUT`, times in
+//! milliseconds, is started by `spawn-worker` with a socket as standard input, on
+//! which it says `+` and where its log is, or `-` and why there is none, and is
+//! told `+` when the agent is about to be started.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
+    path::Path,
+    time::Duration,
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Result, Trying},
+    sys::{child, inherited, socket},
+    worker::{Limits, MONITOR, Monitor, TaskFile, WorkerHandle},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let [worker, root, startup, timeout] = &words[..] else {
+        return Err(cli::by_hand());
+    };
+    let worker = WorkerHandle::parse(worker.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
+    let limits = Limits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
+    inherited::shed().trying("shed what was inherited")?;
+    let word = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
+    if !socket::peer_is_us(&word).unwrap_or(false) {
+        return Err(cli::by_hand());
+    }
+    child::leave_session()
+        .and_then(|()| child::call_ourselves(MONITOR))
+        .trying("become a process of its own")?;
+    Monitor::prepare(TaskFile::of(Path::new(root), worker), limits, word)?.run()
+}
+
+fn milliseconds(word: &OsString) -> Result<Duration> {
+    let digits = word.to_str().and_then(|digits| digits.parse().ok());
+    digits.map(Duration::from_millis).ok_or_else(cli::by_hand)
+}

@@ -1,0 +1,258 @@
+//! spawn-worker - hand a task to an agent of its own, and look after it
+//!
+//! Usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS
+//!        nbs-spawn-worker --list [PROJECT-ROOT]
+//!        nbs-spawn-worker --wait=WORKER [--root=PROJECT-ROOT]
+//!
+//! Writes the task file PROJECT-ROOT/.nbs/workers/WORKER.md (the skill, the
+//! instructions, a Status block, a Log), starts an agent on it, prints the
+//! worker's handle, ROLE-XXXXXXXX, and returns. A monitor in the background ends
+//! the worker's sessions, those with its handle in their names, when its State
+//! is completed, done, failed or escalated; when its time is over; or when its
+//! task file is gone for 5 s. What they printed is then in WORKER.log beside
+//! the task file. What the monitor did, and when, is in
+//! $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json tells which); a SIGTERM to
+//! it ends worker and monitor.
+//!
+//! SKILL-FILE may be named relative to ~/.nbs. The agent is nbs-claude, of
+//! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH.
+//! INSTRUCTIONS are taken as they are, unless they are an option of ours.
+//!
+//! --list shows a line for each worker, oldest first, with tabs between: handle,
+//! state, session (or -), age. Lost is one that is at work by its task file, and
+//! has neither session nor monitor. --wait waits until a worker's state is
+//! final, and prints it: exit 0 for completed and done, 1 for failed, escalated
+//! and lost, 2 if there is no such worker.
+//!
+//! Options:
+//!   --timeout=TIME    how long the task may take (default: 10m); of --wait, how
+//!                     long to wait (default: until there is nothing to wait for)
+//!   --startup=TIME    how long the session may take to appear before the
+//!                     monitor notes that it has not (default: 15s)
+//!   --agent=PATH      the agent's program
+//!   --root=DIR        the project of --wait and --list (default: .)
+//!   --json            print an object for each worker
+//!
+//! Example:
+//!   w=$(nbs-spawn-worker tester ~/project skills/test.md 'Test the parser.')
+
+use std::{
+    env,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf, absolute},
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{Home, unix_seconds},
+    sys::{deadline::Deadline, files, inherited},
+    text,
+    worker::{self, Ended, Launch, Limits, Role, TaskFile, View, Watched, WorkerHandle},
+};
+
+const OPTIONS: [&str; 6] = ["list", "wait", "root", "agent", "startup", "timeout"];
+
+#[derive(Default)]
+struct Options {
+    list: bool,
+    wait: Option<WorkerHandle>,
+    root: Option<OsString>,
+    agent: Option<OsString>,
+    startup: Option<Duration>,
+    timeout: Option<Duration>,
+    operands: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let options = parse(args)?;
+    let spawns = !options.list && options.wait.is_none();
+    match &options {
+        Options { list: true, wait: Some(_), .. } => exclude("--list and --wait exclude each other"),
+        Options { root: Some(_), .. } if spawns => exclude("--root belongs to --wait or --list"),
+        Options { startup, agent, .. } if !spawns && (startup.is_some() || agent.is_some()) => {
+            exclude("--startup and --agent belong to a worker that is started")
+        }
+        Options { list: true, timeout: Some(_), .. } => exclude("--list does not wait"),
+        Options { list: true, root, operands, .. } => match (root, &operands[..]) {
+            (Some(root), []) | (None, [root]) => list(Path::new(root), args.json()),
+            (None, []) => list(Path::new("."), args.json()),
+            _ => exclude("--list takes one project"),
+        },
+        Options { wait: Some(worker), root, timeout, operands, .. } => match (root, &operands[..]) {
+            (None, []) => wait(Path::new("."), worker, *timeout, args.json()),
+            (Some(root), []) => wait(Path::new(root), worker, *timeout, args.json()),
+            _ => exclude("--wait takes one worker, and its project by --root"),
+        },
+        _ => spawn(&options, args),
+    }
+}
+
+fn exclude(why: &str) -> Result<()> {
+    Err(Failure::BadArgs(why.into()))
+}
+
+fn parse(args: &mut Args) -> Result<Options> {
+    use lexopt::Arg::{Long, Value};
+    let mut options = Options::default();
+    loop {
+        // The instructions may begin with a dash.
+        if options.operands.len() == 3
+            && let Some(text) = args.text_but_for(&OPTIONS)
+        {
+            options.operands.push(text);
+            continue;
+        }
+        match args.next()? {
+            Some(Long("list")) => options.list = true,
+            Some(Long("wait")) => {
+                let value = args.value()?;
+                let worker = WorkerHandle::parse(value.as_encoded_bytes());
+                options.wait = Some(worker.ok_or_else(|| {
+                    cli::bad_value("wait", &value, "is not the handle of a worker, as tester-0123abcd")
+                })?);
+            }
+            Some(Long("root")) => options.root = Some(args.value()?),
+            Some(Long("agent")) => options.agent = Some(args.value()?),
+            Some(Long("startup")) => options.startup = Some(args.time_value("startup")?),
+            Some(Long("timeout")) => options.timeout = Some(args.time_value("timeout")?),
+            Some(Value(word)) if options.operands.len() < 4 => options.operands.push(word),
+            Some(other) => return Err(other.unexpected().into()),
+            None => return Ok(options),
+        }
+    }
+}
+
+fn spawn(options: &Options, args: &Args) -> Result<()> {
+    let [role, root, skill, instructions] = &options.operands[..] else {
+        return Err(Failure::BadArgs(format!(
+            "{} operands of four; usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS",
+            options.operands.len()
+        )));
+    };
+    let role = Role::parse(role.as_encoded_bytes()).ok_or_else(|| {
+        Failure::BadArgs(format!(
+            "'{}' is not a role: 1 to 46 of a-z, A-Z, 0-9, '_', '.' and '-', and no dot first",
+            role.display()
+        ))
+    })?;
+    let limits = Limits {
+        startup: options.startup.unwrap_or(Limits::DEFAULT.startup),
+        timeout: options.timeout.unwrap_or(Limits::DEFAULT.timeout),
+    };
+
+    // What the skill's name may stand for, as /dev/fd/63, is shed after it.
+    let skill = read_skill(Path::new(skill))?;
+    inherited::shed().trying("shed what was inherited")?;
+    let root = &project(Path::new(root))?;
+    Home::open()?;
+    let agent = options.agent.clone().map_or_else(|| worker::find_agent(root), Ok)?;
+    let task = TaskFile::fresh(root, &role)?;
+    let handle = task.worker().as_str();
+    let launch = Launch::check(handle.as_ref(), root.as_ref(), &agent)?;
+
+    let mut monitor = Watched::start(root, &task, limits)?;
+    let mut prompt = OsString::from("Read ");
+    prompt.push(task.path());
+    prompt.push(" and execute the task. Update the Status and Log sections when complete.");
+    // The project's files are as its other files are.
+    let ours = files::set_umask(args.umask);
+    let written = task.write(root, &skill, instructions.as_encoded_bytes());
+    files::set_umask(ours);
+    let started = written.and_then(|()| monitor.go()).and_then(|()| launch.start(&prompt, args.umask));
+    let (pid, log) = (monitor.pid(), monitor.log.clone());
+    if let Err(failure) = started {
+        monitor.withdraw()?;
+        return Err(failure);
+    }
+
+    if !args.json() {
+        return cli::print(format!("{handle}\n"));
+    }
+    let object = Object::new()
+        .text("handle", handle)
+        .bytes("task_file", task.path().as_os_str().as_encoded_bytes())
+        .number("monitor", pid.into())
+        .bytes("monitor_log", log.as_os_str().as_encoded_bytes());
+    cli::print(object.line())
+}
+
+/// The root of a project, as an absolute path: the agent need not be where we are.
+fn project(root: &Path) -> Result<PathBuf> {
+    let what = format!("use '{}' as a project's root", root.display());
+    files::check_can_enter(root).and_then(|()| absolute(root)).trying(what)
+}
+
+fn read_skill(skill: &Path) -> Result<Vec<u8>> {
+    let what = format!("read the skill file '{}'", skill.display());
+    match fs::read(skill) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let nbs = env::home_dir().map(|home| home.join(".nbs").join(skill));
+            nbs.map_or(Err(error), fs::read).trying(what)
+        }
+        other => other.trying(what),
+    }
+}
+
+fn list(root: &Path, json: bool) -> Result<()> {
+    let views = worker::list(&project(root)?)?;
+    let lines: String = views.iter().map(if json { object } else { line }).collect();
+    cli::print(lines)
+}
+
+fn line(view: &View) -> String {
+    let session = view.session.as_ref().map_or("-", |session| session.as_str());
+    let age = view.started.map_or("-".into(), age);
+    let state = text::escaped(view.state.as_bytes());
+    format!("{}\t{state}\t{session}\t{age}\n", view.task.worker())
+}
+
+/// In the largest unit that there is a whole one of.
+fn age(started: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(started).unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn object(view: &View) -> String {
+    let session = view.session.as_ref().map(|session| session.as_str().as_bytes());
+    Object::new()
+        .text("handle", view.task.worker().as_str())
+        .text("state", &view.state)
+        .bytes_or_null("session", session)
+        .seconds_or_null("started", view.started.map(unix_seconds))
+        .bytes("task_file", view.task.path().as_os_str().as_encoded_bytes())
+        .number_or_null("monitor", view.monitor.map(i64::from))
+        .line()
+}
+
+fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: bool) -> Result<()> {
+    let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
+    let task = TaskFile::of(&project(root)?, worker.clone());
+    let ended = worker::wait(&task, deadline)?;
+    if let Ended::TimedOut = ended {
+        return Err(Failure::TimedOut(format!(
+            "cannot wait for worker '{worker}': timed out after {:?}; it is still at work",
+            timeout.unwrap_or_default()
+        )));
+    }
+    cli::print(match json {
+        true => Object::new().text("handle", worker.as_str()).text("state", ended.state()).line(),
+        false => format!("{}\n", ended.state()),
+    })?;
+    match ended {
+        Ended::State(_, true) => Ok(()),
+        Ended::State(..) => Err(Failure::Quiet),
+        _ => Err(Failure::Failed(format!(
+            "worker '{worker}' is lost: its session has ended, and it has not said how; see '{}'",
+            task.path().display()
+        ))),
+    }
+}

@@ -1,0 +1,24 @@
+//! Workers: agents that do one task each, in a session of their own.
+//!
+//! A worker is a task file, `<root>/.nbs/workers/<handle>.md`, in which it keeps
+//! its state; an agent, which opens a session with that handle in its name; and
+//! a monitor, which ends the session when the task is over. What is known of a
+//! worker is read off these three each time; nothing else is written down.
+
+pub(crate) use crate::session::MONITOR;
+
+mod handle;
+mod launch;
+mod lookout;
+mod monitor;
+mod phase;
+mod sessions;
+mod status;
+mod task_file;
+mod view;
+
+pub(crate) use handle::{Role, WorkerHandle};
+pub(crate) use launch::{Launch, find_agent};
+pub(crate) use monitor::{Limits, Monitor, Watched};
+pub(crate) use task_file::TaskFile;
+pub(crate) use view::{Ended, View, list, wait};

@@ -1,0 +1,131 @@
+//! Starting an agent: the only code that does.
+//!
+//! It is done by bash, by a line that is not to be changed: every other way to
+//! start an agent from inside another was tried by somebody, and it died. What
+//! is given travels as arguments of the script, so that none of it is read as
+//! shell text. The agent has our standard input, and no other descriptor of ours
+//! or our caller's.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::{Path, PathBuf, absolute},
+    process::Command,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    sys::{child, files},
+};
+
+/// A background command of a shell without job control has /dev/null as its
+/// standard input, unless it says otherwise: so `<&0` (POSIX, 2.9.3.1).
+const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsid "$3" --root="$2" --dangerously-skip-permissions <&0 >/dev/null 2>&1 &"#;
+
+/// The kernel takes no longer string than this, with its NUL, into a program's
+/// arguments or environment (execve(2), MAX_ARG_STRLEN).
+const LONGEST_STRING: usize = 128 * 1024;
+
+/// The agent where none is named.
+const AGENT: &str = "nbs-claude";
+
+pub(crate) struct Launch<'a> {
+    pub(crate) handle: &'a OsStr,
+    pub(crate) root: &'a OsStr,
+    // Invariant: absolute, so that it is never read as an option.
+    agent: PathBuf,
+}
+
+impl<'a> Launch<'a> {
+    /// Looks whether all is there that a launch needs. An agent without a slash
+    /// in its name is looked for on PATH, as everywhere.
+    pub(crate) fn check(handle: &'a OsStr, root: &'a OsStr, agent: &OsStr) -> Result<Launch<'a>> {
+        for program in ["bash", "setsid"] {
+            if child::on_path(program.as_ref()).is_none() {
+                return Err(Failure::Failed(format!("cannot start an agent: '{program}' is not on PATH")));
+            }
+        }
+        let shown = agent.display();
+        let what = format!("start the agent '{shown}'");
+        let found = match agent.as_bytes().contains(&b'/') {
+            true => Some(PathBuf::from(agent)).filter(|agent| agent.exists()),
+            false => child::on_path(agent),
+        };
+        let Some(found) = found else {
+            return Err(Failure::Failed(format!("cannot {what}: there is no such program")));
+        };
+        if !child::is_program(&found) {
+            return Err(Failure::Failed(format!("cannot {what}: it is no file that can be executed")));
+        }
+        Ok(Launch { handle, root, agent: absolute(found).trying(what)? })
+    }
+
+    /// Starts the agent, with `umask`, and returns: nothing of what it does then
+    /// is known here.
+    pub(crate) fn start(&self, prompt: &OsStr, umask: u32) -> Result<()> {
+        let what = format!("start the agent '{}'", self.agent.display());
+        let longest = LONGEST_STRING - "NBS_INITIAL_PROMPT=".len() - 1;
+        if prompt.len() > longest {
+            return Err(Failure::Failed(format!(
+                "cannot {what}: the prompt has {} bytes, and a program takes no more than {longest}",
+                prompt.len()
+            )));
+        }
+        let mut command = Command::new("bash");
+        // -p: neither a file of BASH_ENV nor functions of the environment come in.
+        command.args(["-p", "-c", LINE, "nbs-launch-agent"]);
+        command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
+        // Until setsid has run, the agent would be in the foreground of our caller's
+        // terminal, and be hung up with it if our caller ends with us.
+        command.process_group(0);
+        for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
+            command.env_remove(name);
+        }
+        let ours = files::set_umask(umask);
+        let ended = command.status();
+        files::set_umask(ours);
+        match ended.trying(&what)? {
+            status if status.success() => Ok(()),
+            status => Err(Failure::Failed(format!("cannot {what}: bash ended with {status}"))),
+        }
+    }
+}
+
+/// An agent with this in its environment takes itself for the part of another,
+/// and ends. Some names cannot be `unset` in a shell, as `CODEX_A-B`; so none is.
+fn tells_of_nesting(name: &OsStr) -> bool {
+    const NAMES: [&[u8]; 4] = [b"CLAUDECODE", b"TMUX", b"TMUX_PANE", b"AGENT"];
+    const BEGINNINGS: [&[u8]; 4] = [b"CLAUDE_CODE_", b"CODEX_", b"CODING_AGENT_", b"OTEL_"];
+    let name = name.as_bytes();
+    NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// The agent of a project: its own, else the user's, else that on PATH.
+pub(crate) fn find_agent(root: &Path) -> Result<OsString> {
+    let home = env::home_dir().map(|home| home.join(".nbs"));
+    let folders = [Some(root.join(".nbs/bin")), Some(root.join("bin")), home.map(|home| home.join("bin"))];
+    let own = folders.into_iter().flatten().map(|folder| folder.join(AGENT));
+    let found = own.into_iter().find(|agent| child::is_program(agent));
+    found.or_else(|| child::on_path(AGENT.as_ref())).map(OsString::from).ok_or_else(|| {
+        Failure::Failed(format!(
+            "cannot find the agent '{AGENT}' in '{}', in ~/.nbs/bin or on PATH; --agent names another",
+            root.join(".nbs/bin").display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tells_of_nesting_goes_and_nothing_else_does() {
+        for name in ["CLAUDECODE", "CLAUDE_CODE_", "TMUX", "TMUX_PANE", "AGENT", "CODEX_A-B", "OTEL_X"] {
+            assert!(tells_of_nesting(OsStr::new(name)), "{name}");
+        }
+        for name in ["CLAUDE_API_KEY", "CLAUDECODE2", "TMUX_TMPDIR", "AGENTS", "CODEX", "OTEL", "XOTEL_A"] {
+            assert!(!tells_of_nesting(OsStr::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The monitor of a worker: ends its session when its task is over.
+//!
+//! It is woken by changes of the task file's folder and of the sessions' folder,
+//! and by the end of a session's relay; else it sleeps until its next deadline.
+//! It ends in every case, at the latest when the worker's time is over. Told to
+//! go (SIGTERM), it takes the session along: nobody would end it otherwise.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::{ffi::OsStringExt, fs::OpenOptionsExt, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{EndedBy, Home},
+    sys::{
+        child, clock,
+        deadline::Deadline,
+        poll::Turn,
+        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
+    },
+    text,
+    worker::{
+        MONITOR, TaskFile,
+        lookout::Lookout,
+        phase::{Next, Phase, Standing, Why},
+        sessions::{self, Followed},
+    },
+};
+
+/// How long a worker may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Until its session appears.
+    pub(crate) startup: Duration,
+    /// In all.
+    pub(crate) timeout: Duration,
+}
+
+impl Limits {
+    pub(crate) const DEFAULT: Limits =
+        Limits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
+}
+
+/// What is said to a monitor: that the agent is about to be started; and that
+/// it could not be, after all. Who hangs up before either was killed in time.
+const GO: u8 = b'+';
+const NEVER_MIND: u8 = b'-';
+
+/// A monitor that stands ready, as whoever started it sees it.
+pub(crate) struct Watched {
+    child: Child,
+    word: UnixStream,
+    /// Where it writes what it does, and when.
+    pub(crate) log: PathBuf,
+}
+
+impl Watched {
+    /// Starts the monitor of a worker; returns when nothing can fail there any
+    /// more.
+    pub(crate) fn start(root: &Path, task: &TaskFile, limits: Limits) -> Result<Watched> {
+        let what = "start the monitor";
+        let (mut word, theirs) = UnixStream::pair().trying(what)?;
+        let mut command = child::ourselves(MONITOR);
+        command.arg(task.worker().as_str()).arg(root);
+        command.args([limits.startup, limits.timeout].map(|limit| limit.as_millis().to_string()));
+        command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
+        command.stderr(Stdio::null()).current_dir("/");
+        // It is in another folder than a relative path was meant from.
+        for name in ["NBS_TS_HOME", "TMPDIR"] {
+            if let Some(path) = env::var_os(name).filter(|path| !path.is_empty()) {
+                command.env(name, std::path::absolute(path).trying(what)?);
+            }
+        }
+        let child = command.spawn().trying(what)?;
+        drop(command);
+        let mut answer = Vec::new();
+        word.read_to_end(&mut answer).trying(what)?;
+        match answer.split_first() {
+            Some((b'+', log)) => Ok(Watched { child, word, log: OsString::from_vec(log.to_vec()).into() }),
+            Some((_, why)) => Err(Failure::Failed(String::from_utf8_lossy(why).into_owned())),
+            None => Err(Failure::Failed(format!("cannot {what}: it ended without a word"))),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it watch. The agent is started next.
+    pub(crate) fn go(&mut self) -> Result<()> {
+        self.word.write_all(&[GO]).trying("tell the monitor to begin")
+    }
+
+    /// Takes it back, where there is nothing to watch; it leaves nothing.
+    pub(crate) fn withdraw(mut self) -> Result<()> {
+        let what = "end the monitor";
+        self.word.write_all(&[NEVER_MIND]).trying(what)?;
+        self.child.wait().trying(what)?;
+        Ok(())
+    }
+}
+
+pub(crate) struct Monitor {
+    task: TaskFile,
+    limits: Limits,
+    log: Log,
+    lookout: Lookout,
+    stop: Signals,
+    // Whoever started us; `None` once it has nothing more to say.
+    word: Option<UnixStream>,
+    followed: Vec<Followed>,
+    phase: Phase,
+    // What was in the way the last time, so that it is said once.
+    trouble: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Changed,
+    SessionEnded,
+    Stop,
+    Word,
+}
+
+impl Monitor {
+    /// Makes ready to watch over a worker, for who listens at the other end of
+    /// `word`, which is told.
+    pub(crate) fn prepare(task: TaskFile, limits: Limits, word: UnixStream) -> Result<Monitor> {
+        let prepared = || -> Result<(Signals, Log)> {
+            let stop = Signals::catch(&[SIGTERM, SIGINT, SIGHUP]).trying("catch signals")?;
+            Home::open()?;
+            Ok((stop, Log::make(&log_folder())?))
+        };
+        let tell = |answer: Vec<u8>| {
+            (&word).write_all(&answer).and_then(|()| word.shutdown(std::net::Shutdown::Write))
+        };
+        let (stop, log) = match prepared() {
+            Ok(prepared) => prepared,
+            Err(failure) => {
+                // Where it has gone there is nobody left to tell.
+                let _ = tell(format!("-{failure}").into_bytes());
+                return Err(Failure::Quiet);
+            }
+        };
+        // Where it has gone, its word that does not come tells.
+        let _ = tell([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
+        let now = Instant::now();
+        let phase = Phase { startup: now, timeout: now, standing: Standing::new(now), had_session: false };
+        let (lookout, followed) = (Lookout::default(), Vec::new());
+        Ok(Monitor { task, limits, log, lookout, stop, word: Some(word), followed, phase, trouble: None })
+    }
+
+    pub(crate) fn run(mut self) -> Result<()> {
+        if self.heard() != Some(GO) {
+            // Nobody has started an agent, and nobody will. There may be no file yet.
+            let _ = self.task.remove();
+            return self.log.remove();
+        }
+        self.log.say(&format!(
+            "watches '{}' for {:?}; its session has {:?} to appear",
+            self.task.path().display(),
+            self.limits.timeout,
+            self.limits.startup
+        ));
+        let now = Instant::now();
+        let latest = |limit| now.checked_add(limit).unwrap_or(now + Limits::DEFAULT.timeout);
+        self.phase.startup = latest(self.limits.startup);
+        self.phase.timeout = latest(self.limits.timeout);
+        self.phase.standing = Standing::new(now);
+        match self.watch() {
+            Ok(Some(why)) => self.finish(&why),
+            Ok(None) => return self.log.remove(),
+            Err(failure) => {
+                self.log.say(&format!("cannot go on: {failure}"));
+                self.end_sessions(EndedBy::Kill);
+            }
+        }
+        self.log.say("ends");
+        Ok(())
+    }
+
+    /// One word of whoever started us; `None` where it has hung up.
+    fn heard(&mut self) -> Option<u8> {
+        let mut word = [0];
+        let count = self.word.as_mut()?.read(&mut word).unwrap_or(0);
+        (count == 1).then_some(word[0])
+    }
+
+    /// Until there is no more to watch; `None` where there was nothing to.
+    fn watch(&mut self) -> Result<Option<Why>> {
+        let mut late = false;
+        loop {
+            self.look();
+            let now = Instant::now();
+            let until = match self.phase.next(self.followed.len(), now) {
+                Next::Over(why) => return Ok(Some(why)),
+                Next::Wait(until) => until,
+            };
+            if self.phase.is_late(now) && !late {
+                late = true;
+                let waited = self.limits.startup;
+                self.log.say(&format!("no session has appeared in {waited:?}; waits for one all the same"));
+            }
+            let blind = self.followed.iter().any(|session| session.relay().is_none());
+            let deadline = self.lookout.at_the_latest(Deadline::at(until), blind);
+            let mut turn = Turn::new();
+            turn.readable(&self.stop, Event::Stop);
+            if let Some(watch) = self.lookout.watched() {
+                turn.readable(watch, Event::Changed);
+            }
+            if let Some(word) = &self.word {
+                turn.readable(word, Event::Word);
+            }
+            for relay in self.followed.iter().filter_map(Followed::relay) {
+                turn.readable(relay, Event::SessionEnded);
+            }
+            for event in turn.wait(deadline).trying("wait")? {
+                match event {
+                    // The look that follows tells what.
+                    Event::Changed | Event::SessionEnded => {}
+                    Event::Stop => return Err(Failure::Failed("told to end by a signal".into())),
+                    Event::Word if self.heard() == Some(NEVER_MIND) => {
+                        // Somebody else may have removed it.
+                        let _ = self.task.remove();
+                        return Ok(None);
+                    }
+                    Event::Word => self.word = None,
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let result = self.look_at_all();
+        let trouble = result.err().map(|failure| failure.to_string());
+        if trouble != self.trouble {
+            self.log.say(trouble.as_deref().unwrap_or("goes on as usual"));
+            self.trouble = trouble;
+        }
+    }
+
+    /// Looks at everything that can be looked at; tells what could not.
+    fn look_at_all(&mut self) -> Result<()> {
+        let home = Home::open();
+        let sessions = home.as_ref().ok().map(Home::sessions_path);
+        let folders: Vec<&Path> =
+            [Some(self.task.folder()), sessions.as_deref()].into_iter().flatten().collect();
+        let watched = self.lookout.watch(&folders);
+        let read = self.task.reading().map(|reading| {
+            if *self.phase.standing.reading() != reading {
+                self.log.say(&format!("the task file: {reading}"));
+            }
+            self.phase.standing.note(reading, Instant::now());
+        });
+        let found = home.and_then(|home| self.find_sessions(&home));
+        // Whether or not they can be listed; a relay that has ended has for ever.
+        self.let_go(Followed::has_ended);
+        watched.trying("watch for changes, and so looks from time to time")?;
+        read.and(found)
+    }
+
+    fn find_sessions(&mut self, home: &Home) -> Result<()> {
+        let found = sessions::find(home, self.task.worker(), &self.task.all_workers())?;
+        for handle in &found.live {
+            if !self.followed.iter().any(|session| session.handle == *handle) {
+                self.phase.had_session = true;
+                let session = Followed::open(home, handle)?;
+                if !session.has_ended() {
+                    self.log.say(&format!("found session {handle}"));
+                    self.followed.push(session);
+                }
+            }
+        }
+        if !self.phase.had_session {
+            for handle in &found.dead {
+                self.phase.had_session = true;
+                self.log.say(&format!("session {handle} has ended before it was seen"));
+                self.keep_output(&Followed::open(home, handle)?);
+            }
+        }
+        // One whose folder somebody has removed lives on while its relay does.
+        self.let_go(|session| {
+            !found.live.contains(&session.handle)
+                && (found.dead.contains(&session.handle) || session.relay().is_none())
+        });
+        Ok(())
+    }
+
+    /// Follows those no more that are over.
+    fn let_go(&mut self, is_over: impl Fn(&Followed) -> bool) {
+        let (over, followed): (Vec<_>, Vec<_>) = self.followed.drain(..).partition(is_over);
+        self.followed = followed;
+        for session in over {
+            self.log.say(&format!("session {} has ended", session.handle));
+            self.keep_output(&session);
+        }
+    }
+
+    fn keep_output(&mut self, session: &Followed) {
+        if let Err(failure) = session.keep_output(&self.task) {
+            self.log.say(&failure.to_string());
+        }
+    }
+
+    fn finish(&mut self, why: &Why) {
+        match why {
+            Why::SessionGone => return self.log.say("no session is left"),
+            Why::State(state) => self.log.say(&format!("the task is over: {state}")),
+            Why::FileGone => {
+                self.log.say("the task file has gone, and nobody can tell that the task is done")
+            }
+            Why::TimedOut => self.log.say(&format!("timed out after {:?}", self.limits.timeout)),
+        }
+        self.end_sessions(if *why == Why::TimedOut { EndedBy::Timeout } else { EndedBy::Kill });
+    }
+
+    /// Ends every session of the worker, also one that comes meanwhile.
+    fn end_sessions(&mut self, cause: EndedBy) {
+        /// A session that cannot be ended is not tried for ever.
+        const ROUNDS: usize = 3;
+        for _ in 0..ROUNDS {
+            self.look();
+            if self.followed.is_empty() {
+                return;
+            }
+            for session in std::mem::take(&mut self.followed) {
+                match session.end(cause, &self.task) {
+                    Ok(()) => self.log.say(&format!("ended session {}", session.handle)),
+                    Err(failure) => self.log.say(&failure.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// What the monitor did, for who wants to know later.
+struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+fn log_folder() -> PathBuf {
+    let set = env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    set.map_or_else(|| "/tmp".into(), PathBuf::from)
+}
+
+impl Log {
+    /// Makes the log of this process, which nobody else can have made: a link or
+    /// a file of that name is not used (open(2), O_EXCL), and is removed where it
+    /// may be.
+    fn make(folder: &Path) -> Result<Log> {
+        let path = folder.join(format!("nbs-spawn-worker-monitor-{}.log", std::process::id()));
+        let what = format!("make the monitor's log '{}'", path.display());
+        let make = || OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let file = match make() {
+            // Of another process that had our PID, or planted.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&path).and_then(|()| make()).trying(what)?
+            }
+            other => other.trying(what)?,
+        };
+        Ok(Log { path, file })
+    }
+
+    fn say(&mut self, what: &str) {
+        let line = format!("[{}] {}\n", clock::utc(SystemTime::now()), text::escaped(what.as_bytes()));
+        // The monitor's work goes on where it cannot be told of.
+        let _ = self.file.write_all(line.as_bytes());
+    }
+
+    /// There was nothing to tell.
+    fn remove(&self) -> Result<()> {
+        fs::remove_file(&self.path).trying("remove the monitor's log")
+    }
+}

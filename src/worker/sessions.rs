@@ -1,0 +1,110 @@
+//! The sessions of a worker: found by its handle in their names, and held on to.
+
+use std::{io, time::Duration};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{self, EndedBy, Handle, Home, Log, SessionDir, Target},
+    sys::{
+        deadline::Deadline,
+        poll,
+        processes::Held,
+        signals::{SIGKILL, SIGTERM},
+    },
+    worker::{TaskFile, WorkerHandle},
+};
+
+/// A live session of a worker.
+pub(crate) struct Followed {
+    pub(crate) handle: Handle,
+    // `None` where it could not be held, for want of descriptors.
+    relay: Option<Held>,
+    // Open, so that what was printed can be read when the session is removed.
+    log: Option<Log>,
+}
+
+/// Those that a look has found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) live: Vec<Handle>,
+    pub(crate) dead: Vec<Handle>,
+}
+
+/// The sessions whose names say that they are this worker's; `workers` are all
+/// of its project.
+pub(crate) fn find(home: &Home, worker: &WorkerHandle, workers: &[WorkerHandle]) -> Result<Found> {
+    let is_its = |session: &SessionDir| session.name().is_some_and(|name| worker.owns(&name, workers));
+    let (live, dead): (Vec<_>, Vec<_>) =
+        home.summaries(is_its)?.into_iter().partition(|summary| summary.alive);
+    let handles =
+        |summaries: Vec<session::Summary>| summaries.into_iter().map(|summary| summary.handle).collect();
+    Ok(Found { live: handles(live), dead: handles(dead) })
+}
+
+impl Followed {
+    pub(crate) fn open(home: &Home, handle: &Handle) -> Result<Followed> {
+        let session = home.session(&Target::Handle(handle.clone()))?;
+        // That the session is alive after we took hold proves that it is its relay.
+        let held = session.relay_pid().and_then(|pid| Some((pid, Held::open(pid).ok().flatten()?)));
+        let relay = held.filter(|(pid, _)| session.is_served_by(*pid)).map(|(_, held)| held);
+        Ok(Followed { handle: handle.clone(), relay, log: session.log().ok() })
+    }
+
+    /// Readable once its relay has ended; `None` where that must be looked for.
+    pub(crate) fn relay(&self) -> Option<&Held> {
+        self.relay.as_ref()
+    }
+
+    pub(crate) fn into_relay(self) -> Option<Held> {
+        self.relay
+    }
+
+    /// Has its relay ended? No, as far as it can be told.
+    pub(crate) fn has_ended(&self) -> bool {
+        let ended = |relay| poll::wait_readable(relay, Deadline::after(Duration::ZERO)).unwrap_or(false);
+        self.relay.as_ref().is_some_and(ended)
+    }
+
+    /// Ends it, keeps what it printed beside the task file, and removes it.
+    pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
+        let home = Home::open();
+        let session = home.as_ref().ok().and_then(|home| home.session(&self.target()).ok());
+        match &session {
+            Some(session) => session::end_wholly(session, session::GRACE, cause)?,
+            None => self.end_without_folder()?,
+        }
+        let kept = self.keep_output(task);
+        home?.remove(&self.handle, cause)?;
+        kept
+    }
+
+    fn target(&self) -> Target {
+        Target::Handle(self.handle.clone())
+    }
+
+    /// Its folder is gone or out of reach, and all that is left to act on is its
+    /// relay: told to go, it hangs up the terminal.
+    fn end_without_folder(&self) -> Result<()> {
+        /// How long a relay and its command may take to end.
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let Some(relay) = &self.relay else { return Ok(()) };
+        let ended = || -> io::Result<()> {
+            relay.signal(SIGTERM)?;
+            if !poll::wait_readable(relay, Deadline::after(PATIENCE))? {
+                relay.signal(SIGKILL)?;
+            }
+            Ok(())
+        };
+        ended().trying(format!("end session '{}', whose folder is gone", self.handle))
+    }
+
+    pub(crate) fn keep_output(&self, task: &TaskFile) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let copied = || -> io::Result<()> {
+            let mut output = task.output()?;
+            log.blocks(0, log.length()?, |block| io::Write::write_all(&mut output, block).map(|()| true))?;
+            Ok(())
+        };
+        copied().trying(format!("keep the output of session '{}'", self.handle))
+    }
+}

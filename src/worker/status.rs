@@ -1,0 +1,81 @@
+//! The `## Status` block of a task file.
+//!
+//! The last block counts, since a skill may have one of its own as an example;
+//! and of a field the last line in it, since an agent may add one below the old.
+//! A code fence is text as any other.
+
+/// A field of the block, as in `State: running`, without blanks around it.
+pub(crate) fn field<'a>(content: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut found = None;
+    let mut inside = false;
+    for line in content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end) {
+        if line.starts_with(b"## ") || line.starts_with(b"# ") {
+            inside = line.eq_ignore_ascii_case(b"## Status");
+            if inside {
+                found = None;
+            }
+        } else if inside && let Some(value) = value(line.trim_ascii_start(), name) {
+            found = Some(value);
+        }
+    }
+    found
+}
+
+fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let (before, after) = line.split_at_checked(name.len())?;
+    let value = after.strip_prefix(b":").filter(|_| before.eq_ignore_ascii_case(name.as_bytes()));
+    value.map(<[u8]>::trim_ascii)
+}
+
+/// What the worker says of itself, in lower case; `None` where it says nothing.
+pub(crate) fn state(content: &[u8]) -> Option<String> {
+    let state = field(content, "State").filter(|state| !state.is_empty())?;
+    Some(String::from_utf8_lossy(&state.to_ascii_lowercase()).into_owned())
+}
+
+/// Is that state the last one: `Some(true)` where the task was done?
+pub(crate) fn verdict(state: &str) -> Option<bool> {
+    match state {
+        "completed" | "done" => Some(true),
+        "failed" | "escalated" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_read_as_people_write_it() {
+        let cases: [(&str, Option<&str>); 14] = [
+            ("## Status\n\nState: running\n", Some("running")),
+            ("## Status\nState: Completed\nState", Some("completed")),
+            ("## Status\r\n\r\nState: DONE \t\r\n", Some("done")),
+            ("## status  \nstate:failed", Some("failed")),
+            ("## Status\n  State:   escalated\n## Log\nState: running\n", Some("escalated")),
+            ("## Status\nState: running\nState: done\n", Some("done")),
+            ("## Status\nState:\n", None),
+            ("## Status\nStates: done\nThe State: done\n", None),
+            ("State: done\n", None),
+            ("", None),
+            ("### Status\nState: done\n", None),
+            ("## Status\nState: done\n\n## Status\nState: running\n", Some("running")),
+            ("```\n## Status\nState: done\n```\n## Task\nx\n## Status\n\nState: running", Some("running")),
+            ("## Status\nState: done\n## Status\n", None),
+        ];
+        for (content, expected) in cases {
+            assert_eq!(state(content.as_bytes()).as_deref(), expected, "{content:?}");
+        }
+        assert_eq!(state(b"\xff\n## Status\nState: d\xff\n").as_deref(), Some("d\u{fffd}"));
+    }
+
+    #[test]
+    fn four_states_are_final_and_nothing_like_them() {
+        let verdicts = ["completed", "done", "failed", "escalated"].map(verdict);
+        assert_eq!(verdicts, [Some(true), Some(true), Some(false), Some(false)]);
+        for state in ["running", "done when tests pass", "not done", "complete", "undone", ""] {
+            assert_eq!(verdict(state), None, "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The task file of a worker: `<root>/.nbs/workers/<handle>.md`.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    sys::{clock, files::Folder},
+    worker::{
+        Role, WorkerHandle,
+        phase::Reading,
+        status::{self, verdict},
+    },
+};
+
+/// Where workers are, below the root of their project.
+const FOLDER: &str = ".nbs/workers";
+
+/// More than anybody writes into a file of Markdown.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+#[derive(Clone, Debug)]
+pub(crate) struct TaskFile {
+    folder: PathBuf,
+    worker: WorkerHandle,
+}
+
+impl TaskFile {
+    pub(crate) fn of(root: &Path, worker: WorkerHandle) -> TaskFile {
+        TaskFile { folder: root.join(FOLDER), worker }
+    }
+
+    /// Those that are in a project.
+    pub(crate) fn all(root: &Path) -> Result<Vec<TaskFile>> {
+        let folder = root.join(FOLDER);
+        let names = match Folder::open(&folder).and_then(|folder| folder.names()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.trying(format!("read '{}'", folder.display()))?,
+        };
+        let workers = names.iter().filter_map(|name| name.as_encoded_bytes().strip_suffix(b".md"));
+        Ok(workers.filter_map(WorkerHandle::parse).map(|worker| TaskFile::of(root, worker)).collect())
+    }
+
+    /// Those beside this one, and it; none where that cannot be told.
+    pub(crate) fn all_workers(&self) -> Vec<WorkerHandle> {
+        let root = self.folder.ancestors().nth(2);
+        let files = root.and_then(|root| TaskFile::all(root).ok()).unwrap_or_default();
+        files.into_iter().map(|file| file.worker).collect()
+    }
+
+    /// That of a new worker; there is no such file yet.
+    pub(crate) fn fresh(root: &Path, role: &Role) -> Result<TaskFile> {
+        Ok(TaskFile::of(root, WorkerHandle::fresh(role).trying("make a handle")?))
+    }
+
+    /// Writes it, whole or not at all.
+    pub(crate) fn write(&self, root: &Path, skill: &[u8], instructions: &[u8]) -> Result<()> {
+        let content = content(&self.worker, skill, instructions, SystemTime::now());
+        let added = [root.join(".nbs"), self.folder.clone()].into_iter().filter(|folder| !folder.exists());
+        let added: Vec<PathBuf> = added.collect();
+        let written = fs::create_dir_all(&self.folder).and_then(|()| {
+            OpenOptions::new().write(true).create_new(true).open(self.beside())?.write_all(&content)?;
+            Folder::open(&self.folder)?.rename(self.beside().as_ref(), self.path().as_ref())
+        });
+        if written.is_err() {
+            // What was not made cannot be removed; what others use meanwhile stays.
+            let _ = fs::remove_file(self.beside());
+            for folder in added.iter().rev() {
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        written.trying(format!("write '{}'", self.path().display()))
+    }
+
+    /// Where it is written before it has its name.
+    fn beside(&self) -> PathBuf {
+        self.folder.join(format!(".{}.new", self.worker))
+    }
+
+    pub(crate) fn worker(&self) -> &WorkerHandle {
+        &self.worker
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(format!("{}.md", self.worker))
+    }
+
+    /// Takes the worker back, whose agent was not started.
+    pub(crate) fn remove(&self) -> Result<()> {
+        // Left only by one that was killed while it wrote.
+        let _ = fs::remove_file(self.beside());
+        fs::remove_file(self.path()).trying(format!("remove '{}'", self.path().display()))
+    }
+
+    /// What it says now: the state, if it says any, and when the worker began.
+    /// `None` where there is no such file.
+    pub(crate) fn read(&self) -> Result<Option<(Option<String>, Option<SystemTime>)>> {
+        let name = format!("{}.md", self.worker);
+        let content = match Folder::open(&self.folder).and_then(|folder| folder.read(&name, LONGEST)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            other => other.trying(format!("read '{}'", self.path().display()))?,
+        };
+        let started = status::field(&content, "Started");
+        let started = started.and_then(|text| clock::parse_plain(std::str::from_utf8(text).ok()?));
+        Ok(Some((status::state(&content), started)))
+    }
+
+    pub(crate) fn reading(&self) -> Result<Reading> {
+        Ok(match self.read()? {
+            None => Reading::Absent,
+            Some((Some(state), _)) if verdict(&state).is_some() => Reading::Final(state),
+            Some(_) => Reading::Open,
+        })
+    }
+
+    /// A further piece of what the worker's sessions printed: `<handle>.log`,
+    /// beside the task file.
+    pub(crate) fn output(&self) -> io::Result<fs::File> {
+        let name = format!("{}.log", self.worker);
+        let folder = Folder::open(&self.folder)?;
+        match folder.create(&name, b"") {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => folder.open_appending(&name),
+        }
+    }
+
+    /// What to say where there is no such worker.
+    pub(crate) fn missing(&self) -> Failure {
+        Failure::NotFound(format!(
+            "there is no worker '{}' in '{}'; 'nbs-spawn-worker --list' shows all",
+            self.worker,
+            self.folder.display()
+        ))
+    }
+}
+
+fn content(worker: &WorkerHandle, skill: &[u8], instructions: &[u8], started: SystemTime) -> Vec<u8> {
+    let mut content = format!("# Worker {worker}\n\n## Skill\n\n").into_bytes();
+    content.extend_from_slice(skill);
+    content.extend_from_slice(b"\n\n## Task\n\n");
+    content.extend_from_slice(instructions);
+    content.extend_from_slice(TIPS.as_bytes());
+    let started = clock::plain(started);
+    content.extend(
+        format!("\n## Status\n\nState: running\nStarted: {started}\nCompleted:\n\n## Log\n\n").bytes(),
+    );
+    content
+}
+
+const TIPS: &str = "
+
+## Tips
+
+- This file is yours to edit: keep the Log, below, as you go.
+- When you are done, write the Log and `Completed:` (UTC) first. Then change the
+  `State:` of the Status block, at the end of this file, to `completed`, to
+  `failed`, or to `escalated` where somebody else must decide. That is the last
+  thing to do: your session is ended as soon as it is written.
+- You have a terminal of your own, and nobody watches it. What you want to tell,
+  write into the Log.
+- For commands that run for long or ask questions use `nbs-ts`: `h=$(nbs-ts
+  create bash)`, `nbs-ts run \"$h\" make`, `nbs-ts kill \"$h\"`; `nbs-ts help` tells more.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn what_is_given_stands_in_it_byte_for_byte_and_does_not_pass_for_its_state() {
+        let worker = WorkerHandle::parse(b"pythia-01234abc").unwrap();
+        let skill = b"# Skill\r\n```\n## Status\nState: done\n\xff\x01 no end";
+        let task = b"`$(x)` '\"\n## Status\nState: failed\nStarted: 1999-01-01 00:00:00";
+        let started = UNIX_EPOCH + Duration::from_secs(1_774_449_000);
+        let content = content(&worker, skill, task, started);
+        for part in [&skill[..], &task[..]] {
+            assert!(content.windows(part.len()).any(|window| window == part));
+        }
+        assert_eq!(status::state(&content).as_deref(), Some("running"));
+        assert_eq!(status::field(&content, "Started"), Some(&b"2026-03-25 14:30:00"[..]));
+        assert_eq!(status::field(&content, "Completed"), Some(&b""[..]));
+        assert!(content.ends_with(b"\nCompleted:\n\n## Log\n\n"));
+    }
+}

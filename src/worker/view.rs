@@ -1,0 +1,142 @@
+//! Workers as their lead sees them: in a list, and waited for.
+
+use std::{
+    path::Path,
+    time::{Instant, SystemTime},
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{Handle, Home},
+    sys::{
+        deadline::Deadline,
+        poll::Turn,
+        processes::{self, Held, Process},
+    },
+    worker::{
+        MONITOR, TaskFile, WorkerHandle,
+        lookout::Lookout,
+        phase::{Reading, Standing},
+        sessions::{self, Followed},
+        status::verdict,
+    },
+};
+
+/// The state of a worker that says it is at work, with no session and no monitor.
+const LOST: &str = "lost";
+
+pub(crate) struct View {
+    pub(crate) task: TaskFile,
+    pub(crate) state: String,
+    /// Its live session; the oldest, where there are several.
+    pub(crate) session: Option<Handle>,
+    /// The PID of its monitor.
+    pub(crate) monitor: Option<u32>,
+    /// As its task file has it.
+    pub(crate) started: Option<SystemTime>,
+}
+
+/// Every worker of a project, oldest first.
+pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
+    let files = TaskFile::all(root)?;
+    let workers: Vec<WorkerHandle> = files.iter().map(|file| file.worker().clone()).collect();
+    let (home, monitors) = (Home::open()?, monitors()?);
+    let mut views = Vec::new();
+    for task in files {
+        let worker = task.worker();
+        let session = sessions::find(&home, worker, &workers)?.live.into_iter().next();
+        let monitor = monitors.iter().find(|monitor| watches(monitor, worker)).map(|monitor| monitor.pid);
+        // What it says is read after who could have written it was looked for.
+        let Some((state, started)) = task.read()? else { continue };
+        let state = state.unwrap_or_else(|| "unknown".into());
+        let is_lost = verdict(&state).is_none() && session.is_none() && monitor.is_none();
+        let state = if is_lost { LOST.into() } else { state };
+        views.push(View { task, state, session, monitor, started });
+    }
+    views.sort_by(|a, b| (a.started, a.task.worker()).cmp(&(b.started, b.task.worker())));
+    Ok(views)
+}
+
+fn monitors() -> Result<Vec<Process>> {
+    let all = processes::all().trying("look for monitors")?;
+    Ok(all.into_iter().filter(|process| process.name == MONITOR && !process.has_ended()).collect())
+}
+
+fn watches(monitor: &Process, worker: &WorkerHandle) -> bool {
+    matches!(&monitor.arguments()[..], [role, handle, ..] if role == MONITOR.as_bytes() && handle == worker.as_str().as_bytes())
+}
+
+/// How a worker has ended.
+pub(crate) enum Ended {
+    /// By this state, which is a final one; `true` where the task was done.
+    State(String, bool),
+    /// Without any: nobody is left who could write one.
+    Lost,
+    TimedOut,
+}
+
+impl Ended {
+    pub(crate) fn state(&self) -> &str {
+        match self {
+            Ended::State(state, _) => state,
+            Ended::Lost => LOST,
+            Ended::TimedOut => "running",
+        }
+    }
+}
+
+/// Waits until a worker has ended.
+pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Ended> {
+    let home = Home::open()?;
+    let mut lookout = Lookout::default();
+    let mut standing = Standing::new(Instant::now());
+    loop {
+        let watched = lookout.watch(&[task.folder(), &home.sessions_path()]);
+        let followed = followed(task)?;
+        // Read after they were looked for: nobody who is gone by now writes later.
+        let reading = task.reading()?;
+        standing.note(reading.clone(), Instant::now());
+        let is_over = followed.is_empty();
+        let counts = standing.counts_from().filter(|_| !is_over);
+        let stands = counts.is_none_or(|counts| Instant::now() >= counts);
+        match reading {
+            Reading::Final(state) if stands => {
+                let done = verdict(&state) == Some(true);
+                return Ok(Ended::State(state, done));
+            }
+            Reading::Absent if stands => return Err(task.missing()),
+            Reading::Open if is_over => return Ok(Ended::Lost),
+            _ if deadline.has_passed() => return Ok(Ended::TimedOut),
+            _ => {}
+        }
+        let until = counts.map_or(deadline, |counts| deadline.min(Deadline::at(counts)));
+        let blind = watched.is_err() || followed.iter().any(Option::is_none);
+        let until = lookout.at_the_latest(until, blind);
+        let mut turn = Turn::new();
+        if let Some(watch) = lookout.watched() {
+            turn.readable(watch, ());
+        }
+        for held in followed.iter().flatten() {
+            turn.readable(held, ());
+        }
+        turn.wait(until).trying(format!("wait for worker '{}'", task.worker()))?;
+    }
+}
+
+/// Those whose end may be the worker's, its monitor, else its sessions; `None`
+/// is one that could not be held on to.
+fn followed(task: &TaskFile) -> Result<Vec<Option<Held>>> {
+    let worker = task.worker();
+    if let Some(monitor) = monitors()?.iter().find(|monitor| watches(monitor, worker))
+        && let Some(held) = monitor.hold().trying("hold on to the monitor")?
+    {
+        return Ok(vec![Some(held)]);
+    }
+    let home = Home::open()?;
+    let found = sessions::find(&home, worker, &task.all_workers())?;
+    let open = |handle| match Followed::open(&home, handle) {
+        Err(Failure::NotFound(_)) => None,
+        other => Some(other.map(Followed::into_relay)),
+    };
+    found.live.iter().filter_map(open).collect()
+}

@@ -1,0 +1,723 @@
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{PermissionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::{Ran, Scratch, eventually, field, is_running, run, start};
+
+/// An agent as nbs-claude is one: it opens a session for itself, in which
+/// `$AGENT_RUNS` runs.
+const AGENT: &str = r#"#!/bin/bash
+root=${1#--root=}
+printf '%s' "$NBS_INITIAL_PROMPT" > "$root/prompt"
+nbs-ts create ${AGENT_OPTIONS---no-helper} --name="nbs-$NBS_HANDLE-poem" -- "${AGENT_RUNS:-sleep 1000}"
+[[ ! $AGENT_STAYS ]] || until [[ -e $root/go ]]; do read -r -t 0.05 <> <(:); done
+"#;
+
+/// A project with an agent and a skill in it.
+struct Project<'a> {
+    scratch: &'a Scratch,
+    root: PathBuf,
+}
+
+impl<'a> Project<'a> {
+    fn new(scratch: &'a Scratch) -> Project<'a> {
+        Project::at(scratch, "project")
+    }
+
+    fn at(scratch: &'a Scratch, name: impl AsRef<Path>) -> Project<'a> {
+        let root = scratch.path.join(name);
+        let agent = root.join(".nbs/bin/nbs-claude");
+        fs::create_dir_all(agent.parent().unwrap()).unwrap();
+        fs::create_dir(scratch.path.join("tmp")).unwrap();
+        fs::write(&agent, AGENT).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(scratch.path.join("skill.md"), "# A skill\n").unwrap();
+        Project { scratch, root }
+    }
+
+    /// `nbs-spawn-worker`, in the environment that its agent will have, too.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.scratch.applet("nbs-spawn-worker");
+        command.env("TMPDIR", self.scratch.path.join("tmp")).args(arguments);
+        command
+    }
+
+    fn spawning(&self, options: &[&str]) -> Command {
+        let mut command = self.command(options);
+        command.arg("tester").arg(&self.root).args(["skill.md", "Test it."]);
+        command
+    }
+
+    fn spawn(&self, options: &[&str]) -> Worker<'_> {
+        self.spawn_by(&mut self.spawning(options))
+    }
+
+    fn spawn_by(&self, command: &mut Command) -> Worker<'_> {
+        let said = run(command.arg("--json")).code(0).silent().out();
+        let text = |name| field(&said, name).trim_matches('"').to_owned();
+        let log = self.scratch.path.join("tmp").join(text("monitor_log").rsplit('/').next().unwrap());
+        Worker { project: self, handle: text("handle"), monitor: text("monitor"), log }
+    }
+
+    fn list(&self) -> String {
+        run(self.command(&["--list"]).arg(&self.root)).code(0).silent().out()
+    }
+
+    fn live_sessions(&self) -> String {
+        let all = self.scratch.ts(&["list"]).code(0).out();
+        all.lines().filter(|line| line.contains("\talive\t")).map(|line| format!("{line}\n")).collect()
+    }
+}
+
+struct Worker<'a> {
+    project: &'a Project<'a>,
+    handle: String,
+    monitor: String,
+    log: PathBuf,
+}
+
+impl Worker<'_> {
+    fn task(&self) -> PathBuf {
+        self.project.root.join(format!(".nbs/workers/{}.md", self.handle))
+    }
+
+    fn content(&self) -> String {
+        fs::read_to_string(self.task()).unwrap()
+    }
+
+    /// Writes the state as an agent does.
+    fn says(&self, state: &str) {
+        fs::write(self.task(), self.content().replace("State: running", &format!("State: {state}"))).unwrap();
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn log_has(&self, what: &str) {
+        eventually(&format!("'{what}' in the monitor's log"), || self.log().contains(what));
+    }
+
+    /// The session that its monitor has found.
+    fn session(&self) -> String {
+        self.log_has("found session ");
+        self.log().split_once("found session ").unwrap().1[..8].to_owned()
+    }
+
+    /// The end of all that belongs to it.
+    fn is_cleaned_up(&self) {
+        eventually("the monitor's end", || !is_running(&self.monitor));
+        assert!(!self.project.live_sessions().contains(&self.handle), "{}", self.log());
+    }
+
+    fn wait(&self, options: &[&str]) -> Ran {
+        let mut command = self.project.command(options);
+        run(command.args(["--wait", &self.handle, "--root"]).arg(&self.project.root))
+    }
+}
+
+fn signal(signal: &str, pid: &str) {
+    run(Command::new("kill").args([signal, pid])).code(0);
+}
+
+#[test]
+fn a_worker_is_started_and_seen_and_cleaned_up() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let said = run(&mut project.spawning(&[])).code(0).silent().out();
+    let handle = said.strip_suffix('\n').unwrap();
+    let hex = handle.strip_prefix("tester-").unwrap();
+    assert!(hex.len() == 8 && hex.bytes().all(|byte| b"0123456789abcdef".contains(&byte)), "{said}");
+
+    let task = project.root.join(format!(".nbs/workers/{handle}.md"));
+    let content = fs::read_to_string(&task).unwrap();
+    for part in ["\n# A skill\n", "\nTest it.\n", "\nCompleted:\n\n## Log\n", "nbs-ts"] {
+        assert!(content.contains(part), "{content}");
+    }
+    let status = content.rsplit_once("\n## Status\n\nState: running\nStarted: ").unwrap().1;
+    let form: String = status[..20].chars().map(|c| if c.is_ascii_digit() { 'd' } else { c }).collect();
+    assert_eq!(form, "dddd-dd-dd dd:dd:dd\n");
+    eventually("its session", || !project.list().contains("\t-\t"));
+    let prompt = format!(
+        "Read {} and execute the task. Update the Status and Log sections when complete.",
+        task.display()
+    );
+    assert_eq!(fs::read_to_string(project.root.join("prompt")).unwrap(), prompt);
+    let sessions = scratch.ts(&["list"]).out();
+    let session = &sessions[..8];
+    assert_eq!(sessions, format!("{session}\talive\tnbs-{handle}-poem\tsleep 1000\n"), "one, its own");
+    let listed = project.list();
+    assert!(listed.starts_with(&format!("{handle}\trunning\t{session}\t")), "{listed}");
+    assert_eq!(listed.matches('\t').count(), 3, "{listed}");
+    let object = run(project.command(&["--list", "--json"]).arg(&project.root)).out();
+    assert_eq!(field(&object, "session"), format!("\"{session}\""));
+
+    fs::write(&task, content.replace("State: running", "State: completed")).unwrap();
+    let mut wait = project.command(&["--wait", handle]);
+    run(wait.current_dir(&project.root)).code(0).silent().stdout("completed\n");
+    eventually("its session's end", || scratch.ts(&["list"]).out().is_empty());
+    eventually("what it printed", || project.root.join(format!(".nbs/workers/{handle}.log")).exists());
+    assert!(project.list().starts_with(&format!("{handle}\tcompleted\t-\t")), "{}", project.list());
+}
+
+/// The wrapper of the README, with python as an agent that is no agent: what it
+/// says of the prompt is a syntax error.
+#[test]
+fn the_agent_of_the_readme_gives_any_program_its_prompt() {
+    let scratch = Scratch::new();
+    let project = Project::at(&scratch, "my project");
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let lines = readme.lines().skip_while(|line| *line != "    #!/bin/bash");
+    let script: String =
+        lines.map_while(|line| line.strip_prefix("    ")).map(|l| l.to_owned() + "\n").collect();
+    fs::write(project.root.join(".nbs/bin/nbs-claude"), script).unwrap();
+    let worker = project.spawn_by(project.spawning(&[]).env("NBS_AGENT", "python3 -q"));
+    let session = worker.session();
+    scratch.ts(&["wait-pattern", &session, "SyntaxError", "--timeout=30"]).code(0);
+    let name = format!("nbs-{}-my_project", worker.handle);
+    scratch.ts(&["find", &name]).code(0).stdout(format!("{session}\n"));
+    worker.says("done");
+    worker.is_cleaned_up();
+    let output = fs::read_to_string(worker.task().with_extension("log")).unwrap();
+    assert!(output.contains(&format!("Read {}", worker.task().display())[..40]), "{output}");
+}
+
+#[test]
+fn every_final_state_ends_it_however_it_is_written() {
+    let in_place = |worker: &Worker, state: &str| worker.says(state);
+    let editors_rename = |worker: &Worker, state: &str| {
+        let (task, beside) = (worker.task(), worker.task().with_extension("swp"));
+        fs::write(&beside, worker.content().replace("State: running", &format!("State: {state}"))).unwrap();
+        fs::rename(&task, task.with_extension("md~")).unwrap();
+        fs::rename(&beside, &task).unwrap();
+    };
+    let new_block = |worker: &Worker, state: &str| {
+        let content =
+            worker.content() + "done what I could\r\n\r\n## Status\r\n\r\nState: " + state + " \t\r\n";
+        fs::write(worker.task(), content).unwrap();
+    };
+    let sed = |worker: &Worker, state: &str| {
+        let script = format!("s/State: running/state:{state}/");
+        run(Command::new("sed").args(["-i", &script]).arg(worker.task())).code(0);
+    };
+    type Way<'a> = &'a dyn Fn(&Worker, &str);
+    let cases: [(&str, Way, i32); 6] = [
+        ("completed", &in_place, 0),
+        ("Done", &editors_rename, 0),
+        ("FAILED", &new_block, 1),
+        ("escalated", &sed, 1),
+        ("COMPLETED", &new_block, 0),
+        ("failed", &editors_rename, 1),
+    ];
+    for (state, way, code) in cases {
+        let scratch = Scratch::new();
+        let project = Project::new(&scratch);
+        let worker = project.spawn(&[]);
+        let session = worker.session();
+        way(&worker, state);
+        worker.wait(&[]).code(code).silent().stdout(format!("{}\n", state.to_lowercase()));
+        worker.is_cleaned_up();
+        scratch.ts(&["status", &session]).code(2);
+        let log = worker.log();
+        for line in log.lines() {
+            let form: String =
+                line.chars().take(23).map(|c| if c.is_ascii_digit() { 'd' } else { c }).collect();
+            assert_eq!(form, "[dddd-dd-ddTdd:dd:ddZ] ", "{log}");
+        }
+        assert!(log.contains(&format!("the task is over: {}", state.to_lowercase())), "{log}");
+        assert!(log.contains(&format!("ended session {session}")), "{log}");
+        assert_eq!(fs::metadata(&worker.log).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn what_is_no_final_state_ends_nothing() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    fs::write(
+        scratch.path.join("skill.md"),
+        "An example:\n```\n## Status\n\nState: done\n```\nand unclosed:\n```\nState: failed\n",
+    )
+    .unwrap();
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    for state in ["done when the tests pass", "not done", "complete", ""] {
+        worker.says(&format!("running\nState: {state}\nState: running"));
+    }
+    // One who writes the file in pieces is not taken at half his word.
+    let content = worker.content();
+    let half = content.find("and unclosed").unwrap();
+    fs::write(worker.task(), &content[..half]).unwrap();
+    fs::write(worker.task(), &content).unwrap();
+    fs::remove_file(worker.task()).unwrap();
+    fs::write(worker.task(), &content).unwrap();
+    worker.wait(&["--timeout=1.5"]).code(3).stdout("").complains("timed out");
+    scratch.ts(&["status", &session]).code(0).stdout("alive\n");
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn skill_and_instructions_and_paths_arrive_byte_for_byte() {
+    let bytes = b"it's \"q\" `id` $(id) ${HOME}\\\n\n-n \xff\xfe \x01\x1b[31m &;|\r\n";
+    let scratch = Scratch::new();
+    let name = OsString::from_vec(b"- pro'\"ject $(id) \xff\n".to_vec());
+    let project = Project::at(&scratch, &name);
+    fs::write(scratch.path.join("skill.md"), bytes).unwrap();
+    for text in [&bytes[..], b"--dangerous text", b"-x", b"", b"## Status\nState: done"] {
+        let mut command = project.command(&[]);
+        command.args(["--", "-tester"]).arg(&name).arg("skill.md");
+        command.arg(OsString::from_vec(text.to_vec()));
+        let handle = run(&mut command).code(0).silent().out();
+        let task = project.root.join(format!(".nbs/workers/{}.md", handle.trim_end()));
+        let content = fs::read(&task).unwrap();
+        for part in [&bytes[..], text] {
+            let part = [b"\n\n", part, b"\n\n## "].concat();
+            assert!(content.windows(part.len()).any(|window| window == part), "{text:?}");
+        }
+        let prompt = project.root.join("prompt");
+        let expected = [b"Read ", task.as_os_str().as_bytes(), b" and execute"].concat();
+        eventually("the prompt", || fs::read(&prompt).is_ok_and(|prompt| prompt.starts_with(&expected)));
+        eventually("its session", || project.live_sessions().contains(handle.trim_end()));
+        let state = content.len() - b"State: running".len();
+        let at = (0..=state).rev().find(|at| content[*at..].starts_with(b"State: running")).unwrap();
+        let content = [&content[..at], b"State: done", &content[at + 14..]].concat();
+        fs::write(&task, content).unwrap();
+        eventually("the end of its session", || project.live_sessions().is_empty());
+    }
+}
+
+#[test]
+fn twenty_of_one_role_at_once_each_end_their_own() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let running: Vec<_> = (0..20).map(|_| start(&mut project.spawning(&["--json"]))).collect();
+    let workers: Vec<Worker> = running
+        .into_iter()
+        .map(|running| {
+            let said = running.finish().code(0).silent().out();
+            let text = |name| field(&said, name).trim_matches('"').to_owned();
+            let log = PathBuf::from(text("monitor_log"));
+            Worker { project: &project, handle: text("handle"), monitor: text("monitor"), log }
+        })
+        .collect();
+    workers.iter().for_each(|worker| drop(worker.session()));
+    assert_eq!(project.live_sessions().lines().count(), 20);
+    for (done, left) in [(&workers[..1], &workers[1..]), (&workers[1..12], &workers[12..])] {
+        done.iter().for_each(|worker| worker.says("done"));
+        done.iter().for_each(Worker::is_cleaned_up);
+        let live = project.live_sessions();
+        assert!(left.iter().all(|worker| live.contains(&worker.handle)), "{live}");
+    }
+    workers[12..].iter().for_each(|worker| worker.says("failed"));
+    workers[12..].iter().for_each(Worker::is_cleaned_up);
+    assert!(workers.iter().all(|worker| worker.log().matches("ended session").count() == 1));
+}
+
+#[test]
+fn a_session_that_is_gone_ends_the_monitor() {
+    for how in ["kill", "exit", "relay"] {
+        let scratch = Scratch::new();
+        let project = Project::new(&scratch);
+        let worker = project.spawn(&[]);
+        let session = worker.session();
+        match how {
+            "kill" => drop(scratch.ts(&["kill", &session]).code(0)),
+            "exit" => signal("-KILL", &scratch.file(&session, "pid")),
+            _ => signal("-KILL", &scratch.file(&session, "daemon_pid")),
+        }
+        worker.wait(&[]).code(1).stdout("lost\n").complains("its session has ended");
+        worker.is_cleaned_up();
+        assert!(project.list().starts_with(&format!("{}\tlost\t-\t", worker.handle)), "{}", project.list());
+        assert!(worker.content().contains("\nState: running\n"));
+    }
+}
+
+#[test]
+fn a_session_that_ends_before_it_is_seen_ends_the_monitor() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn_by(project.spawning(&[]).env("AGENT_RUNS", "echo so short"));
+    worker.is_cleaned_up();
+    let output = fs::read_to_string(worker.task().with_extension("log")).unwrap();
+    assert!(output.contains("so short"), "{output}");
+}
+
+#[test]
+fn a_worker_that_has_lost_its_file_or_its_project_is_ended() {
+    let ways: [&dyn Fn(&Worker); 4] = [
+        &|worker| fs::remove_file(worker.task()).unwrap(),
+        &|worker| fs::remove_dir_all(worker.task().parent().unwrap()).unwrap(),
+        &|worker| fs::remove_dir_all(&worker.project.root).unwrap(),
+        &|worker| fs::rename(&worker.project.root, worker.project.root.with_extension("away")).unwrap(),
+    ];
+    let scratches = ways.map(|_| Scratch::new());
+    let projects: Vec<Project> = scratches.iter().map(Project::new).collect();
+    let workers: Vec<Worker> = projects.iter().map(|project| project.spawn(&[])).collect();
+    for (worker, way) in workers.iter().zip(ways) {
+        worker.session();
+        way(worker);
+    }
+    for worker in workers {
+        worker.is_cleaned_up();
+        assert!(worker.log().contains("the task file has gone"), "{}", worker.log());
+    }
+}
+
+#[test]
+fn a_worker_whose_state_folder_is_removed_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
+    fs::remove_dir_all(scratch.state()).unwrap();
+    assert!(is_running(&child));
+    worker.says("done");
+    worker.is_cleaned_up();
+    eventually("the end of the session", || !is_running(&child) && !is_running(&relay));
+}
+
+#[test]
+fn a_worker_whose_state_folder_is_out_of_reach_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
+    let set_mode = |mode| fs::set_permissions(scratch.state(), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    worker.says("done");
+    eventually("the end of all", || ![&child, &relay, &worker.monitor].iter().any(|pid| is_running(pid)));
+    set_mode(0o700);
+    assert!(worker.log().contains("others may write to it"), "{}", worker.log());
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn a_worker_of_a_helper_that_is_killed_is_ended_all_the_same() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let helper = start(&mut scratch.applet("nbs-ts-helper"));
+    eventually("the helper", || scratch.state().join("helper.sock").exists());
+    let worker = project.spawn_by(project.spawning(&[]).env("AGENT_OPTIONS", "--require-helper"));
+    worker.session();
+    signal("-KILL", &helper.pid().to_string());
+    drop(helper.finish());
+    worker.says("failed");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn a_worker_has_so_much_time_and_no_more() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&["--timeout=2"]);
+    worker.is_cleaned_up();
+    assert!(worker.log().contains("timed out after 2s"), "{}", worker.log());
+    worker.wait(&[]).code(1).stdout("lost\n");
+}
+
+#[test]
+fn an_agent_that_opens_no_session_is_told_of_and_its_monitor_ends() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let spawning = || project.spawning(&["--agent=/bin/true", "--startup=100ms", "--timeout=60"]);
+    let worker = project.spawn_by(&mut spawning());
+    worker.log_has("no session has appeared in 100ms");
+    assert!(project.list().contains("\trunning\t-\t"), "{}", project.list());
+    worker.says("failed");
+    worker.is_cleaned_up();
+    // One that comes late is found.
+    let worker = project.spawn_by(&mut spawning());
+    worker.log_has("no session has appeared in 100ms");
+    let name = format!("--name=late-{}", worker.handle);
+    let late = scratch.create_with(&[&name], "sleep 1000");
+    assert_eq!(worker.session(), late);
+    // And so is another, which is a session of the worker as well.
+    scratch.create_with(&[&name], "sleep 1000");
+    eventually("the second", || worker.log().matches("found session").count() == 2);
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn a_session_that_comes_after_the_state_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&["--agent=/bin/true"]);
+    worker.says("failed");
+    worker.log_has("the task is failed");
+    scratch.create_with(&[&format!("--name=nbs-{}", worker.handle)], "sleep 1000");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    worker.session();
+    signal("-TERM", &worker.monitor);
+    worker.is_cleaned_up();
+    assert!(worker.log().contains("told to end by a signal"), "{}", worker.log());
+}
+
+#[test]
+fn a_monitor_that_is_killed_leaves_a_worker_that_can_be_waited_for() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    signal("-KILL", &worker.monitor);
+    eventually("its end", || !is_running(&worker.monitor));
+    assert!(project.list().contains(&format!("\trunning\t{session}\t")), "{}", project.list());
+    worker.says("done");
+    worker.wait(&[]).code(0).stdout("done\n");
+    worker.says("running");
+    scratch.ts(&["kill", &session]).code(0);
+}
+
+#[test]
+fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let script = r#"exec 9> lock; flock 9 || exit
+        w=$(nbs-spawn-worker tester project <(echo by a pipe) 'Test it.' 8> >(cat)) || exit
+        exec 9>&-; flock --nonblock lock echo "$w""#;
+    let mut command = scratch.command("bash");
+    command.args(["-c", script]).env("TMPDIR", scratch.path.join("tmp")).env("AGENT_STAYS", "1");
+    let said = run(&mut command);
+    let handle = said.code(0).silent().out().trim_end().to_owned();
+    let task = project.root.join(format!(".nbs/workers/{handle}.md"));
+    let content = fs::read_to_string(&task).unwrap();
+    assert!(content.contains("by a pipe"), "{content}");
+    eventually("its session", || project.live_sessions().contains(&handle));
+    fs::write(&task, content.replace("State: running", "State: done")).unwrap();
+    eventually("the end of its session", || project.live_sessions().is_empty());
+    fs::write(project.root.join("go"), "").unwrap();
+}
+
+#[test]
+fn the_monitor_outlives_its_callers_interrupt_terminal_and_session() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let lead = scratch.create_with(&["--env=TMPDIR=tmp", "--env=AGENT_RUNS=sleep 1000"], "bash");
+    let ran =
+        scratch.ts(&["run", &lead, "nbs-spawn-worker tester project skill.md 'Test it.' --json"]).code(0);
+    let text = |name| field(&ran.out(), name).trim_matches('"').to_owned();
+    let log = PathBuf::from(text("monitor_log"));
+    let worker = Worker { project: &project, handle: text("handle"), monitor: text("monitor"), log };
+    worker.session();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", worker.monitor)).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    assert_eq!((fields[3], fields[4]), (&*worker.monitor, "0"), "a session of its own, and no terminal");
+    scratch.ts(&["key", &lead, "C-c"]).code(0);
+    scratch.ts(&["kill", &lead]).code(0);
+    assert!(is_running(&worker.monitor), "{}", worker.log());
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn the_agent_outlives_a_terminal_that_goes_as_soon_as_it_is_started() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    for _ in 0..5 {
+        let lead = scratch.create_with(
+            &["--env=TMPDIR=tmp"],
+            "exec nbs-spawn-worker tester project skill.md 'Test it.' > worker",
+        );
+        scratch.wait_for_end(&lead);
+        let handle = fs::read_to_string(scratch.path.join("worker")).unwrap();
+        let handle = handle.trim_end();
+        eventually("its session", || project.live_sessions().contains(handle));
+        let task = project.root.join(format!(".nbs/workers/{handle}.md"));
+        fs::write(&task, fs::read_to_string(&task).unwrap().replace(": running", ": done")).unwrap();
+    }
+    eventually("the end of all sessions", || project.live_sessions().is_empty());
+}
+
+#[test]
+fn the_monitor_holds_on_to_nothing_of_its_callers() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let mut spawning = project.spawning(&[]);
+    let worker = project.spawn_by(spawning.current_dir(&scratch.path));
+    worker.session();
+    let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", worker.monitor)).unwrap();
+    assert_eq!(link("cwd"), Path::new("/"));
+    for number in [1, 2] {
+        assert_eq!(link(&format!("fd/{number}")), Path::new("/dev/null"));
+    }
+    assert!(link("fd/0").display().to_string().starts_with("socket:"));
+    assert!(
+        fs::read(format!("/proc/{}/cmdline", worker.monitor)).unwrap().starts_with(b"nbs-monitor\0tester-")
+    );
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn the_monitor_sleeps_while_nothing_happens_to_its_worker() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    worker.session();
+    let switches = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", worker.monitor)).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u32>().unwrap()
+    };
+    let before = switches();
+    for number in 0..500 {
+        fs::write(project.root.join(format!("file{number}")), "x").unwrap();
+        fs::write(project.root.join(".nbs").join(format!("file{number}")), "x").unwrap();
+        fs::write(scratch.state().join("file"), "x").unwrap();
+    }
+    // It may have been on its way to sleep.
+    assert!(switches() - before < 20, "{before} {}", switches());
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let script = r#"echo 0 > /proc/sys/user/max_inotify_instances || exit
+        exec nbs-spawn-worker tester project skill.md 'Test it.' "$@""#;
+    let mut command = scratch.command("unshare");
+    command.args(["--user", "--map-root-user", "bash", "-c", script]);
+    let worker = project.spawn_by(command.env("TMPDIR", scratch.path.join("tmp")).arg("bash"));
+    worker.log_has("cannot watch for changes");
+    worker.session();
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn the_log_of_the_monitor_is_nobody_elses() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let victim = scratch.path.join("victim");
+    fs::write(&victim, "untouched").unwrap();
+    // Of every process that may come next.
+    let last: u32 =
+        fs::read_to_string("/proc/loadavg").unwrap().trim().rsplit(' ').next().unwrap().parse().unwrap();
+    let most: u32 = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
+    for pid in (1..1_000).map(|next| (last + next) % most) {
+        let log = scratch.path.join(format!("tmp/nbs-spawn-worker-monitor-{pid}.log"));
+        symlink(&victim, log).unwrap();
+    }
+    let worker = project.spawn(&[]);
+    worker.says("done");
+    worker.is_cleaned_up();
+    let log = fs::symlink_metadata(&worker.log).unwrap();
+    assert!(log.is_file() && log.permissions().mode() & 0o777 == 0o600, "{log:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+}
+
+#[test]
+fn what_cannot_be_started_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let root = project.root.to_str().unwrap();
+    let before = tree(&scratch.path);
+    let spawn = |arguments: &[&str]| project.command(arguments);
+    run(&mut spawn(&["a", "./nowhere", "skill.md", "x"]))
+        .code(1)
+        .complains("use './nowhere' as a project's root");
+    run(&mut spawn(&["a", "skill.md", "skill.md", "x"])).code(1).complains("not a directory");
+    run(&mut spawn(&["a", root, "nothing.md", "x"])).code(1).complains("read the skill file 'nothing.md'");
+    run(&mut spawn(&["a", root, "/", "x"])).code(1).complains("read the skill file '/'");
+    run(&mut spawn(&["a", root, "skill.md", "x", "--agent=./nothing"])).code(1).complains("'./nothing'");
+    run(&mut spawn(&["a", ".", "skill.md", "x"])).code(1).complains("cannot find the agent 'nbs-claude'");
+    run(spawn(&["a", root, "skill.md", "x"]).env("TMPDIR", "/no/where"))
+        .code(1)
+        .complains("the monitor's log");
+    run(spawn(&["a", root, "skill.md", "x"]).env("NBS_TS_HOME", "/tmp")).code(1).complains("state folder");
+    fs::write(project.root.join(".nbs/workers"), "a file").unwrap();
+    run(&mut spawn(&["a", root, "skill.md", "x"])).code(1).complains("cannot write '");
+    fs::remove_file(project.root.join(".nbs/workers")).unwrap();
+    let too_long = "x".repeat(47);
+    for role in ["", ".", ".a", "a/b", "a b", "../a", &too_long] {
+        run(&mut spawn(&[role, root, "skill.md", "x"])).code(4).complains("is not a role");
+    }
+    for arguments in [&[][..], &["a"], &["a", root, "skill.md"], &["--", "a", root, "skill.md"]] {
+        run(&mut spawn(arguments))
+            .code(4)
+            .complains("usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS")
+            .stdout("");
+    }
+    for arguments in [
+        &["a", root, "skill.md", "x", "y"][..],
+        &["a", root, "skill.md", "x", "--timeout=-1"],
+        &["a", root, "skill.md", "x", "--root=."],
+        &["--frobnicate", "a", root, "skill.md", "x"],
+        &["--list", root, root],
+        &["--list", "--timeout=1"],
+        &["--wait=a"],
+        &["--wait=../a-01234abc"],
+        &["--wait=a-01234abc", "--list"],
+        &["--wait=a-01234abc", "x"],
+        &["--wait=a-01234abc", "--agent=x"],
+    ] {
+        run(&mut spawn(arguments)).code(4).complains("nbs-spawn-worker: ");
+    }
+    run(&mut spawn(&["--wait=a-01234abc", "--root", root])).code(2).complains("no worker 'a-01234abc'");
+    run(&mut spawn(&["--list", root])).code(0).stdout("").silent();
+    assert_eq!(tree(&scratch.path), before);
+    let monitors = scratch.processes();
+    assert!(monitors.is_empty(), "{monitors:?}");
+}
+
+/// Every path below a folder.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(tree(&path));
+        }
+        all.push(path);
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_skill_may_lie_in_the_users_own_folder_and_an_agent_too() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let nbs = scratch.home().join(".nbs");
+    fs::create_dir_all(nbs.join("skills")).unwrap();
+    fs::write(nbs.join("skills/own.md"), "my own\n").unwrap();
+    fs::rename(project.root.join(".nbs/bin"), nbs.join("bin")).unwrap();
+    fs::remove_dir(project.root.join(".nbs")).unwrap();
+    let mut command = project.command(&["a"]);
+    let worker = project.spawn_by(command.arg(&project.root).args(["skills/own.md", "x"]));
+    assert!(worker.content().contains("my own\n"));
+    worker.session();
+    worker.says("done");
+    worker.is_cleaned_up();
+}
+
+#[test]
+fn the_projects_files_have_the_callers_umask() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let script = "umask 0027; exec nbs-spawn-worker a project skill.md x --json --agent=/bin/true --startup=0 --timeout=0";
+    run(scratch.command("bash").args(["-c", script]).env("TMPDIR", "tmp")).code(0);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = project.root.join(".nbs/workers");
+    assert_eq!(mode(&folder), 0o750);
+    assert_eq!(mode(&fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()), 0o640);
+}
