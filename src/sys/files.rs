@@ -251,10 +251,14 @@ impl Folder {
     }
 }
 
-/// Could not be written, and is there hope that it can be another time?
+/// Is there hope that what could not be written can be another time? There is
+/// room then, or a descriptor to be had.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use rustix::io::Errno;
+    let descriptors = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+        || descriptors.contains(&error.raw_os_error())
 }
 
 /// Why we cannot make a folder our own, if we cannot.
