@@ -235,8 +235,10 @@ impl Relay {
             self.clients.keep_time();
             self.clients.tell(self.recorder.changes(), self.size);
             // What cannot be written now will be, and then there may be more.
-            if self.phase.deadline().has_passed() && self.recorder.is_idle() {
-                self.drain().trying("read the terminal")?;
+            if self.phase.deadline().has_passed() && self.may_finish() {
+                if self.recorder.is_idle() {
+                    self.drain().trying("read the terminal")?;
+                }
                 self.phase = self.phase.after(Change::LingeredEnough);
             }
         }
@@ -279,7 +281,7 @@ impl Relay {
             limit = self.start_ender;
         }
         // While it writes, or tries to, it does not linger.
-        let linger = if self.recorder.is_idle() { self.phase.deadline() } else { Deadline::NEVER };
+        let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
         let others = self.recorder.deadline().min(self.clients.deadline());
         turn.wait(linger.min(look).min(limit).min(others))
@@ -669,11 +671,15 @@ impl Relay {
         self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
     }
 
+    /// Is everything written? Who kills it does not wait for a disk to have room.
+    fn may_finish(&self) -> bool {
+        self.recorder.is_idle() || self.killed
+    }
+
     /// Writes down how the session ended; `false`: not yet.
     fn conclude(&mut self) -> io::Result<bool> {
         let Some((status, drained)) = self.phase.over() else { return Ok(false) };
-        // Whoever ends it does not wait for a disk to have room.
-        if self.must_stay() || (!self.recorder.is_idle() && !self.killed) {
+        if self.must_stay() || !self.may_finish() {
             return Ok(false);
         }
         let ended = *self.ended.get_or_insert_with(SystemTime::now);

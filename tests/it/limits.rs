@@ -1,4 +1,6 @@
-use crate::support::Scratch;
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually, field, is_running, run};
 
 #[test]
 fn what_a_session_is_told_of_itself_is_shown() {
@@ -26,12 +28,12 @@ fn what_a_session_is_told_of_itself_is_shown() {
     let of = |handle: &str| listed.lines().find(|line| line.contains(handle)).unwrap().to_owned();
     for shown in [scratch.ts(&["status", "--json", &told]).code(0).out(), of(&told)] {
         for (name, value) in expected {
-            assert_eq!(crate::support::field(&shown, name), value, "{shown}");
+            assert_eq!(field(&shown, name), value, "{shown}");
         }
     }
     for shown in [scratch.ts(&["status", "--json", &untold]).code(0).out(), of(&untold)] {
         for (name, _) in expected {
-            assert_eq!(crate::support::field(&shown, name), "null", "{shown}");
+            assert_eq!(field(&shown, name), "null", "{shown}");
         }
     }
     let mut arguments = vec!["ensure", "--name=n", "--no-helper"];
@@ -66,4 +68,193 @@ fn what_cannot_be_meant_is_refused() {
     }
     scratch.ts(&["create", "--timeout"]).code(4).stdout("");
     scratch.ts(&["list"]).stdout("");
+}
+
+/// Waits until a session has written PIDs, a line each, into a file.
+fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
+    let path = scratch.path.join(file);
+    let lines = || -> Vec<String> {
+        fs::read_to_string(&path).unwrap_or_default().lines().map(str::to_owned).collect()
+    };
+    eventually("the PIDs", || lines().len() == count);
+    lines()
+}
+
+/// Who does not go by itself, in every way there is.
+const STAYS: &str = "trap '' TERM HUP; echo $$ >> pids; setsid sleep 1000 & echo $! >> pids; \
+                     (setsid sleep 1001 & echo $! >> pids); echo ready; while :; do sleep 1000; done";
+
+#[test]
+fn all_of_a_session_ends_when_its_time_is_up_and_what_it_said_stays() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--timeout=1.5"], STAYS);
+    let attached = scratch.start(&["attach", &handle]);
+    let pids = pids(&scratch, "pids", 3);
+    scratch.wait_for_end(&handle);
+    eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
+    attached.finish().code(0).stdout_has("\r\n\u{1b}[2m[process timed out and was killed]\u{1b}[0m\r\n");
+    scratch.ts(&["read", &handle]).stdout("ready\r\n");
+    let receipt = scratch.file(&handle, "exit.json");
+    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"timeout\"", "true"]);
+    assert_eq!(scratch.file(&handle, "ending"), "timeout");
+    assert!(field(&receipt, "duration_ms").parse::<u64>().unwrap() >= 1_500, "{receipt}");
+    eventually("no process being left", || scratch.processes().is_empty());
+}
+
+#[test]
+fn what_is_printed_or_typed_puts_off_the_idle_timeout() {
+    let scratch = Scratch::new();
+    let printing = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done; exec sleep 1000";
+    let printing = scratch.create_with(&["--idle-timeout=1"], printing);
+    // It reads, and shows nothing of it.
+    let typed = scratch.create_with(&["--idle-timeout=1"], "stty -echo; exec cat > /dev/null");
+    let idle = scratch.create_with(&["--idle-timeout=1"], "exec sleep 1000");
+    let way: [&[&str]; 3] =
+        [&["send", &typed, "x"], &["key", &typed, "a"], &["send", "--no-enter", &typed, "x"]];
+    for n in 0..6 {
+        let begun = std::time::Instant::now();
+        scratch.ts(way[n % 3]);
+        std::thread::sleep(std::time::Duration::from_millis(300).saturating_sub(begun.elapsed()));
+    }
+    for handle in [&printing, &typed, &idle] {
+        scratch.wait_for_end(handle);
+    }
+    let lasted = |handle: &str| -> u64 {
+        let receipt = scratch.file(handle, "exit.json");
+        assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"idle_timeout\"", "true"]);
+        field(&receipt, "duration_ms").parse().unwrap()
+    };
+    assert!(lasted(&idle) >= 1_000);
+    assert!(lasted(&printing) >= 2_400, "it printed until 1.4 s");
+    assert!(lasted(&typed) >= 2_500, "typed into until 1.5 s");
+}
+
+#[test]
+fn a_session_ends_with_its_owner_and_is_not_begun_without() {
+    let scratch = Scratch::new();
+    let mut owner = Command::new("sleep").arg("1000").spawn().unwrap();
+    let option = format!("--owner={}", owner.id());
+    let handle = scratch.create_with(&[&option], STAYS);
+    assert_eq!(scratch.ts(&["status", "--json", &handle]).field("owner"), owner.id().to_string());
+    let pids = pids(&scratch, "pids", 3);
+    owner.kill().unwrap();
+    // Not collected yet, it has ended all the same.
+    scratch.wait_for_end(&handle);
+    eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
+    let receipt = scratch.file(&handle, "exit.json");
+    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"owner\"", "false"]);
+    scratch.ts(&["kill", &handle]).code(0);
+    scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains("it has ended");
+    owner.wait().unwrap();
+    for owner in [&option, "--owner=2147483647"] {
+        scratch.ts(&["create", "--no-helper", owner, "true"]).code(1).stdout("").complains("there is none");
+        scratch.ts(&["ensure", "--name=n", "--no-helper", owner]).code(1).stdout("").complains("owner");
+    }
+    assert_eq!(fs::read_dir(scratch.state().join("sessions")).unwrap().count(), 0);
+    scratch.bash("nbs-ts create --no-helper --name=mine --owner=$$ 'exec sleep 1000'").code(0);
+    scratch.wait_for_end("@mine");
+}
+
+#[test]
+fn who_ends_before_a_limit_has_ended_by_itself() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--timeout=1", "--idle-timeout=1"], "setsid sleep 1.2 & exit 5");
+    scratch.wait_for_end(&handle);
+    let receipt = scratch.file(&handle, "exit.json");
+    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "exit_code")], ["\"self\"", "5"]);
+    let ran = scratch.ts(&["attach", &handle]).code(0);
+    ran.stdout_has("[process exited with code 5]");
+    // Either it was in time or it was not: never both.
+    for _ in 0..20 {
+        let handle = scratch.create_with(&["--timeout=50ms"], "sleep 0.045; exit 5");
+        scratch.wait_for_end(&handle);
+        let receipt = scratch.file(&handle, "exit.json");
+        let ended = [field(&receipt, "ended_by"), field(&receipt, "timed_out"), field(&receipt, "exit_code")];
+        let in_time = ended == ["\"self\"", "false", "5"];
+        assert!(in_time || ended[..2] == ["\"timeout\"", "true"], "{receipt}");
+        assert_eq!(in_time, !scratch.folder(&handle).join("ending").exists(), "{receipt}");
+    }
+}
+
+#[test]
+fn what_began_to_end_a_session_stays_the_cause() {
+    let scratch = Scratch::new();
+    let command = "trap '' TERM; echo ready; while :; do sleep 1000; done";
+    let handle = scratch.create_with(&["--timeout=0.2"], command);
+    let marked = scratch.folder(&handle).join("ending");
+    eventually("the limit being noted", || marked.exists());
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"timeout\"");
+    // The other way round: a kill that takes longer than the session may.
+    let handle = scratch.create_with(
+        &["--timeout=0.5"],
+        "trap 'sleep 1; exit 7' TERM; echo ready; while :; do sleep 0.01; done",
+    );
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    scratch.ts(&["kill", "--keep", "--grace=30", &handle]).code(0);
+    let receipt = scratch.file(&handle, "exit.json");
+    let cause = field(&receipt, "ended_by");
+    // Where the machine is so slow that the time was up before the kill.
+    let slow = scratch.folder(&handle).join("ending").exists();
+    assert_eq!(cause, if slow { "\"timeout\"" } else { "\"kill\"" }, "{receipt}");
+}
+
+#[test]
+fn a_relay_that_is_killed_while_it_ends_a_session_has_said_why() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--timeout=0.2"], "trap '' TERM HUP; while :; do sleep 0.01; done");
+    let relay = scratch.file(&handle, "daemon_pid");
+    let marked = scratch.folder(&handle).join("ending");
+    eventually("the limit being noted", || marked.exists());
+    // It may have been quicker than we are.
+    run(Command::new("kill").args(["-KILL", &relay]));
+    scratch.wait_for_end(&handle);
+    let told = scratch.ts(&["events"]).code(0);
+    assert_eq!([told.field("ended_by"), told.field("timed_out")], ["\"timeout\"", "true"]);
+}
+
+#[test]
+fn a_limit_holds_where_the_session_cannot_be_found() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--timeout=0.5"], "trap '' TERM HUP; while :; do sleep 0.01; done");
+    let child = scratch.file(&handle, "pid");
+    let elsewhere = scratch.path.join("elsewhere");
+    fs::rename(scratch.folder(&handle), &elsewhere).unwrap();
+    eventually("the end", || elsewhere.join("exit.json").exists());
+    assert!(!is_running(&child));
+    let receipt = fs::read_to_string(elsewhere.join("exit.json")).unwrap();
+    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "signal")], ["\"timeout\"", "\"SIGKILL\""]);
+    scratch.ts(&["events"]).code(0).stdout(receipt);
+}
+
+#[test]
+fn limits_hold_through_the_helper_as_well() {
+    let scratch = Scratch::new();
+    let mut helper = scratch.command(crate::support::binary());
+    let mut helper = helper.arg("ts-helper").stdout(std::process::Stdio::null()).spawn().unwrap();
+    let socket = scratch.state().join("helper.sock");
+    eventually("the helper", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    let handle = scratch.ts(&["create", "--require-helper", "--timeout=1", STAYS]).code(0);
+    let handle = handle.out().trim().to_owned();
+    let pids = pids(&scratch, "pids", 3);
+    scratch.wait_for_end(&handle);
+    eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"timeout\"");
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+}
+
+#[test]
+fn the_one_who_ends_it_is_no_command() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exec sleep 1000");
+    let sessions = scratch.state().join("sessions");
+    let script = format!(
+        "exec -a nbs-ender {} {handle} {} timeout",
+        crate::support::binary().display(),
+        sessions.display()
+    );
+    scratch.bash(&script).code(4).stdout("").complains("not to be run by hand");
+    run(scratch.command(crate::support::binary()).args(["ender", &handle])).code(4).stdout("");
+    scratch.ts(&["status", &handle]).stdout("alive\n");
 }

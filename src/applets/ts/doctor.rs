@@ -21,7 +21,10 @@ use crate::{
     outcome::{Failure, Result},
     relay,
     session::Home,
-    sys::pty::{Master, Size},
+    sys::{
+        pty::{Master, Size},
+        watch::Watch,
+    },
 };
 
 /// How a thing is, or what is bad about it and how to mend that.
@@ -79,6 +82,9 @@ fn state_folder() -> Found {
             "set NBS_TS_HOME to a folder of your own that nobody else may write to".to_owned(),
         )
     })?;
+    home.events().map_err(|failure| {
+        (failure.to_string(), "move it away; it holds nothing but what ended sessions left".to_owned())
+    })?;
     let beside = home.path().join(format!(".doctor.{}", std::process::id()));
     let written = fs::write(&beside, "x").and_then(|()| fs::remove_file(&beside));
     match written {
@@ -133,7 +139,7 @@ fn terminals() -> Found {
     }
 }
 
-/// Watches are what `wait` on files and the monitor of workers need; the numbers
+/// Watches are what `events --follow` and the monitor of workers need; the numbers
 /// are those below which other programs of a desktop use them up.
 fn inotify() -> Found {
     const INSTANCES: u64 = 64;
@@ -159,5 +165,11 @@ fn inotify() -> Found {
             }
         }
     }
-    Ok(told.join(", "))
+    match Watch::folder(Path::new("/proc")) {
+        Ok(_) => Ok(told.join(", ")),
+        Err(error) => Err((
+            format!("cannot watch a folder: {error}"),
+            "end what uses the watches up, or raise that limit by sysctl".to_owned(),
+        )),
+    }
 }
