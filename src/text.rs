@@ -307,8 +307,10 @@ impl Finder {
 
     /// The next so many bytes are not there: no match lies across them.
     pub(crate) fn skip(&mut self, count: u64) {
-        self.offset += count;
-        self.tail.clear();
+        if count > 0 {
+            self.offset += count;
+            self.tail.clear();
+        }
     }
 
     /// A match that starts in the tail. It comes before any that starts in `bytes`.
@@ -438,6 +440,18 @@ mod tests {
     use super::*;
 
     type Bytes = &'static [u8];
+
+    #[test]
+    fn no_match_lies_across_what_is_not_there() {
+        let fed = |skipped: u64| {
+            let mut finder = Finder::new(b"ab", 5);
+            assert_eq!(finder.feed(b"xa"), None);
+            finder.skip(skipped);
+            (finder.feed(b"b"), finder.feed(b"ab"))
+        };
+        assert_eq!(fed(0).0, Some(6));
+        assert_eq!(fed(3), (None, Some(11)));
+    }
 
     #[test]
     fn escape_sequences_go_and_the_text_around_them_stays() {

@@ -299,10 +299,8 @@ impl<'a> Watch<'a> {
             self.looked_at = log
                 .blocks(self.looked_at, length, |block| {
                     let gone = log.take_lost();
-                    if gone > 0 {
-                        echo.skip(gone, &mut seen);
-                        *lost += gone;
-                    }
+                    echo.skip(gone, &mut seen);
+                    *lost += gone;
                     echo.feed(block, &mut seen);
                     Ok(false)
                 })

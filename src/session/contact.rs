@@ -374,10 +374,10 @@ impl Contact {
         Failure::Failed(format!("cannot {what} of session '{}': {why}", self.handle))
     }
 
-    /// Tells the relay why the session is about to end.
-    pub(crate) fn ending(&mut self, cause: &str) -> Result<()> {
-        self.ask(&Request::Ending { cause: cause.to_owned() })?;
-        Ok(())
+    /// Tells the relay why the session is about to end; `false` where it has
+    /// gone before it could hear it.
+    pub(crate) fn ending(&mut self, cause: &str) -> Result<bool> {
+        Ok(self.ask(&Request::Ending { cause: cause.to_owned() })?.is_some())
     }
 
     /// Tells the relay, which stays to be the parent of whoever is left while a

@@ -143,6 +143,9 @@ impl Echo {
     /// The next so many bytes of the log are gone, the ends of a line or of a
     /// sequence perhaps among them.
     pub(crate) fn skip(&mut self, count: u64, out: &mut Vec<u8>) {
+        if count == 0 {
+            return;
+        }
         self.finish(out);
         // Nothing is to be found that begins before them and ends behind.
         out.push(b'\n');

@@ -99,6 +99,11 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Mem
             // One that was stopped must go on, to see its child end.
             relay.held.signal(SIGCONT)?;
             relay.tell_cause(cause);
+            if !relay.stays {
+                // Who sees it end may be quicker than we are. Where there is no
+                // room for it, nobody will know.
+                let _ = session.note_ending(cause);
+            }
             relay.keeper()?
         }
         None => None,
@@ -141,7 +146,12 @@ impl Relay {
 
     /// It goes without saying, too: then it writes down another cause.
     fn tell_cause(&mut self, cause: EndedBy) {
-        self.stays = self.contact.as_mut().is_some_and(|contact| contact.ending(cause.word()).is_ok());
+        self.stays =
+            self.contact.as_mut().is_some_and(|contact| contact.ending(cause.word()).unwrap_or(false));
+        if !self.stays {
+            // Nor would it answer another time.
+            self.contact = None;
+        }
     }
 
     /// The keeper of its child, held on to. That the relay still has it after
@@ -165,7 +175,7 @@ impl Relay {
         if poll::wait_readable(&self.held, Deadline::after(PATIENCE))? {
             return Ok(None);
         }
-        // It will not tell; and who sees it end may be quicker than we are.
+        // It will not tell.
         let _ = session.note_ending(cause);
         self.held.signal(SIGKILL)?;
         let gone = poll::wait_readable(&self.held, Deadline::after(PATIENCE))?;

@@ -132,8 +132,10 @@ impl Marks {
 
     /// The next so many bytes of the log are gone, with what marks were in them.
     pub(crate) fn skip(&mut self, count: u64) {
-        self.held.clear();
-        self.offset += count;
+        if count > 0 {
+            self.held.clear();
+            self.offset += count;
+        }
     }
 
     fn can_go_on_with(&self, byte: u8) -> bool {

@@ -279,10 +279,15 @@ pub(crate) fn first_data(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Could not be written, and is there hope that it can be another time?
+/// Is there hope that what could not be written can be another time? There is
+/// room then, or a descriptor to be had.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, ReadOnlyFilesystem};
-    is_full(error) || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)
+    use rustix::io::Errno;
+    let descriptors = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    is_full(error)
+        || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)
+        || descriptors.contains(&error.raw_os_error())
 }
 
 /// Is there no room on the disk, for anybody or for us?

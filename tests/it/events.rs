@@ -361,9 +361,13 @@ fn a_relay_that_does_not_answer_is_killed_by_kill_and_that_is_told() {
     let handle = scratch.create("exec sleep 1000");
     let follower = Follower::start(&scratch, "one");
     eventually("the follower watching", || follower.watches());
-    // It has no descriptor left to let anybody in with, and takes no signal.
+    // It has no descriptor left to let anybody in with, and is stopped each time
+    // that it is made to go on.
     let relay = scratch.file(&handle, "daemon_pid");
-    run(Command::new("prlimit").args(["--pid", &relay, "--nofile=3"])).code(0);
+    let open = fs::read_dir(format!("/proc/{relay}/fd")).unwrap();
+    let highest = open.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
+    let limit = format!("--nofile={}", highest.max().unwrap() + 1);
+    run(Command::new("prlimit").args(["--pid", &relay, &limit])).code(0);
     let script = format!("while kill -STOP {relay}; do sleep 0.001; done 2> /dev/null");
     let mut again = Command::new("bash").args(["-c", &script]).spawn().unwrap();
     scratch.ts(&["kill", &handle]).code(0);

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::MetadataExt, process::Stdio};
 
-use crate::support::{Mount, Scratch, eventually, field, run};
+use crate::support::{Mount, Scratch, eventually, field, is_running, run};
 
 /// What the log takes of the disk.
 fn disk(scratch: &Scratch, handle: &str) -> u64 {
@@ -162,6 +162,18 @@ fn where_a_file_cannot_be_given_up_in_part_no_bound_is_promised() {
     let ts = |arguments: &[&str]| run(scratch.command("nbs-ts").env("NBS_TS_HOME", &home).args(arguments));
     ts(&["create", "--no-helper", "--max-log=64K", "true"]).code(1).stdout("").complains("--max-log");
     assert_eq!(fs::read_dir(home.join("sessions")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_vanishes_stops_no_program() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=64K"], "read x; seq 100000");
+    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
+    let mut fifo = fs::File::options().write(true).open(scratch.folder(&handle).join("input.fifo")).unwrap();
+    fs::remove_dir_all(scratch.folder(&handle)).unwrap();
+    std::io::Write::write_all(&mut fifo, b"go\n").unwrap();
+    eventually("the program's end", || !is_running(&child));
+    eventually("the relay's end", || !is_running(&relay));
 }
 
 #[test]

@@ -9,7 +9,16 @@ use crate::support::{Scratch, eventually, field, is_running};
 #[test]
 fn a_resized_terminal_has_the_size_and_its_program_is_told() {
     let scratch = Scratch::new();
-    let handle = scratch.create("trap 'stty size' WINCH; sleep 1000 & echo ready; while :; do wait; done");
+    // A shell's trap could come between a look and a wait; this cannot.
+    let program = [
+        "import os, signal",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])",
+        "print('ready', flush=True)",
+        "while signal.sigwait([signal.SIGWINCH]):",
+        "    print('%d %d' % tuple(reversed(os.get_terminal_size())), flush=True)",
+    ];
+    fs::write(scratch.path.join("sizes.py"), program.join("\n")).unwrap();
+    let handle = scratch.create("exec python3 sizes.py");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     assert!(scratch.ts(&["status", "--json", &handle]).out().contains("\"size\":{\"cols\":80,\"rows\":24}"));
     scratch.ts(&["resize", &handle, "132x43"]).code(0).silent().stdout("");

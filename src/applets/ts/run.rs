@@ -589,10 +589,8 @@ impl Trace {
         let (marks, found) = (&mut self.marks, &mut self.found);
         let mut skip = |marks: &mut Marks| {
             let gone = log.take_lost();
-            if gone > 0 {
-                marks.skip(gone);
-                lost += gone;
-            }
+            marks.skip(gone);
+            lost += gone;
         };
         self.next = log.blocks(self.next, u64::MAX, |block| {
             skip(marks);
