@@ -31,7 +31,7 @@ use std::{
 use crate::{
     outcome::{Result, Trying},
     session::{
-        EndedBy, Making, Receipt, SessionDir,
+        Bounds, EndedBy, Making, Receipt, SessionDir,
         protocol::{Answer, KeyModes, Request},
     },
     sys::{
@@ -130,6 +130,7 @@ impl Relay {
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
         let interactive = session.is_interactive()?;
+        let bounds = Bounds::ours(Some(start.making.handle.clone()));
         Ok(Relay {
             session,
             making: start.making,
@@ -145,7 +146,7 @@ impl Relay {
             journal: Journal::default(),
             held: false,
             listener: start.listener,
-            clients: Clients::new(child::open_files()),
+            clients: Clients::new(child::open_files(), bounds),
             interactive,
             phase: Phase::Running,
             ending: None,

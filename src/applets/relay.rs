@@ -6,9 +6,10 @@
 //! to see, or `-` and why it is not; before that, `!` and a line of warning.
 
 use std::{
+    ffi::OsString,
     fs::File,
     io::{self, Write},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::ffi::OsStringExt},
     path::Path,
     time::SystemTime,
 };
@@ -20,9 +21,10 @@ use crate::{
         Caught, Gate, Kept, Refusal, Relay, Start, Through, WARNING, Wanted, ask, changed_environment,
         check_bash,
     },
-    session::{Handle, INPUT, Launch, Making, SOCKET},
+    session::{Handle, INPUT, Launch, Making, SOCKET, Settings},
     sys::{
         child,
+        confinement::Confinement,
         gate::Program,
         inherited,
         pty::{Master, Size},
@@ -72,9 +74,13 @@ fn prepare(
     let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
     let fifo = making.folder.open_fifo(INPUT).trying("open the input")?;
     let command = Launch::command(&making.folder).trying("read the command")?;
+    let confinement = confinement(&making, sessions).trying("read the session's settings")?;
+    let confinement = confinement.as_ref();
     let kept = match through {
         Through::Relay => None,
-        Through::HelperIfThere | Through::Helper => kept(&making, sessions, umask, size, &command, through)?,
+        Through::HelperIfThere | Through::Helper => {
+            kept(&making, sessions, umask, size, &command, confinement, through)?
+        }
     };
     let (master, gate, keeper, slave) = match kept {
         Some(Kept { master, gate, keeper }) => (master, gate, Some(keeper), None),
@@ -82,7 +88,8 @@ fn prepare(
             check_bash()?;
             let master = Master::open(size).trying("open a PTY")?;
             let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
-            let program = Program { words: &words, umask, folder: None, environment: &Vec::new() };
+            let program =
+                Program { words: &words, umask, folder: None, environment: &Vec::new(), confinement };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
@@ -97,6 +104,17 @@ fn prepare(
     Ok((start, gate, caught))
 }
 
+/// Where alone the command may write, if it was said.
+fn confinement(making: &Making, sessions: &Path) -> io::Result<Option<Confinement>> {
+    let roots = Settings::read(&making.folder)?.write_roots;
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    let private = Launch::private_folder(&sessions.canonicalize()?.join(making.handle.as_str()));
+    let roots = roots.into_iter().map(|root| OsString::from_vec(root).into()).collect();
+    Ok(Some(Confinement { private, roots }))
+}
+
 /// A child of the helper; `None` where there is no helper, and need not be.
 fn kept(
     making: &Making,
@@ -104,6 +122,7 @@ fn kept(
     umask: u32,
     size: Size,
     command: &[u8],
+    confinement: Option<&Confinement>,
     through: Through,
 ) -> Result<Option<Kept>> {
     let environment = changed_environment(&making.folder).trying("read the session's files")?;
@@ -117,6 +136,7 @@ fn kept(
         command,
         words: &words,
         environment: &environment,
+        confinement,
     };
     let home = sessions.parent().ok_or_else(by_hand)?;
     match ask(home, &wanted) {

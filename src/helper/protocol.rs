@@ -19,7 +19,8 @@
 //! (big-endian), and so many bytes. `d`: the folder to start in. `s`: columns and
 //! rows of the terminal, as `80x24`. `u`: the umask, in octal digits. `c`: the
 //! command, as a log may show it. `+`: `NAME=VALUE`, to be added to the
-//! environment. `-`: a NAME to be taken out of it. `w`: a word of what is to be
+//! environment. `-`: a NAME to be taken out of it. `t`: a folder for temporary files;
+//! the command may write there, below each `r`, a folder, and nowhere else. `w`: a word of what is to be
 //! run; the first is the program. `d`, `s`, `u` and a `w` must be there.
 //!
 //! The answer to `S` is `F`, which carries the master and the writing end of a
@@ -107,6 +108,8 @@ pub(crate) struct Order {
     pub(crate) command: Vec<u8>,
     /// Additions, and (`None`) removals.
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The folder for temporary files, and the others that alone may be written to.
+    pub(crate) confinement: Option<(Vec<u8>, Vec<Vec<u8>>)>,
     /// The program and its arguments.
     pub(crate) words: Vec<Vec<u8>>,
 }
@@ -127,6 +130,12 @@ impl Order {
             match value {
                 Some(value) => field(b'+', &[name, &b"="[..], value].concat()),
                 None => field(b'-', name),
+            }
+        }
+        if let Some((private, roots)) = &self.confinement {
+            field(b't', private);
+            for root in roots {
+                field(b'r', root);
             }
         }
         for word in &self.words {
@@ -161,6 +170,10 @@ impl Order {
                 }
                 b'-' if content.is_empty() || content.contains(&b'=') => return None,
                 b'-' => order.environment.push((content.to_vec(), None)),
+                b't' if order.confinement.is_none() => {
+                    order.confinement = Some((content.to_vec(), Vec::new()))
+                }
+                b'r' => order.confinement.as_mut()?.1.push(content.to_vec()),
                 b'w' => order.words.push(content.to_vec()),
                 _ => return None,
             }
@@ -243,6 +256,7 @@ mod tests {
                 (b"EQUALS".to_vec(), Some(b"a=b".to_vec())),
                 (b"TMUX".to_vec(), None),
             ],
+            confinement: Some((b"/private".to_vec(), vec![b"/root".to_vec(), b"/other".to_vec()])),
             words: vec![b"bash".to_vec(), b"-c".to_vec(), Vec::new(), b"echo hi\n".to_vec()],
         }
     }
@@ -304,6 +318,18 @@ mod tests {
     }
 
     #[test]
+    fn an_order_that_confines_half_is_none() {
+        let root = [&order().encode()[..], b"t\0\0\0\x01/"].concat();
+        assert_eq!(Order::decode(&root), None, "two folders for temporary files");
+        let open = Order { confinement: None, ..order() };
+        assert_eq!(
+            Order::decode(&[&open.encode()[..], b"r\0\0\0\x01/"].concat()),
+            None,
+            "roots, and no such"
+        );
+    }
+
+    #[test]
     fn an_order_cut_off_anywhere_is_never_taken_for_whole_fields() {
         let whole = order().encode();
         for end in 0..whole.len() {
@@ -362,6 +388,7 @@ mod tests {
                 umask: 0,
                 command: bytes(100),
                 environment: vec![(bytes(9), Some(bytes(300))), (bytes(9), None)],
+                confinement: (seed % 2 == 0).then(|| (bytes(9), vec![bytes(9); seed as usize % 3])),
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };
             let mut wire = sent.encode();

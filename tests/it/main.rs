@@ -6,6 +6,7 @@
 mod support;
 
 mod ask; // ask: one program after another, and their answers
+mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod help; // what the program says of itself, word for word
