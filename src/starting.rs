@@ -96,7 +96,7 @@ impl Wanted {
             (false, true) => Through::Helper,
             (true, true) => return Err(exclude("--no-helper", "--require-helper")),
         };
-        let environment = environment(pager, variables);
+        let environment = environment(Launch::is_interactive(&command), pager, variables);
         for root in roots {
             let found = confinement::root(&root);
             let found = found.trying(format!("let the session write to '{}'", root.display()))?;
@@ -243,13 +243,17 @@ const UNATTENDED: [(&str, &str); 9] = [
 ];
 
 /// How the child's environment differs from ours.
-fn environment(pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
+fn environment(interactive: bool, pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
     let mut environment: Environment = Vec::new();
     // Of another terminal than the session's.
     for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
         environment.push((name.into(), None));
     }
     environment.push(("TERM".into(), Some(TERM.into())));
+    if interactive {
+        // With it bash reads no rcfile.
+        environment.push(("POSIXLY_CORRECT".into(), None));
+    }
     if !pager {
         environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
     }

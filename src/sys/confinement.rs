@@ -17,8 +17,8 @@ use std::{
 };
 
 use landlock::{
-    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, Errno, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
@@ -108,6 +108,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
+/// Its number says it as well as the words of the crate, which take 30 KB.
 fn told(error: RulesetError) -> io::Error {
-    io::Error::other(error)
+    io::Error::from_raw_os_error(*Errno::from(error))
 }

@@ -86,12 +86,14 @@ impl Folder {
     /// The content of a small file. One that is longer than `limit` bytes is
     /// not ours, and is an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        self.open_file(name)?.take(limit + 1).read_to_end(&mut content)?;
-        if content.len() as u64 > limit {
-            return Err(io::Error::other(format!("'{name}' is longer than {limit} bytes")));
+        let file = self.open_file(name)?;
+        let too_long = || io::Error::other(format!("'{name}' is longer than {limit} bytes"));
+        if file.metadata()?.len() > limit {
+            return Err(too_long());
         }
-        Ok(content)
+        let mut content = Vec::new();
+        file.take(limit + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
     }
 
     /// Makes a file; one that is there already is an error.

@@ -22,6 +22,7 @@ use crate::{
     relay,
     session::Home,
     sys::pty::{Master, Size},
+    text,
 };
 
 /// How a thing is, or what is bad about it and how to mend that.
@@ -53,8 +54,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 impl Finding {
     fn text(&self) -> String {
         match &self.found {
-            Ok(detail) => format!("ok   {}: {detail}\n", self.check),
-            Err((detail, fix)) => format!("bad  {}: {detail}\n     fix: {fix}\n", self.check),
+            Ok(detail) => format!("ok   {}: {}\n", self.check, text::escaped(detail.as_bytes())),
+            Err((detail, fix)) => {
+                format!("bad  {}: {}\n     fix: {fix}\n", self.check, text::escaped(detail.as_bytes()))
+            }
         }
     }
 
