@@ -12,6 +12,7 @@ default:
 
 # What a change must pass on a developer's machine.
 check:
+    .ci/dependencies
     cargo fmt --check
     cargo clippy --all-targets -- --deny warnings
     bash tests/run
