@@ -33,9 +33,10 @@ dist:
 dist-test *words: dist
     NBS_UNDER_TEST='{{ static }}' cargo test --test it {{ words }}
 
-# The randomised unit tests, many more rounds than `test` has.
+# The randomised tests, many more rounds than `test` has.
 fuzz rounds='20000':
-    NBS_ROUNDS={{ rounds }} cargo test --release --bin nbs
+    NBS_ROUNDS={{ rounds }} cargo test --bin nbs
+    NBS_ROUNDS={{ rounds }} cargo test --test it -- fuzz:: hostile::
 
 # Puts dist/nbs and its links into $DESTDIR$PREFIX/bin.
 install:

@@ -12,6 +12,8 @@ mod keys;
 mod outcome;
 mod output;
 mod relay;
+#[cfg(test)]
+mod rounds;
 mod session;
 mod starting;
 mod sys;

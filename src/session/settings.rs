@@ -139,6 +139,7 @@ fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
 
     #[test]
     fn what_was_set_comes_back() {
@@ -165,6 +166,17 @@ mod tests {
         assert_eq!(Settings::decode(b"colour: red\ntitle: x\\x0ay\n"), Some(settings));
         for bad in ["title", "title: \\", "title: \\x4\n", "title: \\y41\n", "owner: -1\n", "timeout: -1\n"] {
             assert_eq!(Settings::decode(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_understood_is_understood_in_full() {
+        let right = b"title: a\\x0ab\ntimeout: 1.5\nidle_timeout: 2\nowner: 7\nmax_log: 64\nwrite_root: /a\n";
+        for (seed, mut random) in rounds(500) {
+            let content = spoiled(right, &mut random);
+            if let Some(settings) = Settings::decode(&content) {
+                assert_eq!(Settings::decode(&settings.encode()), Some(settings), "seed {seed}");
+            }
         }
     }
 }

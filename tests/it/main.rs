@@ -9,6 +9,7 @@ mod ask; // ask: one program after another, and their answers
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod exit_codes; // the shortest way to each code, and the line that goes with it
+mod fuzz; // calls that nobody would make
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
 mod hostile; // other users, planted files, escapes, strange environments
