@@ -6,7 +6,7 @@
 //! neither; and it can never get rid of its `no_new_privs`, so nobody without
 //! that needs a second look.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use std::{ffi::OsStr, fs::File, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::{
     session::{Handle, KEEPER, RELAY, SessionDir},
@@ -15,21 +15,34 @@ use crate::{
 
 /// The sessions that bind a process to their write roots.
 #[derive(Debug)]
-pub(crate) struct Bounds(Vec<Handle>);
+pub(crate) struct Bounds {
+    ours: Vec<Handle>,
+    // Of no use but to be closed: a look at a process takes a descriptor, and
+    // the visitor may have got the last that there was.
+    spare: Option<File>,
+}
 
 impl Bounds {
     /// Those of this process, which may itself be inside such a session; `own`
     /// is the session that it serves, whose processes may talk to it.
     pub(crate) fn ours(own: Option<Handle>) -> Bounds {
-        Bounds(binding(std::process::id()).unwrap_or_default().into_iter().chain(own).collect())
+        let ours = binding(std::process::id()).unwrap_or_default().into_iter().chain(own).collect();
+        Bounds { ours, spare: spare() }
     }
 
     /// Is nothing asked of us by this process that it may not do itself? Of one
     /// that has gone, nobody can tell; one of another PID namespace (0) is in no
     /// session that is below us.
-    pub(crate) fn admit(&self, peer: u32) -> bool {
-        peer == 0 || binding(peer).is_some_and(|binding| binding.iter().all(|handle| self.0.contains(handle)))
+    pub(crate) fn admit(&mut self, peer: u32) -> bool {
+        drop(self.spare.take());
+        let binding = if peer == 0 { Some(Vec::new()) } else { binding(peer) };
+        self.spare = spare();
+        binding.is_some_and(|binding| binding.iter().all(|handle| self.ours.contains(handle)))
     }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 /// `None` where it, or one that it descends from, has gone meanwhile.

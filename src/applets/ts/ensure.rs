@@ -3,10 +3,10 @@
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
 //! Where a session of that name lives, its handle is printed (the newest one's,
-//! as @NAME has it), and the other options are not looked at, but for --write-root: a session that
-//! may write elsewhere is an error. Where none lives, one is started as `create`
-//! would, with `bash` as the default command. However many callers do this at
-//! once, there will be one session, and all of them get its handle.
+//! as @NAME has it), and the other options are not looked at, but --write-root:
+//! a session that may write elsewhere is an error. Where none lives, one is
+//! started as `create` would, with `bash` as the default command. However many
+//! callers do this at once, there will be one session, and all get its handle.
 //!
 //! Options:
 //!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
