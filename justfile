@@ -12,6 +12,7 @@ default:
 
 # What a change must pass on a developer's machine.
 check:
+    .ci/dependencies
     cargo fmt --check
     cargo clippy --all-targets -- --deny warnings
     bash tests/run
@@ -32,9 +33,10 @@ dist:
 dist-test *words: dist
     NBS_UNDER_TEST='{{ static }}' cargo test --test it {{ words }}
 
-# The randomised unit tests, many more rounds than `test` has.
+# The randomised tests, many more rounds than `test` has.
 fuzz rounds='20000':
-    NBS_ROUNDS={{ rounds }} cargo test --release --bin nbs
+    NBS_ROUNDS={{ rounds }} cargo test --bin nbs
+    NBS_ROUNDS={{ rounds }} cargo test --test it -- fuzz:: hostile::
 
 # Tries dist/nbs in a root folder of its own, as a container has one.
 container:

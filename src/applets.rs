@@ -29,7 +29,7 @@ use crate::{
     manual,
     outcome::{Failure, Result},
     page::Page,
-    sys::{files, links, signals},
+    sys::{files, inherited, links, signals},
     text,
 };
 
@@ -61,6 +61,11 @@ pub(crate) fn listing(table: &[Applet]) -> String {
 /// Runs what was called as `called_as`, prints what it has to say, and tells
 /// how the process shall exit.
 pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
+    if inherited::is_setuid() {
+        let why =
+            "cannot run with the set-user-ID or set-group-ID bit on this file: take it off (chmod ug-s)";
+        return end("nbs", Failure::Failed(why.into()), false);
+    }
     let umask = files::set_private_umask();
     // A limit of file size is an error to be told, and no reason to die. Where
     // it cannot be caught, it ends us, as it would have anyway.

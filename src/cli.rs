@@ -280,6 +280,8 @@ pub(crate) fn written(result: io::Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn times_have_units_and_no_signs() {
@@ -342,6 +344,23 @@ mod tests {
         assert_eq!(parse_terminal_size(OsStr::new("80x24")), Some(Size { cols: 80, rows: 24 }));
         for word in ["", "80", "x", "0x24", "80x0", "80x24x1", "-1x5", "80X24", "10000x1", "1e1x2"] {
             assert_eq!(parse_terminal_size(OsStr::new(word)), None, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_value_within_bounds_or_none() {
+        for (seed, mut random) in rounds(500) {
+            for right in ["1.5", "500ms", "100d", "64K", "8G", "80x24", "9999x1"] {
+                let text = OsString::from_vec(spoiled(right.as_bytes(), &mut random));
+                let time = parse_time(&text).is_none_or(|time| time <= LONGEST_TIME);
+                let size = parse_terminal_size(&text)
+                    .is_none_or(|size| (1..=9_999).contains(&size.cols) && (1..=9_999).contains(&size.rows));
+                assert!(time && size, "seed {seed}: {text:?}");
+                let number = text.to_str().and_then(|text| text.parse::<u64>().ok());
+                if let (Some(size), Some(number)) = (parse_size(&text), number) {
+                    assert_eq!(size, number, "seed {seed}: {text:?}");
+                }
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::Handle,
+    session::{Bounds, Handle},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
@@ -109,6 +109,7 @@ pub(crate) fn serve(start: Start, stop: &mut Signals) -> Result<()> {
 
 struct Helper {
     start: Start,
+    bounds: Bounds,
     conversations: BTreeMap<u64, Conversation>,
     last: u64,
     // No descriptor could be had for the last visitor.
@@ -133,6 +134,7 @@ impl Helper {
         child::let_nothing_wait(&reporter)?;
         Ok(Helper {
             start,
+            bounds: Bounds::ours(None),
             conversations: BTreeMap::new(),
             last: 0,
             full_until: Deadline::NEVER,
@@ -199,6 +201,9 @@ impl Helper {
         let peer = socket::peer_pid(&stream).unwrap_or(0);
         if !socket::peer_is_us(&stream).unwrap_or(false) {
             return self.refuse("it is another user's", peer);
+        }
+        if !self.bounds.admit(peer) {
+            return self.refuse("it may itself not write everywhere", peer);
         }
         if let Err(error) = stream.set_nonblocking(true) {
             return self.refuse(&error.to_string(), peer);
@@ -272,6 +277,7 @@ impl Helper {
             umask: self.start.umask,
             folder: None,
             environment: &self.start.environment,
+            confinement: None,
         };
         let gate = Gate::spawn(&master, &program)?;
         let child = gate.child();

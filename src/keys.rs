@@ -167,6 +167,7 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
 
     #[test]
     fn what_is_offered_is_known() {
@@ -273,6 +274,22 @@ mod tests {
             ["", "hello", "F0", "F13", "C-", "M-", "C-M-", "C-é", "C-1", "S-1", "X-a", "Ctrl-c", "C-hello"]
         {
             assert_eq!(parse(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn any_name_is_a_key_or_none() {
+        for (seed, mut random) in rounds(500) {
+            for name in ["C-M-S-F12", "C-Left", "M-x", "PageUp", "S-Tab", "é", "^C", "C-@"] {
+                let name = String::from_utf8_lossy(&spoiled(name.as_bytes(), &mut random)).into_owned();
+                for application in [false, true] {
+                    let bytes = parse(&name).map(|key| key.bytes(application));
+                    assert!(
+                        bytes.is_none_or(|bytes| (1..=16).contains(&bytes.len())),
+                        "seed {seed}: {name:?}"
+                    );
+                }
+            }
         }
     }
 }

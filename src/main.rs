@@ -16,6 +16,8 @@ mod outcome;
 mod output;
 mod page;
 mod relay;
+#[cfg(test)]
+mod rounds;
 mod session;
 mod starting;
 mod sys;

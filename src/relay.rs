@@ -34,7 +34,7 @@ use std::{
 use crate::{
     outcome::{Result, Trying},
     session::{
-        EndedBy, Events, Making, Receipt, SessionDir, Settings,
+        Bounds, EndedBy, Events, Making, Receipt, SessionDir, Settings,
         protocol::{Answer, KeyModes, Request, SizeSince},
     },
     sys::{
@@ -157,6 +157,7 @@ impl Relay {
         let session = start.making.session().trying("open the session's folder")?;
         let interactive = session.is_interactive()?;
         let Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
+        let bounds = Bounds::ours(Some(start.making.handle.clone()));
         Ok(Relay {
             session,
             making: start.making,
@@ -178,7 +179,7 @@ impl Relay {
             journal: Journal::default(),
             held: false,
             listener: start.listener,
-            clients: Clients::new(child::open_files()),
+            clients: Clients::new(child::open_files(), bounds),
             interactive,
             phase: Phase::Running,
             reached: None,

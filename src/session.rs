@@ -15,6 +15,7 @@ pub(crate) const MONITOR: &str = "nbs-monitor";
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const MARK: &str = "NBS_TS_SESSION";
 
+mod bounds;
 mod completion;
 mod contact;
 mod dir;
@@ -35,6 +36,7 @@ mod shell;
 pub(crate) mod typing;
 mod wait;
 
+pub(crate) use bounds::Bounds;
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{

@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     iter,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
@@ -16,8 +16,9 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{self, Environment, Through},
-    session::{self, Contact, EndedBy, Handle, Home, Launch, Name, Settings, Target},
-    sys::{files, pty::Size},
+    session::{self, Contact, EndedBy, Handle, Home, Launch, Name, SessionDir, Settings, Target},
+    sys::{confinement, files, pty::Size},
+    text,
 };
 
 /// What a user wants to have started.
@@ -46,7 +47,7 @@ impl Wanted {
         use lexopt::Arg::{Long, Value};
         let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
         let (mut no_helper, mut require_helper) = (false, false);
-        let (mut variables, mut settings) = (Vec::new(), Settings::default());
+        let (mut variables, mut settings, mut roots) = (Vec::new(), Settings::default(), Vec::new());
         let command = loop {
             match args.next()? {
                 Some(Long("name")) => name = Some(args.name_value("name")?),
@@ -63,6 +64,13 @@ impl Wanted {
                 }
                 Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
                 Some(Long("max-log")) => settings.max_log = Some(log_bound(args)?),
+                Some(Long("write-root")) => {
+                    let folder = args.value()?;
+                    if folder.is_empty() {
+                        return Err(cli::bad_value("write-root", &folder, "is empty"));
+                    }
+                    roots.push(PathBuf::from(folder));
+                }
                 Some(Long("pager")) => pager = true,
                 Some(Long("no-helper")) => no_helper = true,
                 Some(Long("require-helper")) => require_helper = true,
@@ -89,8 +97,25 @@ impl Wanted {
             (false, true) => Through::Helper,
             (true, true) => return Err(exclude("--no-helper", "--require-helper")),
         };
-        let environment = environment(pager, variables);
+        let environment = environment(Launch::is_interactive(&command), pager, variables);
+        for root in roots {
+            let found = confinement::root(&root);
+            let found = found.trying(format!("let the session write to '{}'", root.display()))?;
+            settings.write_roots.push(found.into_os_string().into_vec());
+        }
         Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through, settings })
+    }
+
+    /// Refuses a session that may write where the one that is wanted may not.
+    pub(crate) fn check_confines_as_much(&self, session: &SessionDir) -> Result<()> {
+        let (wanted, there) = (&self.settings.write_roots, session.settings().write_roots);
+        if wanted.is_empty() || (!there.is_empty() && there.iter().all(|root| wanted.contains(root))) {
+            return Ok(());
+        }
+        let elsewhere = there.into_iter().find(|root| !wanted.contains(root));
+        let place =
+            elsewhere.map_or("everywhere".to_owned(), |root| format!("to '{}'", text::escaped(&root)));
+        Err(Failure::Failed(format!("cannot take session '{}': it may write {place}", session.handle())))
     }
 
     /// Starts it, and tells the caller what it should know of that.
@@ -158,6 +183,7 @@ fn start(
         files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
     }
     let home = Home::open_or_make()?;
+    check_roots(&launch.settings, home.path())?;
     let making = home.make()?;
     environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
@@ -165,6 +191,10 @@ fn start(
         environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));
     }
     let handle = making.handle.clone();
+    if !launch.settings.write_roots.is_empty() {
+        let private = Launch::private_folder(&home.sessions_path().join(making.handle.as_str()));
+        environment.push(("TMPDIR".into(), Some(private.into())));
+    }
     let started = launch
         .write(&making.folder)
         .trying(format!("make a session in '{}'", home.sessions_path().display()))
@@ -187,6 +217,25 @@ fn start(
         }
     }
     Ok(handle)
+}
+
+/// Refuses write roots by which a session would reach the files, and so the
+/// terminals, of the others.
+fn check_roots(settings: &Settings, home: &Path) -> Result<()> {
+    let what = || format!("find the state folder '{}'", home.display());
+    for root in &settings.write_roots {
+        let root = Path::new(OsStr::from_bytes(root));
+        let home = home.canonicalize().trying(what())?;
+        if root.starts_with(&home) || home.starts_with(root) {
+            return Err(Failure::Failed(format!(
+                "cannot let the session write to '{}': the state folder '{}' is there, and in it the input \
+                 of every session",
+                root.display(),
+                home.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Ends a session whose handle nobody has learned.
@@ -213,13 +262,17 @@ const UNATTENDED: [(&str, &str); 9] = [
 ];
 
 /// How the child's environment differs from ours.
-fn environment(pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
+fn environment(interactive: bool, pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
     let mut environment: Environment = Vec::new();
     // Of another terminal than the session's.
     for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
         environment.push((name.into(), None));
     }
     environment.push(("TERM".into(), Some(TERM.into())));
+    if interactive {
+        // With it bash reads no rcfile.
+        environment.push(("POSIXLY_CORRECT".into(), None));
+    }
     if !pager {
         environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
     }

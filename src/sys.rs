@@ -1,10 +1,11 @@
 //! Linux in our own words.
 //!
-//! Nothing outside this room names rustix or signal-hook. The rooms return
+//! Nothing outside this room names rustix, signal-hook or landlock. The rooms return
 //! [`std::io::Result`], print nothing, and have not heard of sessions.
 
 pub(crate) mod child;
 pub(crate) mod clock;
+pub(crate) mod confinement;
 pub(crate) mod deadline;
 pub(crate) mod fdpass;
 pub(crate) mod files;

@@ -438,6 +438,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{pieces, rounds};
 
     type Bytes = &'static [u8];
 
@@ -535,7 +536,7 @@ mod tests {
         for (seed, mut random) in rounds(200) {
             let printed = noise(&mut random);
             let (mut strip, mut out, mut fed) = (Strip::new(), Vec::new(), 0);
-            for piece in pieces(&printed, &mut random) {
+            for piece in pieces(&printed, 12, &mut random) {
                 strip.feed(piece, &mut out);
                 fed += piece.len();
                 let (text, unfinished) = naive::strip(&printed[..fed]);
@@ -605,7 +606,7 @@ mod tests {
 
             let (mut finder, mut found) = (Finder::new(&pattern, 7), None);
             let mut fed = 0;
-            for piece in pieces(&printed, &mut random) {
+            for piece in pieces(&printed, 12, &mut random) {
                 found = finder.feed(piece);
                 fed += piece.len();
                 let is_in = naive.is_some_and(|at| at + pattern.len() <= fed);
@@ -780,26 +781,6 @@ mod tests {
             }
         }
         noise
-    }
-
-    fn pieces<'a>(bytes: &'a [u8], random: &mut fastrand::Rng) -> Vec<&'a [u8]> {
-        let (mut pieces, mut rest) = (Vec::new(), bytes);
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(random.usize(..=rest.len().min(12)));
-            pieces.push(piece);
-            rest = after;
-        }
-        pieces
-    }
-
-    /// `NBS_SEED` repeats one round, `NBS_ROUNDS` asks for more of them.
-    fn rounds(count: u64) -> impl Iterator<Item = (u64, fastrand::Rng)> {
-        let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-        let seeds = match number("NBS_SEED") {
-            Some(seed) => seed..seed + 1,
-            None => 0..number("NBS_ROUNDS").unwrap_or(count),
-        };
-        seeds.map(|seed| (seed, fastrand::Rng::with_seed(seed)))
     }
 
     fn strip(printed: &[u8]) -> Vec<u8> {

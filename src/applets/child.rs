@@ -1,28 +1,34 @@
 //! child - becomes the command of a session, on its terminal
 //!
-//! An internal role. `nbs-child UMASK PROGRAM [ARGUMENT...]` is started with the
-//! slave of a PTY as standard input and output, and a pipe as standard error.
+//! An internal role. `nbs-child UMASK COUNT [FOLDER...] PROGRAM [ARGUMENT...]` is
+//! started with the slave of a PTY as standard input and output, and a pipe as standard error.
 //! It makes the terminal its own, waits for a byte from the pipe (the end
 //! without one means that nobody wants it any more), and becomes PROGRAM with
-//! every signal at its default and no descriptor but the terminal.
+//! every signal at its default and no descriptor but the terminal. Where COUNT is
+//! not 0, it may from then on write below so many FOLDERs only, of which the first
+//! is for temporary files.
 
 use std::{
     io::{self, Read},
     os::{fd::AsFd, unix::process::CommandExt},
+    path::PathBuf,
     process::Command,
 };
 
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    sys::{files, inherited, pty, signals},
+    sys::{confinement::Confinement, files, inherited, pty, signals},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [umask, program, arguments @ ..] = &words[..] else {
+    let [umask, count, rest @ ..] = &words[..] else {
         return Err(cli::by_hand());
     };
+    let count = count.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
+    let (folders, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
+    let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
     let umask =
         umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
     inherited::shed().trying("shed what was inherited")?;
@@ -33,6 +39,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     pty::point_stderr_at_stdin().trying("use the terminal for errors")?;
     signals::restore_defaults_at_exec();
     files::set_umask(umask);
+    if let Some((private, roots)) = folders.split_first() {
+        let roots = roots.iter().map(PathBuf::from).collect();
+        let confinement = Confinement { private: private.into(), roots };
+        confinement.enforce().trying("let the command write to its own folders only")?;
+    }
     let mut command = Command::new(program);
     Err(command.args(arguments).exec()).trying(format!("run '{}'", program.display()))
 }

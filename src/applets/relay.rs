@@ -6,9 +6,10 @@
 //! to see, or `-` and why it is not; before that, `!` and a line of warning.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Write},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -23,6 +24,7 @@ use crate::{
     session::{Events, Handle, INPUT, Launch, Making, SOCKET, Settings},
     sys::{
         child,
+        confinement::Confinement,
         deadline::Deadline,
         gate::Program,
         inherited, poll,
@@ -80,9 +82,13 @@ fn prepare(
     let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
     let fifo = making.folder.open_fifo(INPUT).trying("open the input")?;
     let command = Launch::command(&making.folder).trying("read the command")?;
+    let confinement = confinement(&making, sessions, &settings).trying("find the state folder")?;
+    let confinement = confinement.as_ref();
     let kept = match through {
         Through::Relay => None,
-        Through::HelperIfThere | Through::Helper => kept(&making, sessions, umask, size, &command, through)?,
+        Through::HelperIfThere | Through::Helper => {
+            kept(&making, sessions, umask, size, &command, confinement, through)?
+        }
     };
     let (master, gate, keeper, slave) = match kept {
         Some(Kept { master, gate, keeper }) => (master, gate, Some(keeper), None),
@@ -90,7 +96,8 @@ fn prepare(
             check_bash()?;
             let master = Master::open(size).trying("open a PTY")?;
             let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
-            let program = Program { words: &words, umask, folder: None, environment: &Vec::new() };
+            let program =
+                Program { words: &words, umask, folder: None, environment: &Vec::new(), confinement };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
@@ -129,6 +136,16 @@ fn hold_owner(pid: u32) -> Result<Held> {
     Ok(held)
 }
 
+/// Where alone the command may write, if it was said.
+fn confinement(making: &Making, sessions: &Path, settings: &Settings) -> io::Result<Option<Confinement>> {
+    if settings.write_roots.is_empty() {
+        return Ok(None);
+    }
+    let private = Launch::private_folder(&sessions.canonicalize()?.join(making.handle.as_str()));
+    let roots = settings.write_roots.iter().map(|root| OsStr::from_bytes(root).into()).collect();
+    Ok(Some(Confinement { private, roots }))
+}
+
 /// A child of the helper; `None` where there is no helper, and need not be.
 fn kept(
     making: &Making,
@@ -136,6 +153,7 @@ fn kept(
     umask: u32,
     size: Size,
     command: &[u8],
+    confinement: Option<&Confinement>,
     through: Through,
 ) -> Result<Option<Kept>> {
     let environment = changed_environment(&making.folder).trying("read the session's files")?;
@@ -149,6 +167,7 @@ fn kept(
         command,
         words: &words,
         environment: &environment,
+        confinement,
     };
     let home = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask(home, &wanted) {

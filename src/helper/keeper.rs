@@ -26,6 +26,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     sys::{
         child::{self, ExitStatus},
+        confinement::Confinement,
         deadline::Deadline,
         fdpass,
         gate::{Gate, Program},
@@ -123,8 +124,18 @@ fn start(relay: &UnixStream, order: &Order, peer: u32, keeper: &mut Keeper) -> R
     let words: Vec<OsString> = order.words.iter().map(word).collect();
     let environment =
         order.environment.iter().map(|(name, value)| (word(name), value.as_ref().map(word))).collect();
-    let program =
-        Program { words: &words, umask: order.umask, folder: Some(&folder), environment: &environment };
+    let path = |path: &Vec<u8>| PathBuf::from(word(path));
+    let confinement = order.confinement.as_ref().map(|(private, roots)| Confinement {
+        private: path(private),
+        roots: roots.iter().map(path).collect(),
+    });
+    let program = Program {
+        words: &words,
+        umask: order.umask,
+        folder: Some(&folder),
+        environment: &environment,
+        confinement: confinement.as_ref(),
+    };
     let gate = Gate::spawn(&master, &program).trying("start the command")?;
     keeper.child = gate.child();
     keeper.report(format!("spawn: \"{}\" -> pid {} (peer_pid={peer})", shown(&order.command), gate.child()));

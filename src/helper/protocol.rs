@@ -19,7 +19,8 @@
 //! (big-endian), and so many bytes. `d`: the folder to start in. `s`: columns and
 //! rows of the terminal, as `80x24`. `u`: the umask, in octal digits. `c`: the
 //! command, as a log may show it. `+`: `NAME=VALUE`, to be added to the
-//! environment. `-`: a NAME to be taken out of it. `w`: a word of what is to be
+//! environment. `-`: a NAME to be taken out of it. `t`: a folder for temporary files;
+//! the command may write there, below each `r`, a folder, and nowhere else. `w`: a word of what is to be
 //! run; the first is the program. `d`, `s`, `u` and a `w` must be there.
 //!
 //! The answer to `S` is `F`, which carries the master and the writing end of a
@@ -107,6 +108,8 @@ pub(crate) struct Order {
     pub(crate) command: Vec<u8>,
     /// Additions, and (`None`) removals.
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The folder for temporary files, and the others that alone may be written to.
+    pub(crate) confinement: Option<(Vec<u8>, Vec<Vec<u8>>)>,
     /// The program and its arguments.
     pub(crate) words: Vec<Vec<u8>>,
 }
@@ -127,6 +130,12 @@ impl Order {
             match value {
                 Some(value) => field(b'+', &[name, &b"="[..], value].concat()),
                 None => field(b'-', name),
+            }
+        }
+        if let Some((private, roots)) = &self.confinement {
+            field(b't', private);
+            for root in roots {
+                field(b'r', root);
             }
         }
         for word in &self.words {
@@ -161,6 +170,10 @@ impl Order {
                 }
                 b'-' if content.is_empty() || content.contains(&b'=') => return None,
                 b'-' => order.environment.push((content.to_vec(), None)),
+                b't' if order.confinement.is_none() => {
+                    order.confinement = Some((content.to_vec(), Vec::new()))
+                }
+                b'r' => order.confinement.as_mut()?.1.push(content.to_vec()),
                 b'w' => order.words.push(content.to_vec()),
                 _ => return None,
             }
@@ -229,6 +242,7 @@ fn octal(content: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::rounds;
 
     fn order() -> Order {
         Order {
@@ -243,6 +257,7 @@ mod tests {
                 (b"EQUALS".to_vec(), Some(b"a=b".to_vec())),
                 (b"TMUX".to_vec(), None),
             ],
+            confinement: Some((b"/private".to_vec(), vec![b"/root".to_vec(), b"/other".to_vec()])),
             words: vec![b"bash".to_vec(), b"-c".to_vec(), Vec::new(), b"echo hi\n".to_vec()],
         }
     }
@@ -304,6 +319,18 @@ mod tests {
     }
 
     #[test]
+    fn an_order_that_confines_half_is_none() {
+        let root = [&order().encode()[..], b"t\0\0\0\x01/"].concat();
+        assert_eq!(Order::decode(&root), None, "two folders for temporary files");
+        let open = Order { confinement: None, ..order() };
+        assert_eq!(
+            Order::decode(&[&open.encode()[..], b"r\0\0\0\x01/"].concat()),
+            None,
+            "roots, and no such"
+        );
+    }
+
+    #[test]
     fn an_order_cut_off_anywhere_is_never_taken_for_whole_fields() {
         let whole = order().encode();
         for end in 0..whole.len() {
@@ -338,16 +365,9 @@ mod tests {
         }
     }
 
-    /// `NBS_SEED=17` repeats one round.
-    fn seeds() -> std::ops::Range<u64> {
-        let seed = std::env::var("NBS_SEED").ok().and_then(|seed| seed.parse().ok());
-        seed.map_or(0..300, |seed| seed..seed + 1)
-    }
-
     #[test]
     fn random_orders_arrive_and_random_changes_do_no_harm() {
-        for seed in seeds() {
-            let mut random = fastrand::Rng::with_seed(seed);
+        for (seed, mut random) in rounds(300) {
             let mut bytes = |longest: usize| -> Vec<u8> {
                 (0..random.usize(1..=longest))
                     .map(|_| random.u8(1..))
@@ -362,6 +382,7 @@ mod tests {
                 umask: 0,
                 command: bytes(100),
                 environment: vec![(bytes(9), Some(bytes(300))), (bytes(9), None)],
+                confinement: (seed % 2 == 0).then(|| (bytes(9), vec![bytes(9); seed as usize % 3])),
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };
             let mut wire = sent.encode();
@@ -369,8 +390,11 @@ mod tests {
             for _ in 0..50 {
                 let at = random.usize(..wire.len());
                 wire[at] = random.u8(..);
-                // Whatever it is now: an answer, and no panic.
-                let _ = Order::decode(&wire[..random.usize(..=wire.len())]);
+                // Whatever it is now: an answer, and no panic; and what is
+                // understood is understood in full.
+                if let Some(taken) = Order::decode(&wire[..random.usize(..=wire.len())]) {
+                    assert_eq!(Order::decode(&taken.encode()), Some(taken), "seed {seed}");
+                }
                 let _ = Line::decode(&wire[..at.min(Line::LONGEST)]);
                 if let Some(first) = wire.first_chunk() {
                     let _ = Header::decode(first);

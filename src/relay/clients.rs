@@ -17,7 +17,10 @@ use std::{
 
 use crate::{
     relay::RETRY,
-    session::protocol::{Answer, LONGEST_LINE, Request, SizeSince},
+    session::{
+        Bounds,
+        protocol::{Answer, LONGEST_LINE, Request, SizeSince},
+    },
     sys::{deadline::Deadline, socket},
 };
 
@@ -38,6 +41,7 @@ const RESERVE: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Clients {
+    bounds: Bounds,
     all: BTreeMap<ClientId, Client>,
     // As many as there may be; who comes then waits in the socket's queue.
     most: usize,
@@ -174,8 +178,9 @@ impl Client {
 }
 
 impl Clients {
-    pub(crate) fn new(open_files: usize) -> Clients {
+    pub(crate) fn new(open_files: usize, bounds: Bounds) -> Clients {
         Clients {
+            bounds,
             all: BTreeMap::new(),
             most: open_files.saturating_sub(RESERVE).max(1),
             turns: VecDeque::new(),
@@ -226,7 +231,8 @@ impl Clients {
         }
     }
 
-    /// Lets in one who has come, if it is our own user.
+    /// Lets in one who has come, if it is our own user, and bound by no write
+    /// roots that do not bind us.
     pub(crate) fn welcome(&mut self, listener: &UnixListener) {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -239,7 +245,11 @@ impl Clients {
                 return;
             }
         };
-        if !socket::peer_is_trusted(&stream).unwrap_or(false) || stream.set_nonblocking(true).is_err() {
+        let peer = socket::peer_pid(&stream).unwrap_or(0);
+        if !socket::peer_is_trusted(&stream).unwrap_or(false)
+            || !self.bounds.admit(peer)
+            || stream.set_nonblocking(true).is_err()
+        {
             return;
         }
         self.last += 1;

@@ -8,7 +8,7 @@ use std::{
         fd::OwnedFd,
         unix::{ffi::OsStrExt, net::UnixStream},
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use crate::{
     session::Handle,
     sys::{
         child::ExitStatus,
+        confinement::Confinement,
         deadline::Deadline,
         fdpass,
         files::Folder,
@@ -48,6 +49,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) command: &'a [u8],
     pub(crate) words: &'a [OsString],
     pub(crate) environment: &'a Environment,
+    pub(crate) confinement: Option<&'a Confinement>,
 }
 
 /// Why there is no child from the helper.
@@ -159,6 +161,10 @@ impl Wanted<'_> {
                 .iter()
                 .map(|(name, value)| (bytes(name), value.as_ref().map(bytes)))
                 .collect(),
+            confinement: self.confinement.map(|Confinement { private, roots }| {
+                let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
+                (bytes(private), roots.iter().map(bytes).collect())
+            }),
             words: self.words.iter().map(bytes).collect(),
         }
     }

@@ -108,6 +108,7 @@ impl PrivateModes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{pieces, rounds, spoiled};
 
     fn after(bytes: &str) -> (bool, bool) {
         let mut modes = PrivateModes::default();
@@ -143,6 +144,23 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             assert_eq!(after(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_split_and_no_rubbish_changes_what_follows() {
+        let right = b"\x1b[?1h text \x1b[?2004;1;7l\x1b[!p\x1bc\x1b[?1;2004h \xc3\xa9\x1b]0;t\x07";
+        for (seed, mut random) in rounds(500) {
+            let printed = spoiled(right, &mut random);
+            let after = |pieces: &[&[u8]]| {
+                let mut modes = PrivateModes::default();
+                pieces.iter().for_each(|piece| modes.feed(piece));
+                let now = (modes.application_cursor, modes.bracketed_paste);
+                modes.feed(b"\x1b[?1l\x1b[?2004h");
+                assert_eq!((modes.application_cursor, modes.bracketed_paste), (false, true), "seed {seed}");
+                now
+            };
+            assert_eq!(after(&pieces(&printed, 9, &mut random)), after(&[&printed]), "seed {seed}");
         }
     }
 }

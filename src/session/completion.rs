@@ -34,6 +34,7 @@ impl Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
 
     #[test]
     fn the_first_from_the_cursor_on_is_found() {
@@ -54,5 +55,16 @@ mod tests {
     fn what_is_written_can_be_read() {
         let completion = Completion { seq: 12, code: 137 };
         assert_eq!(Completion::first_from(0, completion_line(completion).as_bytes()), Some(completion));
+    }
+
+    #[test]
+    fn no_rubbish_hides_the_lines_before_and_after_it() {
+        for (seed, mut random) in rounds(500) {
+            let rubbish: Vec<u8> = spoiled(b"3 0\n4 1\n", &mut random);
+            let content = [b"1 7\n", &rubbish[..], b"\n9 8\n"].concat();
+            assert_eq!(Completion::first_from(1, &content).map(|found| found.code), Some(7), "seed {seed}");
+            let last = Completion::first_from(9, &content).map(|found| found.seq >= 9);
+            assert_eq!(last, Some(true), "seed {seed}");
+        }
     }
 }

@@ -6,11 +6,11 @@
 //! them unproved. Files that are replaced are replaced whole.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{File, TryLockError},
     io,
     os::unix::{ffi::OsStringExt, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -55,6 +55,7 @@ const RCFILE: &str = "bashrc";
 const SECRET: &str = "secret";
 const RUN: &str = "run";
 const RUN_TEXT: &str = "run.text";
+const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
 
@@ -98,6 +99,9 @@ impl Launch {
         self.settings.write(folder)?;
         folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
         folder.create(SECRET, secret.as_bytes())?;
+        if !self.settings.write_roots.is_empty() {
+            folder.make_folder(OsStr::new(PRIVATE))?;
+        }
         folder.create(OUTPUT, b"")?;
         if self.settings.max_log.is_some() {
             folder.create(LOG_START, b"0")?;
@@ -118,6 +122,12 @@ impl Launch {
             Some(most) => files::punch(&folder.open_appending(OUTPUT)?, 0, most),
             None => Ok(()),
         }
+    }
+
+    /// Where the programs of a session put temporary files, if they may write
+    /// to few other folders.
+    pub(crate) fn private_folder(session: &Path) -> PathBuf {
+        session.join(PRIVATE)
     }
 
     /// Writes what is known once the child is there.
@@ -291,6 +301,13 @@ impl SessionDir {
     /// What it was told when it was started; nothing where that is unreadable.
     pub(crate) fn settings(&self) -> Settings {
         Settings::read(&self.folder).unwrap_or_default()
+    }
+
+    /// May its processes write only to some folders? Where that is unreadable,
+    /// it must be taken for so.
+    pub(crate) fn may_be_confined(&self) -> bool {
+        let is_open = |settings: Settings| settings.write_roots.is_empty();
+        !(self.folder.has(META) && Settings::read(&self.folder).is_ok_and(is_open))
     }
 
     pub(crate) fn command(&self) -> Result<Vec<u8>> {

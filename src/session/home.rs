@@ -44,9 +44,19 @@ impl Home {
     /// Opens the state folder, and makes it where it is not there yet.
     pub(crate) fn open_or_make() -> Result<Home> {
         let path = Home::chosen_path()?;
-        files::make_private_folders(&path.join(SESSIONS))
-            .trying(format!("make the state folder '{}'", path.display()))?;
-        Home::open_at(path)
+        let what = format!("make the state folder '{}'", path.display());
+        files::make_private_folders(&path).trying(&what)?;
+        // Nothing is put into a folder that is not ours alone.
+        let home = Home::open_at(path)?;
+        if home.sessions.is_some() {
+            return Ok(home);
+        }
+        match Folder::open(&home.path).and_then(|folder| folder.make_folder(OsStr::new(SESSIONS))) {
+            // By another call, at the same time.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => drop(other.trying(&what)?),
+        }
+        Home::open_at(home.path)
     }
 
     /// `$NBS_TS_HOME`, else `$HOME/.nbs-ts`.

@@ -207,6 +207,7 @@ fn decimal<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{pieces, rounds};
     use Mark::*;
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -388,14 +389,7 @@ mod tests {
             assert_eq!(whole, expected, "seed {seed}");
             let bytes: Vec<&[u8]> = text.chunks(1).collect();
             assert_eq!(found_in(&bytes, 7), whole, "seed {seed}");
-            let mut pieces = Vec::new();
-            let mut rest = text.as_slice();
-            while !rest.is_empty() {
-                let (piece, after) = rest.split_at(random.usize(0..=rest.len().min(90)));
-                pieces.push(piece);
-                rest = after;
-            }
-            assert_eq!(found_in(&pieces, 7), whole, "seed {seed}");
+            assert_eq!(found_in(&pieces(&text, 90, &mut random), 7), whole, "seed {seed}");
         }
     }
 
@@ -450,16 +444,5 @@ mod tests {
             found.push(Found { mark, start, end });
         }
         (text, found)
-    }
-
-    /// Seeds and their generators: `NBS_SEED` repeats one, `NBS_ROUNDS` makes
-    /// it more.
-    fn rounds(usual: u64) -> impl Iterator<Item = (u64, fastrand::Rng)> {
-        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        let seeds = match number("NBS_SEED") {
-            Some(seed) => seed..seed + 1,
-            None => 0..number("NBS_ROUNDS").unwrap_or(usual),
-        };
-        seeds.map(|seed| (seed, fastrand::Rng::with_seed(seed)))
     }
 }

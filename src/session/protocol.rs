@@ -339,6 +339,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
     use crate::session::typing::{Keys, Mode};
 
     fn without_end(line: &str) -> &[u8] {
@@ -422,6 +423,45 @@ mod tests {
         ];
         for answer in answers {
             assert_eq!(Answer::decode(without_end(&answer.encode())), Some(answer));
+        }
+    }
+
+    #[test]
+    fn whatever_is_understood_is_understood_in_full() {
+        const LINES: [&str; 20] = [
+            "state",
+            "look",
+            "place",
+            "modes",
+            "folder",
+            "keeper",
+            "follow 7",
+            "type 12",
+            "typing 3",
+            "press 3",
+            "secret 5",
+            "ending kill",
+            "done",
+            "turn",
+            "ended 137",
+            "typed 5 held",
+            "modes 1 0 1 4 3,28",
+            "typing 7 9 7l6869 8p",
+            "folder here 2f61",
+            "place 12 3 stands",
+        ];
+        for (seed, mut random) in rounds(500) {
+            for line in LINES {
+                let line = spoiled(line.as_bytes(), &mut random);
+                if let Some(request) = Request::decode(&line) {
+                    let again = Request::decode(without_end(&request.encode()));
+                    assert_eq!(again, Some(request), "seed {seed}: {line:?}");
+                }
+                if let Some(answer) = Answer::decode(&line) {
+                    let again = Answer::decode(without_end(&answer.encode()));
+                    assert_eq!(again, Some(answer), "seed {seed}: {line:?}");
+                }
+            }
         }
     }
 

@@ -27,6 +27,9 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<u32>,
     /// How many bytes its log may take on disk. Never zero.
     pub(crate) max_log: Option<u64>,
+    /// The folders below which alone its processes may write: absolute, and
+    /// without links. Empty: wherever they like.
+    pub(crate) write_roots: Vec<Vec<u8>>,
 }
 
 impl Settings {
@@ -55,6 +58,7 @@ impl Settings {
             .seconds_or_null("idle_timeout", self.idle_timeout)
             .number_or_null("owner", self.owner.map(i64::from))
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
+            .list("write_roots", &self.write_roots)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -71,7 +75,8 @@ impl Settings {
             ("owner", number(self.owner.map(|pid| pid.to_string()))),
             ("max_log", number(self.max_log.map(|size| size.to_string()))),
         ];
-        let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
+        let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?))).chain(roots);
         lines.flat_map(|(key, value)| [key.as_bytes(), b": ", &escaped(&value), b"\n"].concat()).collect()
     }
 
@@ -89,6 +94,7 @@ impl Settings {
                 b"idle_timeout" => settings.idle_timeout = Some(seconds(&value)?),
                 b"owner" => settings.owner = Some(number(&value)?),
                 b"max_log" => settings.max_log = Some(number(&value)?),
+                b"write_root" => settings.write_roots.push(value),
                 _ => {}
             }
         }
@@ -140,6 +146,7 @@ fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::{rounds, spoiled};
 
     #[test]
     fn what_was_set_comes_back() {
@@ -152,6 +159,7 @@ mod tests {
             idle_timeout: Some(Duration::from_secs(3_000_000_000)),
             owner: Some(4_194_304),
             max_log: Some(i64::MAX as u64),
+            write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
         };
         for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {
             assert_eq!(Settings::decode(&settings.encode()), Some(settings));
@@ -165,6 +173,17 @@ mod tests {
         assert_eq!(Settings::decode(b"colour: red\ntitle: x\\x0ay\n"), Some(settings));
         for bad in ["title", "title: \\", "title: \\x4\n", "title: \\y41\n", "owner: -1\n", "timeout: -1\n"] {
             assert_eq!(Settings::decode(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_understood_is_understood_in_full() {
+        let right = b"title: a\\x0ab\ntimeout: 1.5\nidle_timeout: 2\nowner: 7\nmax_log: 64\nwrite_root: /a\n";
+        for (seed, mut random) in rounds(500) {
+            let content = spoiled(right, &mut random);
+            if let Some(settings) = Settings::decode(&content) {
+                assert_eq!(Settings::decode(&settings.encode()), Some(settings), "seed {seed}");
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -86,12 +86,14 @@ impl Folder {
     /// The content of a small file. One that is longer than `limit` bytes is
     /// not ours, and is an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        self.open_file(name)?.take(limit + 1).read_to_end(&mut content)?;
-        if content.len() as u64 > limit {
-            return Err(io::Error::other(format!("'{name}' is longer than {limit} bytes")));
+        let file = self.open_file(name)?;
+        let too_long = || io::Error::other(format!("'{name}' is longer than {limit} bytes"));
+        if file.metadata()?.len() > limit {
+            return Err(too_long());
         }
-        Ok(content)
+        let mut content = Vec::new();
+        file.take(limit + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
     }
 
     /// Makes a file; one that is there already is an error.
@@ -238,22 +240,67 @@ impl Folder {
 
     /// The same, but what somebody has added meanwhile is an error:
     /// `DirectoryNotEmpty`.
+    ///
+    /// Folders in folders are moved up first, however deep they are: so it takes
+    /// three descriptors and no stack.
     pub(crate) fn remove_folder_once(&self, name: &OsStr) -> io::Result<()> {
-        let folder = match self.open_folder(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
-        for inner in folder.names()? {
-            match fs::unlinkat(&folder, &inner, AtFlags::empty()) {
-                Err(rustix::io::Errno::ISDIR) => folder.remove_folder(&inner)?,
-                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+        let Some(folder) = self.open_to_empty(name)? else { return Ok(()) };
+        let mut folders = folder.remove_files()?;
+        let mut moved = 0_u64;
+        while let Some(name) = folders.pop() {
+            let Some(deeper) = folder.open_to_empty(&name)? else { continue };
+            for inner in deeper.remove_files()? {
+                // A folder can be moved only by whoever may write to it.
+                drop(deeper.open_to_empty(&inner)?);
+                loop {
+                    moved += 1;
+                    let up = OsString::from(format!(".{moved}"));
+                    match fs::renameat_with(&deeper, &inner, &folder, &up, RenameFlags::NOREPLACE) {
+                        Ok(()) => folders.push(up),
+                        Err(rustix::io::Errno::EXIST) => continue,
+                        Err(rustix::io::Errno::NOENT) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                    break;
+                }
             }
+            folder.remove_empty(&name)?;
         }
+        self.remove_empty(name)
+    }
+
+    fn remove_empty(&self, name: &OsStr) -> io::Result<()> {
         match fs::unlinkat(self, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes all but the folders in it, and gives their names.
+    fn remove_files(&self) -> io::Result<Vec<OsString>> {
+        let mut folders = Vec::new();
+        for name in self.names()? {
+            match fs::unlinkat(self, &name, AtFlags::empty()) {
+                Err(rustix::io::Errno::ISDIR) => folders.push(name),
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(folders)
+    }
+
+    /// Opens a folder, and sees to it that we may do everything in it; `None`
+    /// where there is none.
+    fn open_to_empty(&self, name: &OsStr) -> io::Result<Option<Folder>> {
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let folder = match fs::openat(self, name, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            other => other?,
+        };
+        if fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
+            fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), PRIVATE_FOLDER)?;
+        }
+        Folder(folder).open_folder(OsStr::new(".")).map(Some)
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use crate::sys::{child, pty::Master};
+use crate::sys::{child, confinement::Confinement, pty::Master};
 
 /// What goes into a child's environment, or (`None`) out of it.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
@@ -24,6 +24,8 @@ pub(crate) struct Program<'a> {
     pub(crate) folder: Option<&'a Path>,
     /// How its environment differs from ours.
     pub(crate) environment: &'a Environment,
+    /// Where alone it may write; `None`: wherever we may.
+    pub(crate) confinement: Option<&'a Confinement>,
 }
 
 pub(crate) struct Gate {
@@ -40,10 +42,22 @@ impl AsFd for Gate {
 
 impl Gate {
     pub(crate) fn spawn(master: &Master, program: &Program<'_>) -> io::Result<Gate> {
+        if let Some(confinement) = program.confinement {
+            // Here somebody still hears why not.
+            confinement.check()?;
+        }
         let slave = File::from(master.open_slave()?);
         let (reader, word) = io::pipe()?;
         let mut command = child::ourselves("nbs-child");
-        command.arg(format!("{:o}", program.umask)).args(program.words);
+        command.arg(format!("{:o}", program.umask));
+        // How many folders there are, and which.
+        match program.confinement {
+            Some(Confinement { private, roots }) => {
+                command.arg((1 + roots.len()).to_string()).arg(private).args(roots)
+            }
+            None => command.arg("0"),
+        };
+        command.args(program.words);
         command.stdin(slave.try_clone()?).stdout(slave).stderr(reader);
         if let Some(folder) = program.folder {
             command.current_dir(folder);

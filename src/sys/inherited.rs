@@ -15,6 +15,13 @@ use std::{
 
 use crate::sys::socket;
 
+/// Have we the rights of another user than the one who called us, since our
+/// file has the bit for that (execve(2))? Nothing here is made to be called so.
+pub(crate) fn is_setuid() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid()
+}
+
 /// Closes every descriptor from 3 up, stops ignoring three signals, and lets every signal through again that
 /// our caller has blocked: a mask outlives exec(3), and std leaves it as it is.
 /// To be called first thing, before anything of our own is open: `main` has

@@ -6,11 +6,14 @@
 mod support;
 
 mod ask; // ask: one program after another, and their answers
+mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
+mod fuzz; // calls that nobody would make
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
+mod hostile; // other users, planted files, escapes, strange environments
 mod input; // send: order, wholeness, limits
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast

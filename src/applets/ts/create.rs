@@ -23,6 +23,8 @@
 //!                     end it when nothing was printed or typed for so long
 //!   --owner=PID       end it when that process ends
 //!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
+//!   --write-root=DIR  let its processes write below DIR only, and to the terminal
+//!                     and $TMPDIR, a folder of its own; may be repeated
 //!   --no-helper       start it in this call's environment, and ask no helper
 //!   --require-helper  start it through nbs-ts-helper, or not at all
 //!   --pager           leave the caller's pagers and credential prompts on

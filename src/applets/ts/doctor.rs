@@ -25,6 +25,7 @@ use crate::{
         pty::{Master, Size},
         watch::Watch,
     },
+    text,
 };
 
 /// How a thing is, or what is bad about it and how to mend that.
@@ -59,10 +60,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 impl Finding {
     fn text(&self) -> String {
         match &self.found {
-            Ok(detail) => format!("ok   {}: {detail}\n", self.check),
+            Ok(detail) => format!("ok   {}: {}\n", self.check, text::escaped(detail.as_bytes())),
             Err((detail, fix)) => {
                 let how = if self.needed { "bad " } else { "note" };
-                format!("{how} {}: {detail}\n     fix: {fix}\n", self.check)
+                format!("{how} {}: {}\n     fix: {fix}\n", self.check, text::escaped(detail.as_bytes()))
             }
         }
     }

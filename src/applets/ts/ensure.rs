@@ -3,10 +3,10 @@
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
 //! Where a session of that name lives, its handle is printed (the newest one's,
-//! as @NAME has it), and the other options are not looked at. Where none does,
-//! one is started as `create` would, with `bash` as the default command. However
-//! many callers do this at once, there will be one session, and all of them get
-//! its handle.
+//! as @NAME has it), and the other options are not looked at, but --write-root:
+//! a session that may write elsewhere is an error. Where none lives, one is
+//! started as `create` would, with `bash` as the default command. However many
+//! callers do this at once, there will be one session, and all get its handle.
 //!
 //! Options:
 //!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
@@ -24,6 +24,8 @@
 //!                     end it when nothing was printed or typed for so long
 //!   --owner=PID       end it when that process ends
 //!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
+//!   --write-root=DIR  let its processes write below DIR only, and to the terminal
+//!                     and $TMPDIR, a folder of its own; may be repeated
 //!   --no-helper       start it in this call's environment, and ask no helper
 //!   --require-helper  start it through nbs-ts-helper, or not at all
 //!   --pager           leave the caller's pagers and credential prompts on
@@ -36,7 +38,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::Home,
+    session::{Home, Target},
     starting::Wanted,
 };
 
@@ -49,6 +51,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let lock = home.lock_ensuring()?;
     let living = home.newest_live(&name)?;
     let created = living.is_none();
+    if let Some(living) = &living {
+        wanted.check_confines_as_much(&home.session(&Target::Handle(living.clone()))?)?;
+    }
     let handle = living.map_or_else(|| wanted.start(), Ok)?;
     drop(lock);
 

@@ -1,0 +1,114 @@
+//! Writing only below a few folders, for us and whatever we become.
+//!
+//! The kernel enforces it (landlock(7)), for every descendant, and nobody can
+//! undo it. What is asked of it is all that it knows of writing by paths: to
+//! make, open for writing, cut, rename, link and remove. That takes Landlock as
+//! of Linux 6.2; where there is less, this is an error. Where there is more, so
+//! are ioctls of devices that are opened later (6.10), and signals and abstract
+//! sockets to the outside (6.12).
+//!
+//! Landlock has no word on modes, owners, times and extended attributes of
+//! files (6.2 to 7.0), nor on sockets that are reached by a path (until 7.1).
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, Errno, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
+/// Less would let a file be emptied that may not be written to.
+const LEAST: ABI = ABI::V3;
+
+/// What programs write to that keeps nothing; and the terminal of whoever asks.
+const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+
+/// Where a process may write. All paths are absolute and without links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Confinement {
+    /// For temporary files; it need not be there before it is enforced.
+    pub(crate) private: PathBuf,
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// Why it could not be enforced here and now, if it could not.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        ruleset(&self.roots).map(drop)
+    }
+
+    /// Confines this thread, which must be the only one, and all that it
+    /// starts. The terminal on standard input stays open to writing.
+    pub(crate) fn enforce(&self) -> io::Result<()> {
+        let terminal = PathBeneath::new(rustix::stdio::stdin(), of_devices());
+        let restricted = ruleset(&self.roots)?
+            .add_rule(beneath(&self.private)?)
+            .and_then(|ruleset| ruleset.add_rule(terminal))
+            .and_then(RulesetCreated::restrict_self)
+            .map_err(told)?;
+        match restricted.ruleset {
+            RulesetStatus::NotEnforced => Err(io::Error::other("the kernel has not done it")),
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+        }
+    }
+}
+
+/// A folder as a root: absolute, and without links. No link on the way that the
+/// user names may be a stranger's.
+pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for part in path.ancestors() {
+        if super::files::is_strangers_link(part)? {
+            return Err(io::Error::other(format!("'{}' is another user's link", part.display())));
+        }
+    }
+    let root = path.canonicalize()?;
+    open(&root, OFlags::DIRECTORY)?;
+    Ok(root)
+}
+
+fn ruleset(roots: &[PathBuf]) -> io::Result<RulesetCreated> {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(LEAST))
+        .map_err(|_| io::Error::other("the kernel has no Landlock as of Linux 6.2, or it is switched off"))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::IoctlDev)
+        .and_then(|ruleset| ruleset.scope(Scope::AbstractUnixSocket | Scope::Signal))
+        .and_then(Ruleset::create)
+        .map_err(told)?;
+    let devices = DEVICES.iter().filter_map(|device| open(Path::new(device), OFlags::empty()).ok());
+    let devices = devices.map(|device| Ok(PathBeneath::new(device, of_devices())));
+    let roots = roots.iter().map(|root| {
+        beneath(root).map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", root.display())))
+    });
+    let rules: Vec<PathBeneath<OwnedFd>> = devices.chain(roots).collect::<io::Result<_>>()?;
+    ruleset.add_rules(rules.into_iter().map(Ok::<_, RulesetError>)).map_err(told)
+}
+
+/// All kinds of writing but the making of devices: whoever may do that could
+/// write to any disk.
+fn beneath(folder: &Path) -> io::Result<PathBeneath<OwnedFd>> {
+    let rights = AccessFs::from_write(LEAST) | AccessFs::IoctlDev;
+    let rights = rights & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    Ok(PathBeneath::new(open(folder, OFlags::DIRECTORY)?, rights))
+}
+
+fn of_devices() -> BitFlags<AccessFs> {
+    AccessFs::WriteFile | AccessFs::IoctlDev
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+}
+
+/// Its number says it as well as the words of the crate, which take 30 KB.
+fn told(error: RulesetError) -> io::Error {
+    io::Error::from_raw_os_error(*Errno::from(error))
+}

@@ -1,0 +1,302 @@
+use std::{fs, os::unix::net::UnixStream, path::PathBuf, process::Command};
+
+use crate::support::{Ran, Running, Scratch, binary, eventually, run, start};
+
+/// Does this kernel do what --write-root promises? Asked for the way that the
+/// program does not ask.
+fn can_confine() -> bool {
+    let ask = "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))";
+    let ran = run(Command::new("python3").args(["-c", ask])).code(0).out();
+    ran.trim().parse::<i32>().unwrap() >= 3
+}
+
+/// Runs what follows under a kernel without landlock_create_ruleset(2).
+const WITHOUT_LANDLOCK: &str = r#"
+import ctypes, os, struct, sys
+LOAD, IS, RETURN, ALLOW, ENOSYS = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000 | 38
+code = [(LOAD, 0, 0, 0), (IS, 0, 1, 444), (RETURN, 0, 0, ENOSYS), (RETURN, 0, 0, ALLOW)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *each) for each in code))
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Program(4, ctypes.addressof(code)))) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"#;
+
+/// A test's folders: one to write to, and one not to, with a file.
+struct Places {
+    scratch: Scratch,
+    root: PathBuf,
+    outside: PathBuf,
+}
+
+impl Places {
+    fn new() -> Places {
+        let scratch = Scratch::new();
+        let (root, outside) = (scratch.path.join("root"), scratch.path.join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "as it was").unwrap();
+        Places { scratch, root, outside }
+    }
+
+    /// A session confined to `root`. Where the kernel cannot, it must have been
+    /// refused without a trace.
+    fn create(&self, way: &str, command: &str) -> Option<String> {
+        let root = format!("--write-root={}", self.root.display());
+        let ran = self.scratch.ts(&["create", way, &root, command]);
+        if can_confine() {
+            return Some(ran.code(0).silent().out().trim_end().to_owned());
+        }
+        self.refused(ran);
+        None
+    }
+
+    fn refused(&self, ran: Ran) {
+        ran.code(1).stdout("").complains("the kernel has no Landlock");
+        assert_eq!(self.scratch.ts(&["list"]).out(), "");
+        let left = fs::read_dir(self.scratch.state().join("sessions")).unwrap().count();
+        assert_eq!(left, 0, "of a session that was refused");
+    }
+
+    fn helper(&self) -> Running {
+        self.helper_by(self.scratch.command(binary()))
+    }
+
+    fn helper_by(&self, mut command: Command) -> Running {
+        let helper = start(command.arg("ts-helper"));
+        eventually("the helper", || UnixStream::connect(self.scratch.state().join("helper.sock")).is_ok());
+        helper
+    }
+
+    /// Nothing is outside but what was there.
+    fn nothing_got_out(&self) {
+        assert_eq!(fs::read_to_string(self.outside.join("file")).unwrap(), "as it was");
+        assert_eq!(fs::read_dir(&self.outside).unwrap().count(), 1);
+    }
+}
+
+/// Each must fail, and change nothing. `$r` is inside, `$o` outside.
+const ATTACKS: [&str; 16] = [
+    ": > $o/file",
+    "echo x >> $o/file",
+    "echo x > $o/new",
+    "truncate -s0 $o/file",
+    "rm -f $o/file",
+    "mv $o/file $r/",
+    "ln $o/file $r/hard && : > $r/hard",
+    "ln -s $o/file $r/soft; : > $r/soft",
+    "mv $r/mine $o/",
+    "mkdir $o/folder",
+    "mkfifo $o/fifo",
+    "ln -s x $o/link",
+    "mknod $r/disk b 8 0",
+    "exec 3< $o/file && : > /proc/self/fd/3",
+    "bash -c '(setsid bash -c \"echo x > $o/new\" &)'; sleep 0.3; test -e $o/new",
+    "cd $o && python3 -c 'import os; os.truncate(\"file\", 0)'",
+];
+
+fn attack(places: &Places, handle: &str) {
+    let scratch = &places.scratch;
+    let variables = format!("r={} o={}", places.root.display(), places.outside.display());
+    scratch.ts(&["run", handle, &format!("export {variables}; echo mine > $r/mine")]).code(0);
+    for attack in ATTACKS {
+        let ran = scratch.ts(&["run", handle, attack]);
+        assert!(!ran.status.success(), "{ran:?}");
+        places.nothing_got_out();
+    }
+}
+
+#[test]
+fn a_confined_session_writes_below_its_root_and_to_its_terminal() {
+    let places = Places::new();
+    let Some(handle) = places.create("--no-helper", "bash") else { return };
+    let scratch = &places.scratch;
+    let command = format!(
+        "cd {} && mkdir -p a/b && echo one > a/b/f && mv a/b/f g && ln g h && rm a/b -r && cat h && \
+         echo two > /dev/null && echo three > /dev/tty && cat <<< four && f=$(mktemp) && echo five > $f && cat $f",
+        places.root.display()
+    );
+    scratch.ts(&["run", &handle, &command]).code(0).stdout("one\nthree\nfour\nfive\n").silent();
+    let roots = format!("[\"{}\"]", places.root.display());
+    assert_eq!(scratch.ts(&["status", "--json", &handle]).field("write_roots"), roots);
+    let own = scratch.folder(&handle).join("tmp");
+    scratch.ts(&["run", &handle, "echo $TMPDIR"]).code(0).stdout(format!("{}\n", own.display()));
+
+    // Completions are written as ever, and bash minds not that its history is not.
+    assert_eq!(scratch.ts(&["run", &handle, "(exit 7)"]).status.code(), Some(7));
+    scratch.ts(&["send", &handle, "exit 3"]).code(0);
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["exit-code", &handle]).code(0).stdout("3\n");
+    let end = scratch.ts(&["read", "--strip", "--last=2", &handle]).code(0).out();
+    assert!(end.replace('\r', "").ends_with("$ exit 3\nexit\n"), "{end:?}");
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(!own.exists());
+}
+
+#[test]
+fn a_confined_session_writes_nowhere_else() {
+    let places = Places::new();
+    let Some(handle) = places.create("--no-helper", "bash") else { return };
+    attack(&places, &handle);
+}
+
+#[test]
+fn the_helper_confines_as_well() {
+    let places = Places::new();
+    let _helper = places.helper();
+    let Some(handle) = places.create("--require-helper", "bash") else { return };
+    attack(&places, &handle);
+    let own = scratch_tmp(&places, &handle);
+    places.scratch.ts(&["run", &handle, "echo $TMPDIR; touch $TMPDIR/x"]).code(0).stdout(format!("{own}\n"));
+}
+
+fn scratch_tmp(places: &Places, handle: &str) -> String {
+    places.scratch.folder(handle).join("tmp").display().to_string()
+}
+
+#[test]
+fn a_confined_session_cannot_have_others_write_for_it() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let _helper = places.helper();
+    for way in ["--no-helper", "--require-helper"] {
+        let Some(handle) = places.create(way, "bash") else { return };
+        let other = scratch.create("cat");
+        let o = places.outside.display();
+        let nbs = binary().canonicalize().unwrap();
+        let ts = format!("{} ts", nbs.display());
+        let sock = scratch.state().join("helper.sock");
+        let base = places.root.join("base.py");
+        let client = format!(
+            "import os, socket, sys\n\
+             s = socket.socket(socket.AF_UNIX); s.connect('{}')\n\
+             if len(sys.argv) > 1 and os.fork(): os._exit(0)\n\
+             s.sendall(b'touch {o}/new'); s.shutdown(1)\n\
+             assert s.recv(1) == b'F'\n",
+            sock.display()
+        );
+        fs::write(&base, client).unwrap();
+        for attack in [
+            format!("echo x > {}/input.fifo", scratch.folder(&other).display()),
+            format!("{ts} send {other} x"),
+            format!("{ts} key {other} x"),
+            format!("{ts} kill {other}"),
+            format!("{ts} create --require-helper 'touch {o}/new'"),
+            format!("{ts} create --no-helper 'touch {o}/new'"),
+            // It may make a state folder, but no further terminal.
+            format!("NBS_TS_HOME={}/state {ts} create --no-helper 'touch {o}/new'", places.root.display()),
+            format!("python3 {}", base.display()),
+            format!("python3 {} forked; sleep 0.5; false", base.display()),
+            format!("setsid -w env -i {} {}", which("python3"), base.display()),
+            "kill -0 $PPID".to_owned(),
+        ] {
+            let ran = scratch.ts(&["run", &handle, &attack]);
+            assert!(!ran.status.success(), "{ran:?}");
+            assert!(!ran.out().contains("panicked"), "{ran:?}");
+            places.nothing_got_out();
+        }
+        // The other session has seen nothing of all this, and it may talk to itself.
+        scratch.ts(&["send", &other, "sound"]).code(0);
+        scratch.ts(&["wait-pattern", &other, "sound\r\nsound\r\n"]).code(0);
+        assert_eq!(scratch.ts(&["read", &other]).out(), "sound\r\nsound\r\n");
+        let own = format!("{ts} status --json $NBS_TS_SESSION | grep -c running");
+        let ran = scratch.ts(&[
+            "run",
+            &handle,
+            &format!("export NBS_TS_HOME={}; {own}", scratch.state().display()),
+        ]);
+        ran.code(0).stdout("1\n");
+        scratch.ts(&["kill", &handle, &other]).code(0);
+    }
+}
+
+fn which(program: &str) -> String {
+    let ran = run(Command::new("python3").args(["-c", "import sys; print(sys.executable)"]));
+    let found = ran.code(0).out().trim_end().to_owned();
+    assert!(found.contains(program.trim_end_matches('3')), "{found}");
+    found
+}
+
+#[test]
+fn where_the_kernel_cannot_confine_there_is_no_session() {
+    let places = Places::new();
+    let root = format!("--write-root={}", places.root.display());
+    let nbs = binary();
+    let create = |way: &str| {
+        let mut command = places.scratch.command("python3");
+        command.args(["-c", WITHOUT_LANDLOCK]).arg(&nbs).args(["ts", "create", way, &root, "bash"]);
+        run(&mut command)
+    };
+    places.refused(create("--no-helper"));
+
+    // A helper that cannot, asked by one who could.
+    let mut command = places.scratch.command("python3");
+    command.args(["-c", WITHOUT_LANDLOCK]).arg(&nbs);
+    let _helper = places.helper_by(command);
+    places.refused(places.scratch.ts(&["create", "--require-helper", &root, "bash"]));
+    places.refused(places.scratch.ts(&["create", &root, "bash"]));
+    // It serves all others.
+    let open = places.scratch.ts(&["create", "--require-helper", "cat"]).code(0).out();
+    places.scratch.ts(&["kill", open.trim_end()]).code(0);
+}
+
+#[test]
+fn roots_that_would_confine_nobody_are_refused() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let file = places.outside.join("file");
+    std::os::unix::fs::symlink(scratch.state(), places.root.join("link")).unwrap();
+    scratch.create("cat");
+    let through = places.root.join("link/sessions");
+    for (root, why) in [
+        (scratch.path.clone(), "the state folder"),
+        ("/".into(), "the state folder"),
+        (scratch.state(), "the state folder"),
+        (scratch.state().join("sessions"), "the state folder"),
+        (through, "the state folder"),
+        (places.root.join("missing"), "No such file"),
+        (file, "Not a directory"),
+    ] {
+        let option = format!("--write-root={}", root.display());
+        scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains(why);
+    }
+    scratch.ts(&["create", "--write-root=", "true"]).code(4).complains("--write-root");
+    assert_eq!(scratch.ts(&["list"]).out().lines().count(), 1);
+}
+
+#[test]
+fn ensure_takes_no_session_that_may_write_elsewhere() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let root = format!("--write-root={}", places.root.display());
+    let outside = format!("--write-root={}", places.outside.display());
+    let open = scratch.create_with(&["--name=open"], "bash");
+    let ensure = |options: &[&str]| scratch.ts(&[&["ensure", "--no-helper"], options].concat());
+    ensure(&["--name=open"]).code(0).stdout(format!("{open}\n"));
+    ensure(&["--name=open", &root]).code(1).complains("it may write everywhere");
+    if can_confine() {
+        let confined = ensure(&["--name=shut", &root]).code(0).out();
+        ensure(&["--name=shut", &root]).code(0).stdout(&confined);
+        ensure(&["--name=shut", &root, &outside]).code(0).stdout(&confined);
+        ensure(&["--name=shut", &outside]).code(1).complains("it may write to");
+    }
+}
+
+#[test]
+fn a_temporary_folder_however_deep_and_closed_goes_with_its_session() {
+    let places = Places::new();
+    let Some(handle) = places.create("--no-helper", "bash") else { return };
+    let scratch = &places.scratch;
+    let deep = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('f', 'w')";
+    scratch.ts(&["run", &handle, &format!("cd $TMPDIR && python3 -c \"{deep}\"")]).code(0);
+    scratch.ts(&[
+        "run",
+        &handle,
+        "cd $TMPDIR && mkdir shut shut/in && touch shut/in/f && chmod 0 shut/in shut",
+    ]);
+    // Not with the descriptors, nor the stack, that such a depth would take.
+    scratch.bash(&format!("ulimit -n 64; nbs-ts kill {handle}")).code(0).silent();
+    assert!(!scratch.folder(&handle).exists());
+    assert_eq!(fs::read_dir(scratch.state().join("sessions")).unwrap().count(), 0);
+}

@@ -1,0 +1,368 @@
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, chown, symlink},
+        net::UnixStream,
+    },
+    path::Path,
+    process::Command,
+};
+
+use crate::support::{Ran, Scratch, binary, eventually, run, start};
+
+/// nobody, of whom no test has anything.
+const STRANGER: u32 = 65_534;
+
+/// Only root can be somebody else: the tests that need another user test
+/// nothing where they are run by any other.
+fn is_root() -> bool {
+    run(Command::new("id").arg("-u")).out() == "0\n"
+}
+
+/// A program as another user, who may enter this world's folder.
+fn stranger(scratch: &Scratch, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = scratch.command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// A copy of the file under test that everybody can reach.
+fn public_copy(scratch: &Scratch) -> std::path::PathBuf {
+    let copy = scratch.path.join("nbs");
+    fs::copy(binary(), &copy).unwrap();
+    set_mode(&copy, 0o755);
+    copy
+}
+
+/// An end within 0 to 4, and nothing on standard error that a terminal acts on.
+fn ended_well(ran: &Ran) {
+    assert!(ran.status.code().is_some_and(|code| (0..=4).contains(&code)), "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{ran:?}");
+    assert!(
+        said.lines().count() <= 1 && !said.trim_end_matches('\n').chars().any(char::is_control),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_stranger_is_refused_by_the_helper_and_by_a_relay() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let log = scratch.path.join("helper.log");
+    let _helper =
+        start(scratch.command("bash").args(["-c", "exec \"$0\" ts-helper > \"$1\""]).args([&binary(), &log]));
+    let helper_socket = scratch.state().join("helper.sock");
+    eventually("the helper", || UnixStream::connect(&helper_socket).is_ok());
+    let handle = scratch.create("cat");
+    // As if there were no modes to keep them out.
+    let relay_socket = scratch.folder(&handle).join("relay.sock");
+    let mut path = relay_socket.clone();
+    while path.starts_with(&scratch.path) {
+        set_mode(&path, 0o755);
+        path.pop();
+    }
+    set_mode(&relay_socket, 0o777);
+    set_mode(&helper_socket, 0o777);
+    let ask = "import socket, sys\n\
+               s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n\
+               try:\n    s.sendall(sys.argv[2].encode()); s.shutdown(1); print(s.recv(100))\n\
+               except (BrokenPipeError, ConnectionResetError): print(b'')\n";
+    let request = format!("touch {}/got-in", scratch.path.display());
+    for (socket, request) in
+        [(&helper_socket, &request[..]), (&relay_socket, "state\n"), (&relay_socket, "modes\n")]
+    {
+        let mut command = stranger(&scratch, "/usr/bin/python3");
+        run(command.args(["-c", ask]).arg(socket).arg(request)).code(0).stdout("b''\n").silent();
+        // Root's own is answered: it is not the socket that is deaf.
+        let mut command = scratch.command("/usr/bin/python3");
+        let ran = run(command.args(["-c", ask]).arg(socket).arg(request.replace("got-in", "mine"))).code(0);
+        assert_ne!(ran.out(), "b''\n", "{ran:?}");
+    }
+    eventually("the helper's word on it", || {
+        fs::read_to_string(&log).unwrap().contains("reject: it is another user's")
+    });
+    assert!(!scratch.path.join("got-in").exists());
+}
+
+#[test]
+fn a_stranger_gets_nothing_from_a_state_folder_and_leaves_nothing_in_one() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let nbs = public_copy(&scratch);
+    let handle = scratch.create("echo secret; exec cat");
+    scratch.ts(&["wait-pattern", &handle, "secret"]).code(0);
+    let ours = scratch.state();
+    set_mode(&scratch.path, 0o755);
+    let attempts: [&[&str]; 6] = [
+        &["list"],
+        &["read", &handle],
+        &["send", &handle, "x"],
+        &["kill", &handle],
+        &["gc", "--hours=0"],
+        &["create", "--no-helper", "cat"],
+    ];
+    // Closed as it is made, and as one that its owner has opened to all.
+    for mode in [0o700, 0o755] {
+        set_mode(&ours, mode);
+        for words in attempts {
+            let ran = run(stranger(&scratch, &nbs).arg("ts").args(words)).code(1).stdout("");
+            ended_well(&ran);
+        }
+    }
+    assert!(scratch.ts(&["status", &handle]).code(0).out().starts_with("alive"));
+
+    // And theirs are refused, whether they lie there or are linked to.
+    let theirs = scratch.path.join("theirs");
+    let link = scratch.path.join("link");
+    fs::create_dir(&theirs).unwrap();
+    symlink(&ours, &link).unwrap();
+    chown(&theirs, Some(STRANGER), None).unwrap();
+    std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
+    for (planted, why) in [(&theirs, "belongs to another user"), (&link, "another user's link")] {
+        for words in attempts {
+            let mut command = scratch.command(&nbs);
+            let ran = run(command.arg("ts").args(words).env("NBS_TS_HOME", planted));
+            ran.code(1).stdout("").complains(why);
+        }
+    }
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
+fn what_others_may_write_to_is_no_state_folder() {
+    let scratch = Scratch::new();
+    for mode in [0o770, 0o777, 0o702, 0o1777] {
+        let open = scratch.path.join(format!("open-{mode:o}"));
+        fs::create_dir(&open).unwrap();
+        set_mode(&open, mode);
+        for words in [&["list"][..], &["create", "--no-helper", "cat"], &["gc"]] {
+            let mut command = scratch.command(binary());
+            let ran = run(command.arg("ts").args(words).env("NBS_TS_HOME", &open));
+            ran.code(1).stdout("").complains("others may write to it");
+        }
+        assert_eq!(fs::read_dir(&open).unwrap().count(), 0, "mode {mode:o}");
+    }
+}
+
+#[test]
+fn a_file_with_the_bit_of_another_user_does_nothing() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let nbs = public_copy(&scratch);
+    set_mode(&scratch.path, 0o755);
+    for mode in [0o4755, 0o2755] {
+        set_mode(&nbs, mode);
+        for words in [&["ts", "create", "cat"][..], &["ts", "list"], &["--version"], &["ts-helper"]] {
+            let mut command = stranger(&scratch, &nbs);
+            run(command.args(words)).code(1).stdout("").complains("take it off");
+        }
+    }
+    assert!(!scratch.state().exists());
+}
+
+/// Every command that reads a session.
+const COMMANDS: [&[&str]; 16] = [
+    &["status"],
+    &["status", "--json"],
+    &["exit-code"],
+    &["pwd"],
+    &["read", "--last=2"],
+    &["read", "--strip", "--max=1K", "--json"],
+    &["read-new", "--limit=10"],
+    &["read-new", "--reader=r", "--max=10"],
+    &["wait-complete", "--timeout=100ms"],
+    &["wait-pattern", "--timeout=100ms", "nowhere"],
+    &["wait", "--exit", "--timeout=100ms"],
+    &["send", "--timeout=100ms"],
+    &["key"],
+    &["eof"],
+    &["run", "--timeout=100ms"],
+    &["ask", "--timeout=100ms"],
+];
+
+#[test]
+fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf '\\033]0;title\\007text\\n'; while :; do cat; done");
+    scratch.ts(&["wait-pattern", &handle, "text"]).code(0);
+    let files: Vec<String> = fs::read_dir(scratch.folder(&handle))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .chain(
+            ["settings", "exit_code", "exit.json", "typed", "read_cursor.r", "lock.read_cursor"]
+                .map(str::to_owned),
+        )
+        .filter(|name| name != "lock")
+        .collect();
+    assert!(files.len() > 15, "{files:?}");
+    let (all, mut turn) = (std::env::var_os("NBS_ROUNDS").is_some(), 0);
+    for name in files {
+        let file = scratch.folder(&handle).join(&name);
+        let aside = scratch.path.join("aside");
+        let had = file.exists();
+        if had {
+            fs::rename(&file, &aside).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        let all_bytes: Vec<u8> = (0..=255).rev().cycle().take(70_000).collect();
+        let plants: [(&str, &dyn Fn()); 8] = [
+            ("nothing", &|| ()),
+            ("empty", &|| fs::write(&file, "").unwrap()),
+            ("all bytes", &|| fs::write(&file, &all_bytes).unwrap()),
+            ("a number too high", &|| fs::write(&file, "99999999999999999999999").unwrap()),
+            ("huge", &|| fs::File::create(&file).unwrap().set_len(3 << 30).unwrap()),
+            ("a folder", &|| fs::create_dir(&file).unwrap()),
+            ("a link", &|| symlink("/etc/passwd", &file).unwrap()),
+            ("a FIFO", &|| drop(run(Command::new("mkfifo").arg(&file)).code(0))),
+        ];
+        // Searching three gigabytes is no fault, but takes longer than it tells.
+        for (what, plant) in plants.iter().filter(|(what, _)| name != "output.log" || *what != "huge") {
+            plant();
+            turn += 1;
+            // All of them take a minute.
+            for (at, command) in COMMANDS.iter().enumerate() {
+                if !all && (at + turn) % 4 != 0 {
+                    continue;
+                }
+                let mut words = command.to_vec();
+                words.insert(1, &handle);
+                match command[0] {
+                    "key" => words.push("C-l"),
+                    "send" | "run" | "ask" => words.push("true"),
+                    _ => {}
+                }
+                if ["send", "run", "ask"].contains(&command[0]) {
+                    words = vec![command[0], command[1], &handle, "true"];
+                }
+                let ran = scratch.ts(&words);
+                let code = ran.status.code();
+                assert!(
+                    code.is_some_and(|code| code <= 4 || (124..=126).contains(&code)),
+                    "{name} is {what}: {ran:?}"
+                );
+                let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+                let raw = said.trim_end_matches('\n').chars().any(char::is_control);
+                assert!(!raw && !said.contains("panicked"), "{name} is {what}: {ran:?}");
+            }
+            for words in [&["list"][..], &["list", "--json"], &["gc", "--hours=0"], &["find", "x"]] {
+                let ran = scratch.ts(words);
+                ended_well(&ran);
+                assert!(words[0] != "list" || ran.out().contains(&handle), "{name} is {what}: {ran:?}");
+            }
+            let gone = if file.is_dir() && !file.is_symlink() {
+                fs::remove_dir_all(&file)
+            } else {
+                fs::remove_file(&file)
+            };
+            assert!(gone.is_ok() || *what == "nothing" || !file.exists(), "{name} is {what}");
+        }
+        if had {
+            fs::rename(&aside, &file).unwrap();
+        }
+    }
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(fs::read_to_string("/etc/passwd").unwrap().contains("root"));
+}
+
+#[test]
+fn no_terminal_acts_on_what_users_and_programs_call_things() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}x";
+    let scratch = Scratch::new();
+    let folder = scratch.path.join(evil);
+    fs::create_dir(&folder).unwrap();
+    let command = format!("printf '%s' '{evil}'; cat; : '{evil}'");
+    let options =
+        [format!("--title={evil}"), format!("--parent={evil}"), format!("--cwd={}", folder.display())];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let handle = scratch.create_with(&options, &command);
+    scratch.ts(&["wait-pattern", &handle, "owned"]).code(0);
+    let shown = |ran: Ran| {
+        let said = [&ran.stdout[..], &ran.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let raw = |character: char| character.is_control() && !['\n', '\t'].contains(&character);
+        assert!(!said.chars().any(raw), "{ran:?}");
+        assert!(!said.contains('\u{202e}') || said.starts_with('{'), "{ran:?}");
+    };
+    let missing = folder.join("missing");
+    let missing = missing.to_str().unwrap();
+    for words in [
+        &["list"][..],
+        &["list", "--json"],
+        &["status", "--json", &handle],
+        &["pwd", "--json", &handle],
+        &["wait", &handle, "--exit", "--timeout=50ms"],
+        &["wait", &handle, "--pattern=x", "--offset=0", "--timeout=50ms"],
+        &["wait-complete", &handle, "--timeout=50ms"],
+        &["wait-pattern", &handle, evil, "--new", "--timeout=50ms"],
+        &["run", &handle, evil],
+        &["find", evil],
+        &["kill", evil],
+        &["status", evil],
+        &[evil],
+        &["create", "--no-helper", "--cwd", missing, "true"],
+        &["create", "--no-helper", "--write-root", missing, "true"],
+        &["create", &format!("--{evil}"), "true"],
+        &["create", &format!("--size={evil}"), "true"],
+        &["key", &handle, evil],
+        &["help", evil],
+        &["doctor"],
+        &["gc", "--hours=0"],
+    ] {
+        shown(scratch.ts(words));
+    }
+    let state = folder.join("state");
+    for words in
+        [&["ts", "doctor"][..], &["ts", "list"], &["ts", "status", "01234567"], &[evil], &["--install", evil]]
+    {
+        let mut command = scratch.command(binary());
+        shown(run(command.args(words).env("NBS_TS_HOME", &state)));
+    }
+    // A bash that lies about its version, and a helper's log of a command.
+    let hostile = scratch.path.join("hostile");
+    fs::create_dir(&hostile).unwrap();
+    fs::write(hostile.join("bash"), format!("#!/bin/sh\nprintf '{evil}'\n")).unwrap();
+    set_mode(&hostile.join("bash"), 0o755);
+    let mut command = scratch.command(binary());
+    shown(run(command.args(["ts", "doctor"]).env("PATH", &hostile)));
+    fs::write(folder.join("file"), "").unwrap();
+    let mut command = scratch.command(binary());
+    shown(run(command.args(["ts", "list"]).env("NBS_TS_HOME", folder.join("file"))));
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn a_strange_environment_changes_nothing() {
+    let scratch = Scratch::new();
+    let variables = [
+        ("LC_ALL", "xx_YY.UTF-99"),
+        ("LANG", "../../../etc/passwd"),
+        ("LANGUAGE", "\u{1b}[31m"),
+        ("TMPDIR", "/nonexistent/\u{1b}]0;x\u{7}"),
+        ("TZ", ":/etc/shadow"),
+        ("COLUMNS", "-1"),
+        ("NBS_TS_SESSION", "../../x"),
+        ("RUST_BACKTRACE", "full"),
+        ("BASH_ENV", "/nonexistent"),
+        ("IFS", "0123456789abcdef"),
+        ("GREP_OPTIONS", "--x"),
+        ("POSIXLY_CORRECT", "1"),
+    ];
+    let ts = |words: &[&str]| run(scratch.command(binary()).arg("ts").args(words).envs(variables));
+    let handle = ts(&["create", "--no-helper", "bash"]).code(0).silent().out().trim_end().to_owned();
+    ts(&["run", &handle, "echo $NBS_TS_SESSION; printf '\\u00e9' | wc -c"])
+        .code(0)
+        .stdout_has(&format!("{handle}\n"));
+    assert_eq!(ts(&["run", &handle, "(exit 9)"]).status.code(), Some(9));
+    ts(&["list"]).code(0).stdout(format!("{handle}\talive\t-\tbash\n"));
+    ts(&["kill", &handle]).code(0).silent();
+}
