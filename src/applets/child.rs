@@ -15,7 +15,7 @@ use std::{
 use crate::{
     cli::Args,
     outcome::{Failure, Result, Trying},
-    sys::{files, inherited, pty, signals},
+    sys::{files, inherited, pty},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -24,13 +24,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(by_hand());
     };
     let umask = umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)?;
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed_for_exec().trying("shed what was inherited")?;
     pty::adopt_stdin_as_terminal().map_err(|_| by_hand())?;
     if !told_to_go().trying("wait for the word to go")? {
         return Ok(());
     }
     pty::point_stderr_at_stdin().trying("use the terminal for errors")?;
-    signals::restore_defaults_at_exec();
     files::set_umask(umask);
     let mut command = Command::new(program);
     Err(command.args(arguments).exec()).trying(format!("run '{}'", program.display()))
