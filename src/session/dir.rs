@@ -147,6 +147,7 @@ pub(crate) struct Summary {
     pub(crate) created: SystemTime,
     /// Of a dead session: since when it has been dead, as far as files tell.
     pub(crate) ended: SystemTime,
+    /// Of a dead session, where anybody knows it.
     pub(crate) exit_code: Option<i32>,
 }
 
@@ -161,7 +162,7 @@ impl Summary {
             .text("state", self.state())
             .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command)
-            .number_or_null("exit_code", self.exit_code.filter(|_| !self.alive).map(i64::from))
+            .number_or_null("exit_code", self.exit_code.map(i64::from))
             .seconds_or_null("started", Some(unix_seconds(self.created)))
             .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)))
     }
@@ -303,21 +304,22 @@ impl SessionDir {
     /// files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        if !self.folder.has(LOCK) && !self.folder.has(META) {
-            return None;
-        }
-        let created = self.folder.modified(META).unwrap_or(UNIX_EPOCH);
+        let created = match self.folder.modified(META) {
+            Err(_) if !self.folder.has(LOCK) => return None,
+            other => other.unwrap_or(UNIX_EPOCH),
+        };
+        // Where that cannot be told, nothing may be done that harms a live one.
+        let alive = self.is_alive().unwrap_or(true);
         // A relay that was killed wrote no end; the last it did was to log.
-        let ended = self.end_time().or_else(|| self.folder.modified(OUTPUT).ok()).unwrap_or(created);
+        let ended = || self.end_time().or_else(|| self.folder.modified(OUTPUT).ok());
         Some(Summary {
             handle: self.handle.clone(),
-            // Where that cannot be told, nothing may be done that harms a live one.
-            alive: self.is_alive().unwrap_or(true),
+            alive,
             name: self.name(),
             command: self.command().unwrap_or_default(),
             created,
-            ended,
-            exit_code: self.exit_code().unwrap_or(None),
+            ended: if alive { None } else { ended() }.unwrap_or(created),
+            exit_code: if alive { None } else { self.exit_code().unwrap_or(None) },
         })
     }
 

@@ -86,8 +86,14 @@ impl Folder {
     /// The content of a small file. One that is longer than `limit` bytes is
     /// not ours, and is an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        self.open_file(name)?.take(limit + 1).read_to_end(&mut content)?;
+        let file = self.open_file(name)?;
+        // Most are read at once, by a read that does not fill this.
+        let mut content = vec![0; 256];
+        let count = (&file).read(&mut content)?;
+        content.truncate(count);
+        if count == 256 {
+            file.take(limit).read_to_end(&mut content)?;
+        }
         if content.len() as u64 > limit {
             return Err(io::Error::other(format!("'{name}' is longer than {limit} bytes")));
         }
