@@ -1,52 +1,81 @@
 //! The thread that syncs a file to the disk.
 //!
 //! The kernel has no way to sync without waiting for the disk, so this is the
-//! one thread of nbs. Requests that come while a sync is under way are one
-//! request: however fast the file grows, the disk is busy, and nobody waits.
+//! one thread of nbs, started when there is something to sync. Requests that come
+//! while a sync is under way, or shortly after one, are one request: however fast
+//! the file grows, nobody waits, and most of the time the disk is free for writing.
 
 use std::{
     fs::File,
     io,
-    sync::mpsc::{self, SyncSender},
+    sync::{
+        Arc,
+        mpsc::{self, SyncSender},
+    },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 pub(crate) struct Syncer {
-    // Invariant: `None` only while dropped.
-    requests: Option<SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
+    // Shared with the thread, and so no descriptor more.
+    file: Arc<File>,
+    // `None` until there is something to sync, and while dropped.
+    running: Option<Running>,
+}
+
+struct Running {
+    requests: SyncSender<()>,
+    // Nothing is ever sent: that it is closed ends the pause.
+    going_on: SyncSender<()>,
+    thread: JoinHandle<()>,
 }
 
 /// It calls fdatasync(2) and sleeps; this is the least that musl and glibc take.
 const STACK: usize = 32 * 1024;
 
+/// How long after a sync the next one begins at the earliest. A sync of a file
+/// that grows writes the file system's journal too, and takes processor and disk
+/// from who prints; a crash of the machine loses this much more at most.
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl Syncer {
-    /// Starts the thread; `file` is its own, a clone of the one written to.
-    pub(crate) fn start(file: File) -> io::Result<Syncer> {
-        let (requests, received) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name("sync".into()).stack_size(STACK).spawn(move || {
-            while received.recv().is_ok() {
-                // An error here would be the disk's; the next write will tell.
-                let _ = rustix::fs::fdatasync(&file);
-            }
-        })?;
-        Ok(Syncer { requests: Some(requests), thread: Some(thread) })
+    /// `file` is its own, a clone of the one written to.
+    pub(crate) fn new(file: File) -> Syncer {
+        Syncer { file: Arc::new(file), running: None }
     }
 
-    /// Asks for a sync of all that has been written so far; does not wait.
-    pub(crate) fn request(&self) {
-        if let Some(requests) = &self.requests {
-            // Full means that a sync which is yet to begin will cover this.
-            let _ = requests.try_send(());
+    /// Asks for a sync of all that has been written so far; does not wait. An
+    /// error is that of starting the thread.
+    pub(crate) fn request(&mut self) -> io::Result<()> {
+        if self.running.is_none() {
+            self.running = Some(start(Arc::clone(&self.file))?);
         }
+        if let Some(running) = &self.running {
+            // Full means that a sync which is yet to begin will cover this.
+            let _ = running.requests.try_send(());
+        }
+        Ok(())
     }
+}
+
+fn start(file: Arc<File>) -> io::Result<Running> {
+    let (requests, received) = mpsc::sync_channel(1);
+    let (going_on, over) = mpsc::sync_channel::<()>(0);
+    let thread = thread::Builder::new().name("sync".into()).stack_size(STACK).spawn(move || {
+        while received.recv().is_ok() {
+            // An error here would be the disk's; the next write will tell.
+            let _ = rustix::fs::fdatasync(&file);
+            let _ = over.recv_timeout(PAUSE);
+        }
+    })?;
+    Ok(Running { requests, going_on, thread })
 }
 
 impl Drop for Syncer {
     /// Waits for the last sync.
     fn drop(&mut self) {
-        self.requests = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some(Running { requests, going_on, thread }) = self.running.take() {
+            drop((requests, going_on));
             // A panic of the thread has been reported by the thread.
             let _ = thread.join();
         }
