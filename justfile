@@ -33,6 +33,11 @@ dist:
 dist-test *words: dist
     NBS_UNDER_TEST='{{ static }}' cargo test --test it {{ words }}
 
+# How fast the static file is, against the machine's floor and tmux; `--quick`
+# takes seconds, and its figures are worth little.
+bench *words: dist
+    tests/bench/bench {{ words }}
+
 # The randomised tests, many more rounds than `test` has.
 fuzz rounds='20000':
     NBS_ROUNDS={{ rounds }} cargo test --bin nbs

@@ -18,7 +18,7 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    sys::{confinement::Confinement, files, inherited, pty, signals},
+    sys::{confinement::Confinement, files, inherited, pty},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -31,13 +31,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
     let umask =
         umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed_for_exec().trying("shed what was inherited")?;
     pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())?;
     if !told_to_go().trying("wait for the word to go")? {
         return Ok(());
     }
     pty::point_stderr_at_stdin().trying("use the terminal for errors")?;
-    signals::restore_defaults_at_exec();
     files::set_umask(umask);
     if let Some((private, roots)) = folders.split_first() {
         let roots = roots.iter().map(PathBuf::from).collect();

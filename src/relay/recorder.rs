@@ -47,7 +47,7 @@ impl Recorder {
     pub(crate) fn open(folder: &Folder, max_log: Option<u64>) -> io::Result<Recorder> {
         let log = folder.open_appending(crate::session::OUTPUT)?;
         Ok(Recorder {
-            syncer: Syncer::start(log.try_clone()?)?,
+            syncer: Syncer::new(log.try_clone()?),
             completions: folder.open_appending(crate::session::COMPLETIONS)?,
             folder: folder.open_folder(".".as_ref())?,
             bound: max_log.map(|most| Bound::new(most, &log)).transpose()?,
@@ -169,7 +169,8 @@ impl Recorder {
             })?;
             self.output_bytes += count as u64;
             self.changes += 1;
-            self.syncer.request();
+            // Where no thread can be started now, the next write tries again.
+            let _ = self.syncer.request();
             self.heed_marks();
         }
         self.write_lines()

@@ -195,6 +195,7 @@ pub(crate) struct Summary {
     pub(crate) created: SystemTime,
     /// Of a dead session: since when it has been dead, as far as files tell.
     pub(crate) ended: SystemTime,
+    /// Of a dead session, where anybody knows it.
     pub(crate) exit_code: Option<i32>,
     pub(crate) settings: Settings,
 }
@@ -210,7 +211,7 @@ impl Summary {
             .text("state", self.state())
             .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command)
-            .number_or_null("exit_code", self.exit_code.filter(|_| !self.alive).map(i64::from))
+            .number_or_null("exit_code", self.exit_code.map(i64::from))
             .seconds_or_null("started", Some(unix_seconds(self.created)))
             .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)));
         self.settings.describe(object)
@@ -472,18 +473,20 @@ impl SessionDir {
     /// files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        if !self.folder.has(LOCK) && !self.folder.has(META) {
+        if !self.folder.has(META) && !self.folder.has(LOCK) {
             return None;
         }
+        // Where that cannot be told, nothing may be done that harms a live one.
+        let alive = self.is_alive().unwrap_or(true);
+        let created = self.created();
         Some(Summary {
             handle: self.handle.clone(),
-            // Where that cannot be told, nothing may be done that harms a live one.
-            alive: self.is_alive().unwrap_or(true),
+            alive,
             name: self.name(),
             command: self.command().unwrap_or_default(),
-            created: self.created(),
-            ended: self.last_sign(),
-            exit_code: self.exit_code().unwrap_or(None),
+            created,
+            ended: if alive { created } else { self.last_sign() },
+            exit_code: if alive { None } else { self.exit_code().unwrap_or(None) },
             settings: self.settings(),
         })
     }

@@ -72,8 +72,10 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
             let _ = session.note_ending(cause);
         }
     }
-    let keepers = members.keepers().and_then(|keepers| wait_or_kill(&keepers));
-    match keepers.trying(what())? {
+    // A relay that stands above all, and stays, has none.
+    let may_have_keepers = members.by_mark || members.keeper.is_some();
+    let keepers = if may_have_keepers { members.keepers() } else { Ok(Vec::new()) };
+    match keepers.and_then(|keepers| wait_or_kill(&keepers)).trying(what())? {
         left if left.is_empty() => Ok(Ended::Wholly),
         left => Ok(Ended::But(left)),
     }
@@ -320,10 +322,13 @@ fn end_processes(members: &Members, grace: Duration) -> io::Result<Vec<Process>>
     let mut asked = HashSet::new();
     loop {
         let left = members.now()?;
+        if left.is_empty() {
+            return Ok(left);
+        }
         // Who ignores SIGTERM, as an idle bash does, will not end by it; where
         // all do, waiting out the grace would be waiting for nothing.
         let hopeless = left.iter().all(|process| process.ignores(SIGTERM));
-        if left.is_empty() || grace.has_passed() || hopeless {
+        if grace.has_passed() || hopeless {
             break;
         }
         let held = hold_all(&left)?;

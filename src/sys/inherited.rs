@@ -27,6 +27,21 @@ pub(crate) fn is_setuid() -> bool {
 /// To be called first thing, before anything of our own is open: `main` has
 /// opened nothing by then.
 pub(crate) fn shed() -> io::Result<()> {
+    // The three that the library for signals refuses to touch.
+    shed_with(&[libc::SIGILL, libc::SIGFPE, libc::SIGSEGV])
+}
+
+/// The same for who is about to become a program by exec(3), which leaves an
+/// ignored signal ignored: none is from here on.
+pub(crate) fn shed_for_exec() -> io::Result<()> {
+    /// The highest real-time signal number of Linux (signal(7)).
+    const HIGHEST: i32 = 64;
+    // Those that nobody can ignore, and a few that the C library keeps for
+    // itself, are refused.
+    shed_with(&(1..=HIGHEST).collect::<Vec<i32>>())
+}
+
+fn shed_with(no_longer_ignored: &[i32]) -> io::Result<()> {
     let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 2)
@@ -39,9 +54,8 @@ pub(crate) fn shed() -> io::Result<()> {
     // of the descriptors, and nobody can use them after us. All zeros is a valid
     // signal set, and sigemptyset and sigprocmask are given sets that live.
     let unblocked = unsafe {
-        // The three that the library for signals refuses to touch.
-        for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV] {
-            libc::signal(signal, libc::SIG_DFL);
+        for signal in no_longer_ignored {
+            libc::signal(*signal, libc::SIG_DFL);
         }
         leaked.for_each(|descriptor| drop(OwnedFd::from_raw_fd(descriptor)));
         let mut none: libc::sigset_t = std::mem::zeroed();

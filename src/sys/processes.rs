@@ -7,7 +7,7 @@ use std::{
     collections::HashSet,
     ffi::OsStr,
     fs::{self, File},
-    io,
+    io::{self, Read},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{
@@ -39,8 +39,11 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn read(pid: u32) -> Option<Process> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Process::parse(pid, &stat)
+        // Its 52 fields are less than this, and given whole; to read on until
+        // the end would be half of all system calls of a `kill`.
+        let mut stat = [0; 2048];
+        let count = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut stat)).ok()?;
+        Process::parse(pid, &stat[..count])
     }
 
     /// The name stands in parentheses and may hold anything, so the fields are

@@ -1,4 +1,4 @@
-//! Signals: as something to poll, and put back to what a program expects.
+//! Signals: as something to poll, and as errors.
 
 use std::{
     io::{self, Read},
@@ -49,21 +49,6 @@ impl Signals {
 pub(crate) fn disregard(signal: i32) -> io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     Ok(())
-}
-
-/// Prepares for exec(3) so that the program starts with the default disposition
-/// of every signal, whatever our caller ignored: a caught signal is put back to
-/// its default by exec, an ignored one would stay ignored (execve(2)).
-///
-/// Those that cannot be caught here are SIGKILL and SIGSTOP, which nobody can
-/// ignore, and SIGILL, SIGFPE and SIGSEGV, of which `inherited` takes care.
-pub(crate) fn restore_defaults_at_exec() {
-    /// The highest real-time signal number of Linux (signal(7)).
-    const HIGHEST: i32 = 64;
-    for signal in (1..=HIGHEST).filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)) {
-        // The C library keeps a few numbers for itself and refuses them.
-        let _ = disregard(signal);
-    }
 }
 
 /// Ends the process as a write to a closed pipe would have, had std not told

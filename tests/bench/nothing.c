@@ -1,0 +1,6 @@
+/* The floor of any call: a static program that does nothing. */
+
+int main(void)
+{
+    return 0;
+}
