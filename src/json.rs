@@ -58,6 +58,12 @@ impl Object {
         self.raw(name, if value { "true" } else { "false" })
     }
 
+    /// An object in this one.
+    pub(crate) fn object(mut self, name: &str, value: Object) -> Object {
+        self.lossy |= value.lossy;
+        self.raw(name, &format!("{{{}}}", value.body))
+    }
+
     /// A list of strings.
     pub(crate) fn list(mut self, name: &str, values: &[Vec<u8>]) -> Object {
         self.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());

@@ -25,6 +25,7 @@ pub(crate) mod protocol;
 mod runner;
 pub(crate) mod sending;
 mod shell;
+mod sight;
 pub(crate) mod typing;
 mod wait;
 
@@ -41,4 +42,5 @@ pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use home::{Home, Making};
 pub(crate) use log::Log;
 pub(crate) use marks::{Found, Mark, Marks};
+pub(crate) use sight::{Sight, screen_of};
 pub(crate) use wait::Wait;
