@@ -32,7 +32,6 @@ const TITLES: usize = 10;
 
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     parser: Parser,
     // Invariant: the first bytes of a character, at most three; empty but in ground state.
@@ -755,4 +754,312 @@ impl Screen {
 
 fn tab_stops(cols: usize) -> Vec<bool> {
     (0..cols).map(|col| col > 0 && col % 8 == 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `NBS_SEED` repeats one round, `NBS_ROUNDS` asks for more of them.
+    fn rounds(count: u64) -> impl Iterator<Item = (u64, fastrand::Rng)> {
+        let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+        let seeds = match number("NBS_SEED") {
+            Some(seed) => seed..seed + 1,
+            None => 0..number("NBS_ROUNDS").unwrap_or(count),
+        };
+        seeds.map(|seed| (seed, fastrand::Rng::with_seed(seed)))
+    }
+
+    /// What programs print, what they never would, and halves of both.
+    fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
+        const BYTES: &[u8] = b"\x1b\x1b[]PX^_\\( #;:?>!3m~\x07\x08\t\r\n\x0e\x0f\x18\0\x7f\xc2\x9b\x9c\xc3\xa9\xe6\xbc\xf0\x9f\xff";
+        const FINALS: &[u8] = b"@ABCDEFGHIJKLMPSTXZ`abdefghlmprstu";
+        const TEXTS: [&str; 12] = [
+            "text",
+            "a longer text that goes on",
+            "漢字",
+            "e\u{301}",
+            "\u{1f468}\u{200d}\u{1f469}",
+            "\r\n",
+            "\r\n\n\n",
+            "\x1b[?1049h",
+            "\x1b[?1049l",
+            "\x1b]0;title\x07",
+            "\x1b(0lqqk",
+            "\u{9b}7m",
+        ];
+        let mut noise = Vec::new();
+        for _ in 0..length {
+            match random.u8(..8) {
+                0..=2 => noise.extend(random.choice(TEXTS).unwrap().bytes()),
+                3..=5 => {
+                    noise.extend(b"\x1b[");
+                    noise.extend(random.choice(["", "", "", "?", ">"]).unwrap().bytes());
+                    for _ in 0..random.usize(..4) {
+                        let number = random.choice([0, 1, 2, 4, 5, 7, 12, 38, 48, 999, 65_535]).unwrap();
+                        noise.extend(format!("{number}{}", random.choice([";", ";", ":"]).unwrap()).bytes());
+                    }
+                    noise.push(*random.choice(FINALS).unwrap());
+                }
+                _ => noise.push(*random.choice(BYTES).unwrap()),
+            }
+        }
+        noise
+    }
+
+    fn pieces<'a>(bytes: &'a [u8], random: &mut fastrand::Rng) -> Vec<&'a [u8]> {
+        let (mut pieces, mut rest) = (Vec::new(), bytes);
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(random.usize(..=rest.len().min(12)));
+            pieces.push(piece);
+            rest = after;
+        }
+        pieces
+    }
+
+    fn size(random: &mut fastrand::Rng) -> (u16, u16) {
+        (random.choice([1, 2, 3, 20, 80]).unwrap(), random.choice([1, 2, 5, 24]).unwrap())
+    }
+
+    /// What must be true of every screen.
+    fn check(screen: &Screen, seed: u64) {
+        let (cols, rows) = screen.size();
+        assert!(screen.cursor.col <= cols && screen.cursor.row < rows, "seed {seed}: {:?}", screen.cursor);
+        assert!(screen.top < screen.bottom || rows == 1, "seed {seed}");
+        assert!(screen.bottom < rows && screen.tabs.len() == cols, "seed {seed}");
+        assert!(screen.held.len() <= 3, "seed {seed}");
+        for line in screen.grid.rows.iter().chain(&screen.grid.history) {
+            assert!(line.marks.is_sorted_by_key(|(col, _)| *col), "seed {seed}");
+            assert!(line.marks.iter().all(|(col, _)| usize::from(*col) < line.cells.len()), "seed {seed}");
+        }
+        assert_eq!(screen.lines(0).len(), rows);
+        screen.coloured_lines(usize::MAX);
+        screen.svg(3);
+    }
+
+    #[test]
+    fn a_screen_is_the_same_however_the_stream_is_cut_kept_and_resumed() {
+        for (seed, mut random) in rounds(600) {
+            let (cols, rows) = size(&mut random);
+            let length = random.usize(..120);
+            let stream = noise(&mut random, length);
+            let mut whole = Screen::new(cols, rows);
+            whole.feed(&stream);
+            check(&whole, seed);
+            let mut cut = Screen::new(cols, rows);
+            for piece in pieces(&stream, &mut random) {
+                cut.feed(piece);
+                if random.u8(..4) == 0 {
+                    cut = Screen::resumed(&cut.save()).unwrap_or_else(|| panic!("seed {seed}"));
+                }
+            }
+            assert_eq!(cut.save(), whole.save(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_screen_survives_any_change_of_its_size() {
+        for (seed, mut random) in rounds(300) {
+            let (cols, rows) = size(&mut random);
+            let mut screen = Screen::new(cols, rows);
+            for _ in 0..8 {
+                let stream = noise(&mut random, 20);
+                screen.feed(&stream);
+                let (cols, rows) = size(&mut random);
+                screen.resize(cols, rows);
+                check(&screen, seed);
+                let resumed = Screen::resumed(&screen.save()).unwrap_or_else(|| panic!("seed {seed}"));
+                assert_eq!(resumed.save(), screen.save(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_kept_screen_is_none_or_one_that_can_go_on() {
+        for (seed, mut random) in rounds(1_000) {
+            let mut screen = Screen::new(20, 5);
+            let stream = noise(&mut random, 40);
+            screen.feed(&stream);
+            let mut saved = screen.save();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..saved.len());
+                match random.u8(..4) {
+                    0 => saved.truncate(at.max(1)),
+                    1 => saved.insert(at, random.u8(..)),
+                    _ => saved[at] = random.u8(..),
+                }
+            }
+            if let Some(mut other) = Screen::resumed(&saved) {
+                check(&other, seed);
+                let stream = noise(&mut random, 40);
+                other.feed(&stream);
+                check(&other, seed);
+                other.resize(7, 9);
+                check(&other, seed);
+            }
+        }
+    }
+
+    #[test]
+    fn what_scrolls_away_unseen_makes_no_difference() {
+        for (seed, mut random) in rounds(3) {
+            let mut stream = Vec::new();
+            while stream.len() < 1_500_000 {
+                match random.u32(..20_000) {
+                    0 => stream.extend(noise(&mut random, 5)),
+                    1..100 => stream.extend("\x1b]0;größe\x07\x1b]0;title\x07\x1b[?25l".bytes()),
+                    100..4_000 => {
+                        let colour = random.u8(30..50);
+                        stream.extend(format!("\x1b[{colour}mcolour\x1b[K\x1b[m").bytes());
+                    }
+                    4_000..5_000 => stream.extend("ünï 漢字\t".bytes()),
+                    number => stream.extend(format!("line {number} of the log\r\n").bytes()),
+                }
+            }
+            let (mut skimmed, mut drawn) = (Screen::new(80, 24), Screen::new(80, 24));
+            skimmed.feed(&stream);
+            drawn.emulate(&stream);
+            assert!(skimmed.save() == drawn.save(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn hostile_streams_take_neither_long_nor_much() {
+        let mut screen = Screen::new(9_999, 9_999);
+        for sequence in [
+            "\x1b[99999999999999999999C",
+            "\x1b[4294967297X",
+            "\x1b[65535@",
+            "\x1b[65535P",
+            "\x1b[65535L",
+            "\x1b[65535M",
+            "\x1b[65535S",
+            "\x1b[65535T",
+            "x\x1b[65535b",
+            "\x1b[41m\x1b[2J",
+            "\x1b#8",
+            "\x1b[65535I",
+            "\x1b[65535Z",
+            "\x1b[H\x1b[1J",
+            "\x1b[9999;9999H\x1b[1J",
+            "\x1b[?1049h\x1b[?1049l",
+            "\x1bc",
+        ] {
+            screen.feed(sequence.as_bytes());
+        }
+        // Each of these writes to the last column of a row.
+        screen.feed("x\x1b[65535b\r\n".repeat(20_000).as_bytes());
+        let cells: usize =
+            screen.grid.rows.iter().chain(&screen.grid.history).map(|line| line.cells.len()).sum();
+        assert!(cells <= 10 << 20, "{cells}");
+
+        let mut screen = Screen::new(80, 24);
+        screen.feed(b"\x1b]0;");
+        screen.feed(&vec![b'x'; 1 << 20]);
+        assert!(screen.parser.string.capacity() <= 2 * parser::LONGEST_STRING);
+        screen.feed(b"\x07\x1bP");
+        screen.feed(&vec![b'q'; 1 << 20]);
+        screen.feed(b"\x1b\\\x1b[");
+        screen.feed(&b"1;".repeat(1 << 20));
+        screen.feed(b"mtext\x1b[22t");
+        screen.feed(&b"\x1b[22t".repeat(1_000));
+        screen.feed("\u{301}".repeat(100_000).as_bytes());
+        assert_eq!(
+            screen.lines(0)[0].chars().filter(|character| *character != '\u{301}').collect::<String>(),
+            "text"
+        );
+        assert!(screen.save().len() < 64 * 1024);
+    }
+
+    /// What a stream looks like on 10 x 4, and where it leaves the cursor.
+    #[track_caller]
+    fn shows(stream: &str, rows: [&str; 4], cursor: (usize, usize)) {
+        let mut screen = Screen::new(10, 4);
+        screen.feed(stream.as_bytes());
+        assert_eq!(
+            (screen.lines(0), screen.cursor()),
+            (rows.map(str::to_owned).to_vec(), cursor),
+            "{stream:?}"
+        );
+    }
+
+    #[test]
+    fn sequences_do_what_xterm_and_tmux_make_of_them() {
+        shows("ab\r\ncd\tx", ["ab", "cd      x", "", ""], (2, 10));
+        // The wrap after the last column is pending until a character comes.
+        shows("0123456789", ["0123456789", "", "", ""], (1, 10));
+        shows("0123456789\rx", ["x123456789", "", "", ""], (1, 2));
+        shows("0123456789x", ["0123456789", "x", "", ""], (2, 2));
+        shows("0123456789\x1b[Kx", ["0123456789", "x", "", ""], (2, 2));
+        shows("\x1b[?7l0123456789xy", ["012345678y", "", "", ""], (1, 10));
+        shows("0123456789\x1b[?7lx", ["012345678x", "", "", ""], (1, 10));
+        shows("\x1b[4;1Ha\r\nb\x1bDc\x1bMd", ["", "a", "b d", " c"], (3, 4));
+        shows("a\x1bEb\x1b[3Ec\x1b[2Fd", ["a", "d", "", "c"], (2, 2));
+        shows("\x1b#8\x1b[2;3r\x1b[3;1H\nx", ["EEEEEEEEEE", "EEEEEEEEEE", "x", "EEEEEEEEEE"], (3, 2));
+        shows("1\r\n2\r\n3\r\n4\x1b[2;3r\x1b[?6hA\x1b[9;1HB\x1b[?6lC", ["C", "A", "B", "4"], (1, 2));
+        shows("1\r\n2\r\n3\x1b[2;1H\x1b[Lx\x1b[S", ["x", "2", "3", ""], (2, 2));
+        shows("1\r\n2\r\n3\x1b[1;1H\x1b[My\x1b[T", ["", "y", "3", ""], (1, 2));
+        shows("abcdef\x1b[3G\x1b[2@\x1b[7G\x1b[P\x1b[9GX\x1b[4X", ["ab  cdf X", "", "", ""], (1, 10));
+        shows("abc\x1b[2G\x1b[4hX\x1b[4lY", ["aXYc", "", "", ""], (1, 4));
+        shows("a\x1b[5bz\x1b[3G\x1b[1K", ["   aaaz", "", "", ""], (1, 3));
+        shows("\x1b(0lqk\x1b(Bq\x1b)0\x0eq\x0fq", ["┌─┐q─q", "", "", ""], (1, 7));
+        shows("\x1b(0\x1b7\x1b(Bq\x1b8q", ["─", "", "", ""], (1, 2));
+        shows("\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy", ["    y", "", "", ""], (1, 6));
+        shows("one\x1b[?1049htwo\x1b[?1049l!", ["one!", "", "", ""], (1, 5));
+        shows("one\x1b[?47h\rtwo", ["two", "", "", ""], (1, 4));
+        shows("\x1b[5;5Hx\x1b[!p\x1b[2;2f\x1b[1a\x1b[1ey", ["", "", "  y", "    x"], (3, 4));
+        shows("a\u{85}b\u{9b}3Gc", ["a", "b c", "", ""], (2, 4));
+        shows("a\x1b[3\x18mb\x1b]0;t\x1b\\c\x1bP1q\x1b\\d", ["ambcd", "", "", ""], (1, 6));
+        shows("漢字漢字漢\x1b[2Gx", [" x字漢字漢", "", "", ""], (1, 3));
+        shows("012345678漢", ["012345678", "漢", "", ""], (2, 3));
+        shows(
+            "e\u{301}\u{1f468}\u{200d}\u{1f469}.",
+            ["e\u{301}\u{1f468}\u{200d}\u{1f469}.", "", "", ""],
+            (1, 5),
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        for (stream, row) in [
+            (&b"a\xffb"[..], "a\u{fffd}b"),
+            (b"\xe6\xbcx", "\u{fffd}x"),
+            (b"\xe6\xbc\x1b[mx", "\u{fffd}x"),
+            (b"\xe6\xbc", ""),
+            (b"\xed\xa0\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            let mut screen = Screen::new(10, 1);
+            screen.feed(stream);
+            assert_eq!(screen.lines(0), [row], "{}", stream.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn titles_and_colours_are_kept() {
+        let mut screen = Screen::new(10, 1);
+        screen.feed(b"\x1b]2;one\x07\x1b[22;0t\x1b]0;two\x1b\\\x1b[23;0t\x1b]1;icon\x07");
+        assert_eq!(screen.title(), Some("one"));
+        screen.feed(b"\x1b[1;31ma\x1b[38;5;200;4:3mb\x1b[0;48:2::1:2:3mc\x1b[m\x1b[100md\x1b[mx");
+        assert_eq!(
+            screen.coloured_lines(0),
+            ["\x1b[0;1;31ma\x1b[0;1;4:3;38;5;200mb\x1b[0;48;2;1;2;3mc\x1b[0;100md\x1b[0mx"]
+        );
+    }
+
+    #[test]
+    fn a_screen_that_gets_lower_and_higher_again_keeps_its_lines() {
+        let mut screen = Screen::new(10, 4);
+        screen.feed(b"1\r\n2\r\n3\r\n4");
+        screen.resize(10, 2);
+        assert_eq!((screen.lines(0), screen.cursor()), (vec!["3".to_owned(), "4".to_owned()], (2, 2)));
+        assert_eq!(screen.lines(9), ["1", "2", "3", "4"]);
+        screen.resize(10, 4);
+        assert_eq!(screen.lines(0), ["1", "2", "3", "4"]);
+        let mut screen = Screen::new(10, 3);
+        screen.feed(b"0123456789abc\r\n$ ");
+        screen.resize(5, 3);
+        assert_eq!(screen.lines(9), ["01234", "56789", "abc", "$"]);
+        screen.resize(20, 3);
+        assert_eq!(screen.lines(9), ["0123456789abc", "$", ""]);
+    }
 }

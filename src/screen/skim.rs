@@ -7,7 +7,7 @@
 //! those are drawn. It is exact, not a guess: what could move the cursor up, change the
 //! margins or the character set ends the stretch.
 
-use memchr::{memchr, memchr2, memchr3, memrchr_iter};
+use memchr::{memchr, memchr2, memchr3, memmem, memrchr_iter};
 
 use super::{Screen, State, grid::HISTORY};
 
@@ -61,14 +61,22 @@ impl Screen {
 
     /// Does what sequences among these bytes do to more than cells.
     fn act_on(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while let Some(at) = memchr(ESC, rest) {
-            let length = sequence_length(&rest[at..]).unwrap_or(1);
-            let sequence = &rest[at..at + length];
-            if !sequence.ends_with(b"K") || sequence[1] != b'[' {
+        // Whatever colours were chosen before all of them were given up do not matter.
+        let given_up = memmem::rfind(bytes, b"\x1b[0m").max(memmem::rfind(bytes, b"\x1b[m")).unwrap_or(0);
+        let mut at = 0;
+        while let Some(distance) = memchr(ESC, &bytes[at..]) {
+            at += distance;
+            let length = sequence_length(&bytes[at..]).unwrap_or(1);
+            let sequence = &bytes[at..at + length];
+            let acts = match (sequence.get(1), sequence.last()) {
+                (Some(b'['), Some(b'm')) => at >= given_up,
+                (Some(b'['), Some(b'K')) => false,
+                _ => true,
+            };
+            if acts {
                 self.emulate(sequence);
             }
-            rest = &rest[at + length..];
+            at += length;
         }
     }
 }

@@ -8,8 +8,11 @@
 /// The cells that a character takes: 0, 1 or 2. It is no control character.
 pub(super) fn of(character: char) -> usize {
     let code = u32::from(character);
-    if code < 0x300 {
-        return 1;
+    // Most text is one of these.
+    match code {
+        0..0x300 | 0x370..0x483 | 0x2500..=0x25fc => return 1,
+        0x3041..=0x3096 | 0x30a1..=0x30fa | 0x4e00..=0x9fff | 0xac00..=0xd7a3 => return 2,
+        _ => {}
     }
     if is_in(WIDE, code) { 2 } else { usize::from(!is_in(ZERO, code)) }
 }

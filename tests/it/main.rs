@@ -19,6 +19,7 @@ mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd
 mod races; // twenty at once
 mod run; // a command in a shell: its output, its code, and nothing else
+mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod terminal; // what the terminal is doing, by the kernel's word
