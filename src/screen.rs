@@ -480,10 +480,9 @@ impl Screen {
                 3 => self.tabs.fill(false),
                 _ => {}
             },
-            b'h' | b'l' => {
-                if (0..self.parser.count).any(|index| self.parser.value(index) == Some(4)) {
-                    self.inserts = last == b'h';
-                }
+            // IRM.
+            b'h' | b'l' if (0..self.parser.count).any(|index| self.parser.value(index) == Some(4)) => {
+                self.inserts = last == b'h';
             }
             b'r' => self.set_region(),
             b's' => self.saved = (self.cursor, self.state),

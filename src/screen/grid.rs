@@ -502,7 +502,7 @@ impl Grid {
         }
         while self.height() < height {
             let returns = self.keeps_history && self.returning > 0;
-            match self.history.pop_back_if(|_| returns) {
+            match if returns { self.history.pop_back() } else { None } {
                 Some(line) => {
                     self.history_cells -= line.cells.len();
                     self.returning -= 1;
