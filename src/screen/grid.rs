@@ -210,7 +210,9 @@ impl Line {
     fn break_into(mut self, cols: usize, lines: &mut VecDeque<Line>) {
         let used = self.cells.iter().rposition(|cell| *cell != Cell::default()).map_or(0, |last| last + 1);
         if self.rest == Cell::default() {
-            self.cells.truncate(used);
+            // An accent may stand on nothing.
+            let marked = self.marks.last().map_or(0, |(last, _)| usize::from(*last) + 1);
+            self.cells.truncate(used.max(marked));
         }
         while self.cells.len() > cols {
             // A wide character is not broken, unless there is room for nothing else.
