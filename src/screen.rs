@@ -3,13 +3,26 @@
 //! The emulator behind `screen`, `render` and `wait --stable`. Pure: no file, no clock.
 //!
 //! It is the terminal that `TERM=xterm-256color` promises, read as tmux reads it:
-//! where tmux and xterm differ (the cursor after the last column, what ED 2 does with
-//! the lines it erases, a screen that changes its size), it does as tmux 3.3 does, and
-//! what tmux leaves out (CHT, HPR, VPR, DECSTR, C1 controls in UTF-8, U+FFFD for what
-//! is no UTF-8) it does as xterm's ctlseqs have it. In four places tmux is not
-//! followed, since it loses text: what is written with DECAWM off while a wrap is
-//! pending, what IRM inserts at a wrap, the cells of half a wide character, and RIS
-//! on the alternate screen.
+//! where tmux and xterm differ (the cursor after the last column, IL outside the scroll
+//! region, what ED 2 does with the lines it erases, a screen that changes its size), it
+//! does as tmux 3.3 does, and what tmux leaves out (CHT, HPR, VPR, DECSTR, REP of what is
+//! not ASCII, C1 controls in UTF-8, U+FFFD for what is no UTF-8) it does as xterm's
+//! ctlseqs have it. Where tmux errs it is not followed: what is written with DECAWM off
+//! while a wrap is pending, what IRM inserts at a wrap, ICH and IL of all that there is
+//! (tmux does nothing), the cells of half a wide character, a joiner before ASCII, and
+//! RIS on the alternate screen.
+//!
+//! Why not another's: 210 moments of ten recorded programs and 900 generated streams
+//! were shown to tmux and to each. Of the recorded, avt 0.19 drew 10 otherwise,
+//! alacritty_terminal 0.26 none, this none; of the generated, they 514 and 582, this ten,
+//! all for what is named above. avt's dump leaves
+//! out what has scrolled off, and alacritty_terminal has none (and brings forty crates).
+//! This takes 80 KB of the static file; it reads 100 to 400 MB/s, avt 30 to 50,
+//! alacritty_terminal 110; and knowing its own state, it can pass over what scrolls
+//! away unseen (`skim.rs`).
+//!
+//! Answers to what programs ask would begin in [`Screen::control_sequence`], where DA
+//! and DSR fall through: there `cursor` is where it is at the moment of the question.
 //!
 //! Invariant: `cursor.col` may be the number of columns: then the last one has been
 //! written to, and the next character goes to the line below.
@@ -450,7 +463,7 @@ impl Screen {
             b'@' if col < self.cols() => self.grid.insert(row, col, count, blank),
             b'A' => self.up(count),
             b'B' | b'e' => self.down(count),
-            b'C' | b'a' => self.cursor.col = col.max((col + count).min(self.cols() - 1)),
+            b'C' | b'a' => self.cursor.col = (col + count).min(self.cols() - 1),
             b'D' => self.cursor.col = col.saturating_sub(count),
             b'E' => {
                 self.cursor.col = 0;
@@ -474,7 +487,11 @@ impl Screen {
             b'X' if col < self.cols() => self.grid.erase(row, col, (col + count).min(self.cols()), blank),
             b'Z' => (0..count.min(self.cols())).for_each(|_| self.tab_back()),
             b'b' => self.repeat(count),
-            b'd' => self.move_from_origin(col, count - 1),
+            // A pending wrap stays pending.
+            b'd' => {
+                self.move_from_origin(col, count - 1);
+                self.cursor.col = col;
+            }
             b'g' => match self.parser.value(0).unwrap_or(0) {
                 0 => self.set_tab(false),
                 3 => self.tabs.fill(false),
@@ -989,6 +1006,7 @@ mod tests {
         shows("0123456789", ["0123456789", "", "", ""], (1, 10));
         shows("0123456789\rx", ["x123456789", "", "", ""], (1, 2));
         shows("0123456789x", ["0123456789", "x", "", ""], (2, 2));
+        shows("0123456789\x1b[Cx", ["012345678x", "", "", ""], (1, 10));
         shows("0123456789\x1b[Kx", ["0123456789", "x", "", ""], (2, 2));
         shows("\x1b[?7l0123456789xy", ["012345678y", "", "", ""], (1, 10));
         shows("0123456789\x1b[?7lx", ["012345678x", "", "", ""], (1, 10));
