@@ -23,7 +23,7 @@ test *words:
 
 # Takes the help texts as they are now for those that should be; read the diff.
 bless:
-    NBS_BLESS=1 cargo test --test it help
+    NBS_BLESS=1 cargo test --test it -- help:: blessed
 
 # The static file dist/nbs, built and proved.
 dist:

@@ -15,9 +15,11 @@ mod manual;
 mod outcome;
 mod output;
 mod page;
+mod picture;
 mod relay;
 #[cfg(test)]
 mod rounds;
+mod screen;
 mod session;
 mod starting;
 mod sys;

@@ -33,6 +33,7 @@ mod runner;
 pub(crate) mod sending;
 mod settings;
 mod shell;
+mod sight;
 pub(crate) mod typing;
 mod wait;
 
@@ -53,4 +54,5 @@ pub(crate) use home::{Home, Making, Retention};
 pub(crate) use log::Log;
 pub(crate) use marks::{Found, Mark, Marks};
 pub(crate) use settings::Settings;
+pub(crate) use sight::{Sight, screen_of};
 pub(crate) use wait::Wait;

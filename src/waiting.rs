@@ -11,7 +11,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     output,
-    session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, typing::Typing},
+    session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, Sight, typing::Typing},
     sys::{deadline::Deadline, poll::Turn},
     text::{self, Finder},
 };
@@ -40,6 +40,7 @@ pub(crate) struct Conditions {
     fails: Vec<Vec<u8>>,
     pub(crate) complete: bool,
     idle: Option<Duration>,
+    stable: Option<Duration>,
     pub(crate) input: bool,
     exit: bool,
 }
@@ -64,6 +65,7 @@ impl Conditions {
             }
             "complete" => self.complete = true,
             "idle" => self.idle = Some(args.time_value("idle")?),
+            "stable" => self.stable = Some(args.time_value("stable")?),
             "input" => self.input = true,
             "exit" => self.exit = true,
             _ => return Ok(false),
@@ -74,7 +76,7 @@ impl Conditions {
     /// Nothing that could be met but a failure.
     pub(crate) fn are_none(&self) -> bool {
         let text = self.patterns.is_empty() && self.regexes.is_empty();
-        text && !self.complete && self.idle.is_none() && !self.input && !self.exit
+        text && !self.complete && self.idle.is_none() && self.stable.is_none() && !self.input && !self.exit
     }
 
     fn described(&self) -> String {
@@ -83,6 +85,7 @@ impl Conditions {
         all.extend(self.regexes.iter().map(|regex| format!("/{regex}/")));
         all.extend(self.complete.then(|| "a command to be done".to_owned()));
         all.extend(self.idle.map(|_| "silence".to_owned()));
+        all.extend(self.stable.map(|_| "a screen that stays as it is".to_owned()));
         all.extend(self.input.then(|| "a program that waits for input".to_owned()));
         all.extend(self.exit.then(|| "the end".to_owned()));
         format!("wait for {}", all.join(" or "))
@@ -146,6 +149,8 @@ pub(crate) struct Watch<'a> {
 
     completion: u64,
     changed: Instant,
+    // What the screen shows, and since when; only where that is waited for.
+    sight: Option<(Sight, Vec<String>, Instant)>,
     // Since when it has waited for input, as what, with how long a log.
     waits: Option<(Instant, String, u64)>,
     look_again: Deadline,
@@ -178,6 +183,14 @@ impl<'a> Watch<'a> {
             None => None,
         };
         let typing = typing.or_else(|| session.typed());
+        let sight = match conditions.stable {
+            Some(_) => {
+                let sight = Sight::look(session)?;
+                let lines = sight.screen.coloured_lines(0);
+                Some((sight, lines, Instant::now()))
+            }
+            None => None,
+        };
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
         let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
         let (echo, start) = echo_from(session, &log, typing.as_ref(), anchor, Form::Plain)?;
@@ -202,6 +215,7 @@ impl<'a> Watch<'a> {
             line: Vec::new(),
             completion,
             changed: Instant::now(),
+            sight,
             waits: None,
             look_again: Deadline::NEVER,
             pause: Duration::ZERO,
@@ -220,9 +234,12 @@ impl<'a> Watch<'a> {
 
     /// When there may be something new though there is no news.
     fn deadline(&self) -> Deadline {
-        let silent =
-            self.conditions.idle.map(|idle| Deadline::after(idle.saturating_sub(self.changed.elapsed())));
-        self.look_again.min(silent.unwrap_or(Deadline::NEVER))
+        let since =
+            |changed: Instant, time: Duration| Deadline::after(time.saturating_sub(changed.elapsed()));
+        let silent = self.conditions.idle.map(|idle| since(self.changed, idle));
+        let sight = self.sight.as_ref().zip(self.conditions.stable);
+        let stable = sight.map(|((_, _, changed), stable)| since(*changed, stable));
+        self.look_again.min(silent.unwrap_or(Deadline::NEVER)).min(stable.unwrap_or(Deadline::NEVER))
     }
 
     fn follow(&mut self) -> Result<()> {
@@ -379,13 +396,30 @@ impl<'a> Watch<'a> {
         {
             return Ok(self.met("input", doing));
         }
+        if let Some(time) = self.conditions.stable
+            && let Some(since) = self.look_at_screen()?
+            && since.elapsed() >= time
+        {
+            return Ok(self.met("stable", seconds(since.elapsed())));
+        }
         match self.conditions.idle {
             Some(idle) if self.changed.elapsed() >= idle => {
-                let silence = self.changed.elapsed();
-                Ok(self.met("idle", format!("{}.{:03}", silence.as_secs(), silence.subsec_millis())))
+                Ok(self.met("idle", seconds(self.changed.elapsed())))
             }
             _ => Ok(None),
         }
+    }
+
+    /// Since when it has shown what it shows.
+    fn look_at_screen(&mut self) -> Result<Option<Instant>> {
+        let Some((sight, lines, changed)) = &mut self.sight else { return Ok(None) };
+        let length = self.log.length().trying(format!("wait in session '{}'", self.session.handle()))?;
+        sight.follow(self.session, &self.log, length)?;
+        let now = sight.screen.coloured_lines(0);
+        if now != *lines {
+            (*lines, *changed) = (now, Instant::now());
+        }
+        Ok(Some(*changed))
     }
 
     /// The kernel tells nobody that a process went to sleep in a read. So we
@@ -476,6 +510,11 @@ pub(crate) fn echo_from(
     let mut echo = Echo::new(&session.secret()?, form, start, anchor);
     echo.note_typed(keys);
     Ok((echo, start))
+}
+
+/// In thousandths.
+fn seconds(time: Duration) -> String {
+    format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
 /// Waits until all have met a condition, or with `any`, one has; one that has

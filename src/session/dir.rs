@@ -58,6 +58,9 @@ const RUN_TEXT: &str = "run.text";
 const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
+const SIZES: &str = "sizes";
+const SCREEN: &str = "screen";
+const SCREEN_LOCK: &str = "lock.screen";
 
 /// How long a relay may take to let us in. It does at once, unless it has been
 /// stopped and as many wait for it already as the kernel lets queue.
@@ -67,6 +70,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
 /// A cursor, a PID, a name: all are shorter.
 const LONGEST_WORD: u64 = 128;
+/// Larger than any screen that we keep.
+const LONGEST_SCREEN: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
 const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
@@ -107,6 +112,7 @@ impl Launch {
             folder.create(LOG_START, b"0")?;
             folder.reserve(LOG_START)?;
         }
+        folder.create(SIZES, format!("0 {} {}\n", self.size.cols, self.size.rows).as_bytes())?;
         folder.create(COMPLETIONS, b"")?;
         folder.create(READ_CURSOR, b"0")?;
         // Number 0 of a shell is its first prompt, which completes no command;
@@ -510,6 +516,37 @@ impl SessionDir {
             Ok(Log::new(file, folder))
         });
         self.trying(opened, "open the log")
+    }
+
+    /// The sizes that the terminal has had, each with the offset in the log from which
+    /// on it had it. What is no such line is passed over.
+    pub(crate) fn sizes(&self) -> Result<Vec<(u64, Size)>> {
+        let lines = match self.folder.read(SIZES, LONGEST_COMPLETIONS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.folder.has(META) => Vec::new(),
+            other => self.trying(other, "read the sizes")?,
+        };
+        let size = |line: &str| {
+            let mut words = line.split(' ');
+            let offset = words.next()?.parse().ok()?;
+            let mut side = || words.next()?.parse().ok().filter(|side| *side > 0);
+            Some((offset, Size { cols: side()?, rows: side()? }))
+        };
+        Ok(String::from_utf8_lossy(&lines).lines().filter_map(size).collect())
+    }
+
+    /// What somebody who looked at the screen has left for the next one.
+    pub(crate) fn kept_screen(&self) -> Option<Vec<u8>> {
+        self.folder.read(SCREEN, LONGEST_SCREEN).ok()
+    }
+
+    /// Replaces that; somebody else who does the same at the moment will do.
+    pub(crate) fn keep_screen(&self, content: &[u8]) -> io::Result<()> {
+        let lock = self.folder.open_lock(SCREEN_LOCK)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+            Ok(()) => self.folder.replace(SCREEN, content),
+        }
     }
 
     /// Connects to its relay; `None` where the session has ended.

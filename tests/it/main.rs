@@ -28,6 +28,7 @@ mod places; // ensure, pwd, --inherit-cwd
 mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else
 mod run; // a command in a shell: its output, its code, and nothing else
+mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod skill; // the page that teaches agents, every line of it run

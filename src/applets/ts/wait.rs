@@ -20,6 +20,9 @@
 //!   --complete        the next command from now on is done, or what was run
 //!                     once; for one that may be done by now, wait-complete
 //!   --idle=TIME       nothing is printed for so long
+//!   --stable=TIME     the screen stays as it is for so long, whatever is
+//!                     printed (a spinner's cells change, a cursor's place is
+//!                     no change)
 //!   --input           the program waits for input, and has read what was typed
 //!   --exit            the session ends
 //!   --offset=N        look for texts from this byte of the output on
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     if conditions.are_none() {
         return Err(Failure::BadArgs(
-            "nothing to wait for: --pattern, --regex, --complete, --idle, --input or --exit".into(),
+            "nothing to wait for: --pattern, --regex, --complete, --idle, --stable, --input or --exit".into(),
         ));
     }
 

@@ -1,0 +1,62 @@
+//! render - print what a terminal shows of recorded output
+//!
+//! Usage: nbs-ts render [options] < FILE
+//!
+//! What `screen` does, for any stream of bytes on standard input and without a
+//! session.
+//!
+//! Options:
+//!   --size=COLSxROWS  of the terminal (default: 80x24)
+//!   --ansi            with the sequences that choose colours and styles; each
+//!                     line begins and ends with none chosen
+//!   --svg             as a picture
+//!   --scrollback=N    before the screen, up to N of the last 2000 lines that
+//!                     have scrolled off it
+//!   --json            print an object: size, cursor (from 1), title, alternate
+//!                     (the alternate screen is shown), lines
+//!
+//! Example:
+//!   nbs-ts read "$h" | nbs-ts render --size=132x50 --svg > screen.svg
+
+use std::io::{self, Read};
+
+use crate::{
+    cli::Args,
+    outcome::{Result, Trying},
+    picture::Form,
+    session::screen_of,
+    sys::pty::Size,
+};
+
+/// As large as it pays for the emulator.
+const BLOCK: usize = 4 << 20;
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::Long;
+    let (mut size, mut form) = (Size::DEFAULT, Form::default());
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("size") => size = args.terminal_size_value("size")?,
+            Long(option) => {
+                let option = option.to_owned();
+                if !form.take(&option, args)? {
+                    return Err(Long(&option).unexpected().into());
+                }
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    form.check(args.json())?;
+
+    let mut screen = screen_of(size);
+    let mut block = Vec::with_capacity(BLOCK);
+    loop {
+        block.clear();
+        let read = io::stdin().lock().take(BLOCK as u64).read_to_end(&mut block);
+        if read.trying("read standard input")? == 0 {
+            break;
+        }
+        screen.feed(&block);
+    }
+    form.print(&screen, args.json())
+}

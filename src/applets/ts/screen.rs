@@ -1,0 +1,49 @@
+//! screen - print what a person would see now
+//!
+//! Usage: nbs-ts screen [options] SESSION
+//!
+//! Prints the session's output as a terminal of its size shows it: a line for
+//! each row, without the blanks at its end. Works for a dead session, too: its
+//! last screen. A look costs what has been printed since the last one.
+//!
+//! Options:
+//!   --ansi            with the sequences that choose colours and styles; each
+//!                     line begins and ends with none chosen
+//!   --svg             as a picture
+//!   --scrollback=N    before the screen, up to N of the last 2000 lines that
+//!                     have scrolled off it
+//!   --json            print an object: size, cursor (from 1), title, alternate
+//!                     (the alternate screen is shown), lines
+//!
+//! Example:
+//!   nbs-ts send @edit --no-enter ':set number'; nbs-ts screen @edit
+
+use crate::{
+    cli::{self, Args},
+    outcome::Result,
+    picture::Form,
+    session::{Home, Sight},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut form) = (None, Form::default());
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long(option) => {
+                let option = option.to_owned();
+                if !form.take(&option, args)? {
+                    return Err(Long(&option).unexpected().into());
+                }
+            }
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+    form.check(args.json())?;
+
+    let session = Home::open()?.session(&target)?;
+    let sight = Sight::look(&session)?;
+    form.print(&sight.screen, args.json())
+}
