@@ -41,4 +41,5 @@ pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use home::{Home, Making};
 pub(crate) use log::Log;
 pub(crate) use marks::{Found, Mark, Marks};
+pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use wait::Wait;

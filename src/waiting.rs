@@ -18,10 +18,6 @@ use crate::{
 /// How much of an unfinished line a regex is matched on.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// How much before the last typed input an echo that is still to come may have
-/// been typed.
-const BEFORE: u64 = 64 * 1024;
-
 /// How long a program must be seen to wait for input. The kernel hands on what
 /// was typed, and what was printed, a moment after the write: who seems to wait
 /// in that moment does not.
@@ -41,6 +37,9 @@ pub(crate) struct Conditions {
     idle: Option<Duration>,
     pub(crate) input: bool,
     exit: bool,
+    /// That a shell waits for another line though it executes nothing: it wants
+    /// the rest of a command, or did not like what was typed. Counts as input.
+    pub(crate) passed_over: bool,
 }
 
 impl Conditions {
@@ -177,7 +176,7 @@ impl<'a> Watch<'a> {
         let typing = typing.or_else(|| session.typed());
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
         let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
-        let (echo, start) = echo_from(session, &log, typing.as_ref(), anchor, Form::Plain)?;
+        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, Form::Plain)?;
         let find = |patterns: &[Vec<u8>]| {
             patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
         };
@@ -368,7 +367,7 @@ impl<'a> Watch<'a> {
             let code = code.map_or("unknown".to_owned(), |code| code.to_string());
             return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
         }
-        if self.conditions.input
+        if (self.conditions.input || self.conditions.passed_over)
             && let Some(doing) = self.look_for_input()?
         {
             return Ok(self.met("input", doing));
@@ -389,14 +388,15 @@ impl<'a> Watch<'a> {
             None => None,
         };
         let Some((doing, unread, offset)) = state else { return Ok(None) };
-        if doing == "running" || unread > 0 {
+        let only_passed_over = !self.conditions.input;
+        if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
             self.waits = None;
             self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
             self.look_again = Deadline::after(self.pause);
             return Ok(None);
         }
         let unechoed = self.typed_at.is_some_and(|at| offset <= at);
-        let steady = if unechoed { STEADY_UNECHOED } else { STEADY };
+        let steady = if unechoed || only_passed_over { STEADY_UNECHOED } else { STEADY };
         let since = match self.waits.take() {
             Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
             _ => Instant::now(),
@@ -411,6 +411,12 @@ impl<'a> Watch<'a> {
         self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
         self.waits = Some((since, doing, offset));
         Ok(None)
+    }
+
+    fn is_passed_over(&mut self) -> Result<bool> {
+        let Some(contact) = &mut self.asks else { return Ok(false) };
+        let entered = contact.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+        Ok(entered && contact.shell()?.is_some_and(|(waits, _)| waits))
     }
 
     /// What to say when it was in vain.
@@ -447,28 +453,6 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
         at > known
     });
     Some(typing)
-}
-
-/// What tells the output from `anchor` on from the echo of what was typed, and
-/// where in the log it must begin to read.
-pub(crate) fn echo_from(
-    session: &SessionDir,
-    log: &Log,
-    typing: Option<&Typing>,
-    anchor: u64,
-    form: Form,
-) -> Result<(Echo, u64)> {
-    let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
-    let recent = |offset: u64| offset + BEFORE >= anchor;
-    let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
-    let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
-    let what = format!("read the output of session '{}'", session.handle());
-    let line = log.bytes(first.saturating_sub(4096), first).trying(what)?;
-    let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
-    let start = first - length as u64;
-    let mut echo = Echo::new(&session.secret()?, form, start, anchor);
-    echo.note_typed(keys);
-    Ok((echo, start))
 }
 
 /// Waits until all have met a condition, or with `any`, one has; one that has

@@ -232,6 +232,18 @@ impl Contact {
         }
     }
 
+    /// Whether the shell itself waits for input, and the name of the program
+    /// that has taken its place, if one has. `None` where the session has ended.
+    pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
+        match self.ask(&Request::Shell)? {
+            Some(Answer::Shell { waits, successor }) => Ok(Some((waits, successor))),
+            // A relay of an older version cannot tell.
+            Some(Answer::Unknown) => Ok(Some((false, None))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
     /// What has been typed after the first `since` bytes, as far as the relay
     /// remembers it. `None` where the session has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {

@@ -13,6 +13,11 @@
 //! was typed. A regex is matched on each line by itself, also on an unfinished
 //! one as it stands. Silence is counted from the call at the earliest.
 //!
+//! Which wait when: --complete for a shell's command; --pattern where it runs on
+//! (a server that is ready); --input where a program asks something, or a REPL
+//! has answered; --exit for a one-shot; --idle where nothing else tells; --fail
+//! beside any of them. `run` and `ask` send and wait in one.
+//!
 //! Options:
 //!   --pattern=TEXT    this text is printed (repeatable)
 //!   --regex=REGEX     what this matches is printed (repeatable)
