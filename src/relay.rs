@@ -426,6 +426,7 @@ impl Relay {
             }
             Request::Shell => Answer::Shell {
                 waits: terminal::shell_waits(&self.master, self.child),
+                passes_on: terminal::passes_on(&self.master, self.child),
                 successor: terminal::successor(self.child, &self.session.rcfile()),
             },
             Request::Typing { since } => Answer::Typing(self.journal.since(since)),

@@ -12,7 +12,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, typing::Typing},
     sys::{deadline::Deadline, poll::Turn},
-    text::{self, Finder},
+    text::{self, Finder, Strip},
 };
 
 /// How much of an unfinished line a regex is matched on.
@@ -27,6 +27,16 @@ const STEADY: Duration = Duration::from_millis(10);
 /// its echo: then we know less.
 const STEADY_UNECHOED: Duration = Duration::from_millis(100);
 
+/// More than a prompt is long, with its colours.
+const LONGEST_PROMPT: u64 = 4096;
+
+/// What is printed is news; this is for one who no longer passes on anything.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
+
+/// How long nothing need be printed until whoever passes on what is typed (ssh)
+/// is typed to, though no prompt stands there.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What is waited for.
 #[derive(Default)]
 pub(crate) struct Conditions {
@@ -40,12 +50,15 @@ pub(crate) struct Conditions {
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
     pub(crate) passed_over: bool,
+    /// Whoever passes on what is typed counts as waiting after so long, too,
+    /// whatever stands there.
+    patience: Option<Duration>,
 }
 
 impl Conditions {
-    /// Just that the program waits for input.
+    /// Just that the program waits for input, for us to type some.
     pub(crate) fn for_input() -> Conditions {
-        Conditions { input: true, ..Conditions::default() }
+        Conditions { input: true, patience: Some(PATIENCE), ..Conditions::default() }
     }
 
     /// Takes an option and its value; `false` if it is none of ours.
@@ -401,6 +414,12 @@ impl<'a> Watch<'a> {
             Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
             _ => Instant::now(),
         };
+        let patient = self.conditions.patience.is_some_and(|patience| since.elapsed() >= patience);
+        if since.elapsed() >= steady && !patient && self.is_busy_elsewhere(offset)? {
+            self.look_again = Deadline::after(LOOK_ELSEWHERE);
+            self.waits = Some((since, doing, offset));
+            return Ok(None);
+        }
         if since.elapsed() >= steady {
             // All of it has been looked at for what is to be found in it, too.
             if offset <= self.looked_at {
@@ -411,6 +430,24 @@ impl<'a> Watch<'a> {
         self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
         self.waits = Some((since, doing, offset));
         Ok(None)
+    }
+
+    /// ssh and its kin always wait for input, whatever is done at the other end.
+    /// There it counts that a line's end has come since something was typed, and
+    /// that what stands now looks like a prompt or a question.
+    fn is_busy_elsewhere(&mut self, offset: u64) -> Result<bool> {
+        let Some(contact) = &mut self.asks else { return Ok(false) };
+        if !contact.passes_on()? {
+            return Ok(false);
+        }
+        let from = offset.saturating_sub(LONGEST_PROMPT);
+        let tail = self.log.bytes(from, offset).trying(self.what())?;
+        let start = memchr::memrchr(b'\n', &tail).map(|at| at + 1);
+        let ended = self.typed_at.is_none_or(|typed_at| start.is_some_and(|at| from + at as u64 > typed_at));
+        let mut line = Vec::new();
+        Strip::new().feed(&tail[start.unwrap_or(0)..], &mut line);
+        let line = line.trim_ascii_end();
+        Ok(!ended || !line.last().is_some_and(|last| b"$#>%)]:?".contains(last)))
     }
 
     fn is_passed_over(&mut self) -> Result<bool> {

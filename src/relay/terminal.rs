@@ -85,20 +85,33 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str
     if line && !modes.echoes() {
         return "secret";
     }
-    // The reader mostly is the group's leader; the others are below the shell,
-    // or orphans that we have adopted.
-    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
-    let roots: Vec<u32> = roots.into_iter().flatten().collect();
     let session = i32::try_from(shell).unwrap_or_default();
-    let awaited = processes::any_in_group(group, session, &roots, |process| {
-        process.threads().any(|thread| waits_for(device, &thread, line))
-    });
+    let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
         (false, _) => "running",
         (true, true) => "line",
         (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => "prompt",
         (true, false) => "raw",
     }
+}
+
+fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
+    // The reader mostly is the group's leader; the others are below the shell,
+    // or orphans that we have adopted.
+    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
+    let roots: Vec<u32> = roots.into_iter().flatten().collect();
+    let session = i32::try_from(shell).unwrap_or_default();
+    processes::any_in_group(group, session, &roots, |process| process.threads().any(|thread| test(&thread)))
+}
+
+/// Does who waits for input wait as much for somebody behind a socket or another
+/// terminal? ssh always does: it is at the other end that something is done.
+pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
+    let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
+    any_in_foreground(group, shell, |thread| {
+        let Awaited::Input(descriptors) = thread.awaits() else { return false };
+        waits_for(device, thread, false) && descriptors.iter().any(|each| thread.leads_elsewhere(*each))
+    })
 }
 
 /// Is it the session's leader itself that waits for input?

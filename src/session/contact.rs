@@ -236,11 +236,19 @@ impl Contact {
     /// that has taken its place, if one has. `None` where the session has ended.
     pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
         match self.ask(&Request::Shell)? {
-            Some(Answer::Shell { waits, successor }) => Ok(Some((waits, successor))),
+            Some(Answer::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
             // A relay of an older version cannot tell.
             Some(Answer::Unknown) => Ok(Some((false, None))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
+        }
+    }
+
+    /// Whether who waits for input does so for somebody else, as ssh.
+    pub(crate) fn passes_on(&mut self) -> Result<bool> {
+        match self.ask(&Request::Shell)? {
+            Some(Answer::Shell { passes_on, .. }) => Ok(passes_on),
+            _ => Ok(false),
         }
     }
 

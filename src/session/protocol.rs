@@ -21,7 +21,8 @@ pub(crate) enum Request {
     Turn,
     /// How far has the session come?
     Place,
-    /// Does the shell itself wait for input, and is it still the shell?
+    /// Does the shell itself wait for input, is it still the shell, and does who
+    /// waits pass on what is typed?
     Shell,
     /// What has been typed since the first `since` bytes?
     Typing { since: u64 },
@@ -176,10 +177,12 @@ pub(crate) enum Answer {
         last: Option<u64>,
         prompt: String,
     },
-    /// Whether the shell itself waits for input, and the name of the program
-    /// that has taken its place, if one has.
+    /// Whether the shell itself waits for input; whether who waits for input does
+    /// so for somebody else, as ssh; and the name of the program that has taken
+    /// the shell's place, if one has.
     Shell {
         waits: bool,
+        passes_on: bool,
         successor: Option<String>,
     },
     /// What has been typed, as far as it is remembered.
@@ -233,9 +236,15 @@ impl Answer {
                 let last = last.map_or("-".to_owned(), |last| last.to_string());
                 format!("place {offset} {last} {prompt}\n")
             }
-            Answer::Shell { waits, successor } => {
+            Answer::Shell { waits, passes_on, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
-                format!("shell {} {successor}\n", if *waits { "waits" } else { "runs" })
+                let waits = match (waits, passes_on) {
+                    (true, false) => "waits",
+                    (true, true) => "waits-on",
+                    (false, false) => "runs",
+                    (false, true) => "runs-on",
+                };
+                format!("shell {waits} {successor}\n")
             }
             Answer::Typing(typing) => format!("typing {}\n", typing.encode()),
             Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
@@ -281,7 +290,8 @@ impl Answer {
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&from_hex(digits)?).into_owned());
                 let successor = if successor == "-" { None } else { Some(name(successor)?) };
-                Answer::Shell { waits: waits == "waits", successor }
+                let passes_on = waits.ends_with("-on");
+                Answer::Shell { waits: waits.starts_with("waits"), passes_on, successor }
             }
             ["typing", first, rest] => Answer::Typing(Typing::decode(first, rest)?),
             ["look", doing, rest] => {
@@ -368,8 +378,10 @@ mod tests {
             Answer::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Answer::Folder { path: b"/".to_vec(), removed: true },
             Answer::Refused { why: "no hidden line is asked for".into() },
-            Answer::Shell { waits: true, successor: None },
-            Answer::Shell { waits: false, successor: Some("a b".into()) },
+            Answer::Shell { waits: true, passes_on: false, successor: None },
+            Answer::Shell { waits: true, passes_on: true, successor: None },
+            Answer::Shell { waits: false, passes_on: true, successor: None },
+            Answer::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
             Answer::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
             Answer::Typing(Typing {
                 anchor: 7,

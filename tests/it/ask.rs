@@ -245,3 +245,17 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     scratch.ts(&["ask", "--input", &handle, "it"]).code(0);
     scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
 }
+
+#[test]
+fn what_is_done_at_the_other_end_of_a_terminal_is_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("script -q -c 'PS1=\"other> \" dash -i' /dev/null");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));
+    for (question, answer) in
+        [("sleep 0.5; echo late", "late\n"), ("echo on", "on\n"), ("sleep 0.3", ""), ("printf x", "x")]
+    {
+        scratch.ts(&["ask", &handle, question]).code(0).stdout(answer).silent();
+    }
+    scratch.ts(&["ask", "--timeout=0.5", &handle, "cat"]).code(3).complains("timed out");
+    scratch.ts(&["ask", "--pattern=said", &handle, "said"]).code(0).stdout_has("said");
+}

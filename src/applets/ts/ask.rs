@@ -13,6 +13,11 @@
 //! --input. A line that the shell does not execute is exit 1, at once: one that
 //! is not complete (ask the rest, or drop it by `key C-c`), or that has a `!`.
 //! What comes after SESSION is text, also where it begins with `--`.
+//!
+//! Of ssh and others that pass on what is typed it cannot be seen whether the
+//! other end waits: there it counts that the last line ends as prompts and
+//! questions do. Where none will, tell what to wait for.
+//!
 //! Several that ask one session get their answers one after another. A program
 //! that asks for a secret is asked nothing. When it takes too long, or the
 //! session ends, what has come is printed, and the program is left alone. Exit

@@ -18,6 +18,9 @@
 //! has answered; --exit for a one-shot; --idle where nothing else tells; --fail
 //! beside any of them. `run` and `ask` send and wait in one.
 //!
+//! Of ssh and others that pass on what is typed, input counts as waited for when
+//! the last line ends as prompts and questions do.
+//!
 //! Options:
 //!   --pattern=TEXT    this text is printed (repeatable)
 //!   --regex=REGEX     what this matches is printed (repeatable)
