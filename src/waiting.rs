@@ -34,7 +34,7 @@ const LONGEST_PROMPT: u64 = 4096;
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How long nothing need be printed until whoever passes on what is typed (ssh)
-/// is typed to, though no prompt stands there.
+/// counts as waiting, though no prompt stands there.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is waited for.
@@ -50,15 +50,15 @@ pub(crate) struct Conditions {
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
     pub(crate) passed_over: bool,
-    /// Whoever passes on what is typed counts as waiting after so long, too,
+    /// Whoever passes on what is typed counts as waiting after a while, too,
     /// whatever stands there.
-    patience: Option<Duration>,
+    is_lenient: bool,
 }
 
 impl Conditions {
     /// Just that the program waits for input, for us to type some.
     pub(crate) fn for_input() -> Conditions {
-        Conditions { input: true, patience: Some(PATIENCE), ..Conditions::default() }
+        Conditions { input: true, is_lenient: true, ..Conditions::default() }
     }
 
     /// Takes an option and its value; `false` if it is none of ours.
@@ -414,8 +414,7 @@ impl<'a> Watch<'a> {
             Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
             _ => Instant::now(),
         };
-        let patient = self.conditions.patience.is_some_and(|patience| since.elapsed() >= patience);
-        if since.elapsed() >= steady && !patient && self.is_busy_elsewhere(offset)? {
+        if since.elapsed() >= steady && self.is_busy_elsewhere(offset, since.elapsed())? {
             self.look_again = Deadline::after(LOOK_ELSEWHERE);
             self.waits = Some((since, doing, offset));
             return Ok(None);
@@ -434,20 +433,34 @@ impl<'a> Watch<'a> {
 
     /// ssh and its kin always wait for input, whatever is done at the other end.
     /// There it counts that a line's end has come since something was typed, and
-    /// that what stands now looks like a prompt or a question.
-    fn is_busy_elsewhere(&mut self, offset: u64) -> Result<bool> {
+    /// that what stands now looks like a prompt or a question; for long only if
+    /// what it was typed at did.
+    fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
         let Some(contact) = &mut self.asks else { return Ok(false) };
         if !contact.passes_on()? {
             return Ok(false);
         }
+        let (start, stands) = self.line_before(offset)?;
+        let asked = match self.typed_at {
+            Some(typed_at) => self.line_before(typed_at)?.1,
+            None => false,
+        };
+        let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
+        let patient = steady >= PATIENCE && (self.conditions.is_lenient || !asked);
+        Ok(!patient && !(answered && stands))
+    }
+
+    /// Where the line that stands before a place of the log begins, and whether
+    /// it looks like a prompt or a question.
+    fn line_before(&self, offset: u64) -> Result<(u64, bool)> {
         let from = offset.saturating_sub(LONGEST_PROMPT);
         let tail = self.log.bytes(from, offset).trying(self.what())?;
-        let start = memchr::memrchr(b'\n', &tail).map(|at| at + 1);
-        let ended = self.typed_at.is_none_or(|typed_at| start.is_some_and(|at| from + at as u64 > typed_at));
+        let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
         let mut line = Vec::new();
-        Strip::new().feed(&tail[start.unwrap_or(0)..], &mut line);
-        let line = line.trim_ascii_end();
-        Ok(!ended || !line.last().is_some_and(|last| b"$#>%)]:?".contains(last)))
+        Strip::new().feed(&tail[start..], &mut line);
+        let line = line.trim_ascii();
+        let asks = line == b"..." || line.last().is_some_and(|last| b"$#>%)]:?".contains(last));
+        Ok((from + start as u64, asks))
     }
 
     fn is_passed_over(&mut self) -> Result<bool> {

@@ -240,7 +240,7 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     ran.stdout("bash: !nosuch: event not found\n").complains("did not execute it");
     scratch.ts(&["ask", long, &handle, "echo on"]).code(0).stdout("on\n").silent();
     // A command that reads is done when it is done.
-    let ran = scratch.ts(&["ask", "--timeout=0.5", &handle, "read x"]).code(3);
+    let ran = scratch.ts(&["ask", "--timeout=3", &handle, "read x"]).code(3);
     ran.complains("a program waits for input; nothing was printed; with --input that is an answer");
     scratch.ts(&["ask", "--input", &handle, "it"]).code(0);
     scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");

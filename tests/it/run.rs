@@ -525,8 +525,8 @@ fn a_program_in_the_shells_place_is_told_of() {
 #[test]
 fn a_program_that_is_conversed_with_is_a_command_that_runs() {
     let (scratch, handle) = shell();
-    let ran = scratch.ts(&["run", "--timeout=1", &handle, "bash --norc"]).code(124);
-    ran.complains("timed out after 1 s; the terminal is at: raw, a program waits for input");
+    let ran = scratch.ts(&["run", "--timeout=3", &handle, "bash --norc"]).code(124);
+    ran.complains("timed out after 3 s; the terminal is at: raw, a program waits for input");
     scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);
     scratch.run(&handle, "echo $?").code(0).stdout("3\n");
 }
@@ -536,8 +536,8 @@ fn what_fails_shows_no_line_of_ours() {
     let (scratch, handle) = shell();
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
     ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
-    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "echo said; sleep 1000"]).code(124);
-    ran.complains("after 0.3 s; the terminal is at: running; last line: 'said'");
+    let ran = scratch.ts(&["run", "--timeout=2", &handle, "echo said; sleep 1000"]).code(124);
+    ran.complains("after 2 s; the terminal is at: running; last line: 'said'");
     scratch.run(&handle, "echo on").code(0);
     let log = scratch.ts(&["read", &handle]).out().replace("\x1b]133;", "").replace("\x1b]7;", "");
     let bells = log.matches('\x07').count();
