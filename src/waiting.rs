@@ -447,7 +447,7 @@ impl<'a> Watch<'a> {
         };
         let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
         let patient = steady >= PATIENCE && (self.conditions.is_lenient || !asked);
-        Ok(!patient && !(answered && stands))
+        Ok(!(patient || answered && stands))
     }
 
     /// Where the line that stands before a place of the log begins, and whether
