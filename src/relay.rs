@@ -545,6 +545,11 @@ impl Relay {
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
                 Answer::Place { offset, last, prompt }
             }
+            Request::Shell => Answer::Shell {
+                waits: terminal::shell_waits(&self.master, self.child),
+                passes_on: terminal::passes_on(&self.master, self.child),
+                successor: terminal::successor(self.child, &self.session.rcfile()),
+            },
             Request::Typing { since } => Answer::Typing(self.journal.since(since)),
             Request::Look => Answer::Look {
                 // First this: who reads it afterwards may not be seen to wait.

@@ -54,5 +54,6 @@ pub(crate) use home::{Home, Making, Retention};
 pub(crate) use log::Log;
 pub(crate) use marks::{Found, Mark, Marks};
 pub(crate) use settings::Settings;
+pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
 pub(crate) use wait::Wait;

@@ -13,15 +13,11 @@ use crate::{
     output,
     session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, Sight, typing::Typing},
     sys::{deadline::Deadline, poll::Turn},
-    text::{self, Finder},
+    text::{self, Finder, Strip},
 };
 
 /// How much of an unfinished line a regex is matched on.
 const LONGEST_LINE: usize = 64 * 1024;
-
-/// How much before the last typed input an echo that is still to come may have
-/// been typed.
-const BEFORE: u64 = 64 * 1024;
 
 /// How long a program must be seen to wait for input. The kernel hands on what
 /// was typed, and what was printed, a moment after the write: who seems to wait
@@ -31,6 +27,16 @@ const STEADY: Duration = Duration::from_millis(10);
 /// The same where nothing has been printed since something was typed, not even
 /// its echo: then we know less.
 const STEADY_UNECHOED: Duration = Duration::from_millis(100);
+
+/// More than a prompt is long, with its colours.
+const LONGEST_PROMPT: u64 = 4096;
+
+/// What is printed is news; this is for one who no longer passes on anything.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
+
+/// How long nothing need be printed until whoever passes on what is typed (ssh)
+/// counts as waiting, though no prompt stands there.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is waited for.
 #[derive(Default)]
@@ -43,12 +49,18 @@ pub(crate) struct Conditions {
     stable: Option<Duration>,
     pub(crate) input: bool,
     exit: bool,
+    /// That a shell waits for another line though it executes nothing: it wants
+    /// the rest of a command, or did not like what was typed. Counts as input.
+    pub(crate) passed_over: bool,
+    /// Whoever passes on what is typed counts as waiting after a while, too,
+    /// whatever stands there.
+    is_lenient: bool,
 }
 
 impl Conditions {
-    /// Just that the program waits for input.
+    /// Just that the program waits for input, for us to type some.
     pub(crate) fn for_input() -> Conditions {
-        Conditions { input: true, ..Conditions::default() }
+        Conditions { input: true, is_lenient: true, ..Conditions::default() }
     }
 
     /// Takes an option and its value; `false` if it is none of ours.
@@ -193,7 +205,7 @@ impl<'a> Watch<'a> {
         };
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
         let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
-        let (echo, start) = echo_from(session, &log, typing.as_ref(), anchor, Form::Plain)?;
+        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, Form::Plain)?;
         let find = |patterns: &[Vec<u8>]| {
             patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
         };
@@ -391,7 +403,7 @@ impl<'a> Watch<'a> {
             let code = code.map_or("unknown".to_owned(), |code| code.to_string());
             return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
         }
-        if self.conditions.input
+        if (self.conditions.input || self.conditions.passed_over)
             && let Some(doing) = self.look_for_input()?
         {
             return Ok(self.met("input", doing));
@@ -430,18 +442,24 @@ impl<'a> Watch<'a> {
             None => None,
         };
         let Some((doing, unread, offset)) = state else { return Ok(None) };
-        if doing == "running" || unread > 0 {
+        let only_passed_over = !self.conditions.input;
+        if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
             self.waits = None;
             self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
             self.look_again = Deadline::after(self.pause);
             return Ok(None);
         }
         let unechoed = self.typed_at.is_some_and(|at| offset <= at);
-        let steady = if unechoed { STEADY_UNECHOED } else { STEADY };
+        let steady = if unechoed || only_passed_over { STEADY_UNECHOED } else { STEADY };
         let since = match self.waits.take() {
             Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
             _ => Instant::now(),
         };
+        if since.elapsed() >= steady && self.is_busy_elsewhere(offset, since.elapsed())? {
+            self.look_again = Deadline::after(LOOK_ELSEWHERE);
+            self.waits = Some((since, doing, offset));
+            return Ok(None);
+        }
         if since.elapsed() >= steady {
             // All of it has been looked at for what is to be found in it, too.
             if offset <= self.looked_at {
@@ -452,6 +470,44 @@ impl<'a> Watch<'a> {
         self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
         self.waits = Some((since, doing, offset));
         Ok(None)
+    }
+
+    /// ssh and its kin always wait for input, whatever is done at the other end.
+    /// There it counts that a line's end has come since something was typed, and
+    /// that what stands now looks like a prompt or a question; for long only if
+    /// what it was typed at did.
+    fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
+        let Some(contact) = &mut self.asks else { return Ok(false) };
+        if !contact.passes_on()? {
+            return Ok(false);
+        }
+        let (start, stands) = self.line_before(offset)?;
+        let asked = match self.typed_at {
+            Some(typed_at) => self.line_before(typed_at)?.1,
+            None => false,
+        };
+        let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
+        let patient = steady >= PATIENCE && (self.conditions.is_lenient || !asked);
+        Ok(!(patient || answered && stands))
+    }
+
+    /// Where the line that stands before a place of the log begins, and whether
+    /// it looks like a prompt or a question.
+    fn line_before(&self, offset: u64) -> Result<(u64, bool)> {
+        let tail = self.log.bytes(offset.saturating_sub(LONGEST_PROMPT), offset).trying(self.what())?;
+        let from = offset.saturating_sub(tail.len() as u64);
+        let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
+        let mut line = Vec::new();
+        Strip::new().feed(&tail[start..], &mut line);
+        let line = line.trim_ascii();
+        let asks = line == b"..." || line.last().is_some_and(|last| b"$#>%)]:?".contains(last));
+        Ok((from + start as u64, asks))
+    }
+
+    fn is_passed_over(&mut self) -> Result<bool> {
+        let Some(contact) = &mut self.asks else { return Ok(false) };
+        let entered = contact.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+        Ok(entered && contact.shell()?.is_some_and(|(waits, _)| waits))
     }
 
     /// What to say when it was in vain.
@@ -488,28 +544,6 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
         at > known
     });
     Some(typing)
-}
-
-/// What tells the output from `anchor` on from the echo of what was typed, and
-/// where in the log it must begin to read.
-pub(crate) fn echo_from(
-    session: &SessionDir,
-    log: &Log,
-    typing: Option<&Typing>,
-    anchor: u64,
-    form: Form,
-) -> Result<(Echo, u64)> {
-    let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
-    let recent = |offset: u64| offset + BEFORE >= anchor;
-    let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
-    let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
-    let what = format!("read the output of session '{}'", session.handle());
-    let line = log.bytes(first.saturating_sub(4096), first).trying(what)?;
-    let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
-    let start = first - length as u64;
-    let mut echo = Echo::new(&session.secret()?, form, start, anchor);
-    echo.note_typed(keys);
-    Ok((echo, start))
 }
 
 /// In thousandths.

@@ -8,7 +8,7 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
-use std::{cell::RefCell, io};
+use std::{cell::RefCell, io, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::{
     session::Mark,
@@ -28,7 +28,10 @@ pub(crate) enum Prompt {
     Stands,
     /// The same, but keys have been typed there: half a line may stand there.
     Touched,
-    /// A command has been typed, or is being executed.
+    /// A line has been typed there, and the shell executes nothing yet: it has
+    /// not come to it, wants the rest of it (PS2), or does not like it.
+    Entered,
+    /// A command is being executed.
     Left,
     /// A command has ended, and the prompt is about to come.
     Coming,
@@ -53,6 +56,7 @@ impl Prompt {
             Prompt::Unknown => "unknown",
             Prompt::Stands => "stands",
             Prompt::Touched => "touched",
+            Prompt::Entered => "entered",
             Prompt::Left => "left",
             Prompt::Coming => "coming",
         }
@@ -63,7 +67,7 @@ impl Prompt {
     pub(crate) fn after_typing(self, bytes: &[u8]) -> Prompt {
         let ends = memchr::memchr2(b'\r', b'\n', bytes).is_some();
         match self {
-            Prompt::Stands | Prompt::Touched if ends => Prompt::Left,
+            Prompt::Stands | Prompt::Touched if ends => Prompt::Entered,
             Prompt::Stands if !bytes.is_empty() => Prompt::Touched,
             other => other,
         }
@@ -81,20 +85,53 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str
     if line && !modes.echoes() {
         return "secret";
     }
-    // The reader mostly is the group's leader; the others are below the shell,
-    // or orphans that we have adopted.
-    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
-    let roots: Vec<u32> = roots.into_iter().flatten().collect();
     let session = i32::try_from(shell).unwrap_or_default();
-    let awaited = processes::any_in_group(group, session, &roots, |process| {
-        process.threads().any(|thread| waits_for(device, &thread, line))
-    });
+    let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
         (false, _) => "running",
         (true, true) => "line",
         (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => "prompt",
         (true, false) => "raw",
     }
+}
+
+fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
+    // The reader mostly is the group's leader; the others are below the shell,
+    // or orphans that we have adopted.
+    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
+    let roots: Vec<u32> = roots.into_iter().flatten().collect();
+    let session = i32::try_from(shell).unwrap_or_default();
+    processes::any_in_group(group, session, &roots, |process| process.threads().any(|thread| test(&thread)))
+}
+
+/// Does who waits for input wait as much for somebody behind a socket or another
+/// terminal? ssh always does: it is at the other end that something is done.
+pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
+    let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
+    any_in_foreground(group, shell, |thread| {
+        let Awaited::Input(descriptors) = thread.awaits() else { return false };
+        waits_for(device, thread, false) && descriptors.iter().any(|each| thread.leads_elsewhere(*each))
+    })
+}
+
+/// Is it the session's leader itself that waits for input?
+pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return false };
+    let leads = master.foreground().is_some_and(|group| group.unsigned_abs() == shell);
+    let waits =
+        |process: Process| process.threads().any(|thread| waits_for(device, &thread, modes.is_canonical()));
+    leads && Process::read(shell).is_some_and(waits)
+}
+
+/// The name of the program that has taken the shell's place (`exec`); `None`
+/// where there is none. A shell of ours has its startup file among its arguments.
+pub(crate) fn successor(shell: u32, rcfile: &Path) -> Option<String> {
+    let process = Process::read(shell)?;
+    let arguments = process.arguments();
+    let is_ours = |argument: &Vec<u8>| argument.ends_with(rcfile.as_os_str().as_bytes());
+    // None at all has one that ends.
+    let has_none = arguments.iter().all(Vec::is_empty);
+    (!has_none && !arguments.iter().any(is_ours)).then_some(process.name)
 }
 
 /// Does a thread of the foreground group sleep until somebody types?

@@ -250,6 +250,26 @@ impl Contact {
         }
     }
 
+    /// Whether the shell itself waits for input, and the name of the program
+    /// that has taken its place, if one has. `None` where the session has ended.
+    pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
+        match self.ask(&Request::Shell)? {
+            Some(Answer::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
+            // A relay of an older version cannot tell.
+            Some(Answer::Unknown) => Ok(Some((false, None))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether who waits for input does so for somebody else, as ssh.
+    pub(crate) fn passes_on(&mut self) -> Result<bool> {
+        match self.ask(&Request::Shell)? {
+            Some(Answer::Shell { passes_on, .. }) => Ok(passes_on),
+            _ => Ok(false),
+        }
+    }
+
     /// What has been typed after the first `since` bytes, as far as the relay
     /// remembers it. `None` where the session has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {

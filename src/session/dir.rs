@@ -18,8 +18,8 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, EndedBy, Events, Handle, Log, Making, Marks, Name, Notice, Receipt, Settings,
-        runner, shell, typing::Typing,
+        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Making, Marks, Name, Notice,
+        Receipt, Settings, runner, shell, typing::Typing,
     },
     sys::{
         child::ExitStatus,
@@ -74,6 +74,9 @@ const LONGEST_WORD: u64 = 128;
 const LONGEST_SCREEN: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
 const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
+
+/// How much before a place an echo that comes after it may have been typed.
+const BEFORE: u64 = 64 * 1024;
 
 /// What `create` was asked to start.
 pub(crate) struct Launch {
@@ -592,6 +595,51 @@ impl SessionDir {
         };
         self.trying(written(), "write down a command")?;
         Ok(runner::line(&folder.join(RUN)))
+    }
+
+    /// Does a prompt of its shell end at this place of the log? Also one that the
+    /// shell has drawn without reporting it, whose mark is an older one's (and
+    /// in capital letters under `stty olcuc`).
+    pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {
+        let what = "look at the end of the output";
+        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
+        let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
+        let mark = format!("\x1b]133;b;nbs={}.", self.secret()?);
+        let mut last = tail[start..].to_ascii_lowercase();
+        let closed = last.pop() == Some(0x07);
+        Ok(closed
+            && last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit)))
+    }
+
+    /// Are we a process of this session?
+    pub(crate) fn is_around_us(&self) -> bool {
+        std::env::var_os(MARK).is_some_and(|handle| handle == self.handle.as_str())
+    }
+
+    /// What tells the output from `anchor` on from the echo of what was typed,
+    /// and where in the log it must begin to read.
+    pub(crate) fn echo_from(
+        &self,
+        log: &Log,
+        typing: Option<&Typing>,
+        anchor: u64,
+        form: Form,
+    ) -> Result<(Echo, u64)> {
+        let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
+        let recent = |offset: u64| offset + BEFORE >= anchor;
+        let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
+        let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
+        let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
+        let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
+        let start = first - length as u64;
+        let mut echo = Echo::new(&self.secret()?, form, start, anchor);
+        echo.note_typed(keys);
+        Ok((echo, start))
+    }
+
+    /// How the path of its shell's startup file ends.
+    pub(crate) fn rcfile(&self) -> PathBuf {
+        Path::new(self.handle.as_str()).join(RCFILE)
     }
 
     /// For the marks of its shell from `offset` on, where its prompt stands and

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    session::{Contact, SessionDir},
+    session::{Contact, Form, SessionDir},
     text,
 };
 
@@ -18,10 +18,26 @@ impl Evidence {
     /// How much of a log's end is looked at for what was printed last.
     pub(crate) const TAIL: u64 = 64 * 1024;
 
-    /// What was printed last, in one line that can be shown.
+    /// What was printed last since something was typed, without its echo, in one
+    /// line that can be shown.
     pub(crate) fn last_line(session: &SessionDir) -> Option<String> {
-        let tail = session.log().ok().and_then(|log| log.tail().ok());
-        tail.and_then(|tail| text::last_line_shown(&tail))
+        let log = session.log().ok()?;
+        let end = log.length().ok()?;
+        let contact = Contact::open(session).ok().flatten();
+        let typing = contact.and_then(|mut contact| contact.typing(0).ok().flatten());
+        let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
+        let anchor = typing.as_ref().map_or(0, |typing| typing.anchor);
+        let from = anchor.max(end.saturating_sub(Evidence::TAIL));
+        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, Form::Plain).ok()?;
+        let mut seen = Vec::new();
+        echo.feed(&log.bytes(start, end).ok()?, &mut seen);
+        echo.finish(&mut seen);
+        text::last_line_shown(&seen)
+    }
+
+    /// The same where nobody has waited.
+    pub(crate) fn now(session: &SessionDir) -> Evidence {
+        Evidence::gather(session, Duration::ZERO)
     }
 
     /// Gathers what can be had; what cannot is left out.
@@ -32,11 +48,19 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Does something other than a shell at its prompt wait for input?
+    pub(crate) fn is_asked_for_input(&self) -> bool {
+        matches!(self.doing.as_deref(), Some("line" | "raw" | "secret"))
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "after {}", seconds(self.waited))?;
         if let Some(doing) = &self.doing {
-            write!(formatter, "; the terminal is at: {doing}")?;
+            let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
+            write!(formatter, "; the terminal is at: {doing}{waits}")?;
         }
         match &self.last_line {
             Some(line) => write!(formatter, "; last line: '{line}'"),

@@ -22,6 +22,9 @@ pub(crate) enum Request {
     Turn,
     /// How far has the session come?
     Place,
+    /// Does the shell itself wait for input, is it still the shell, and does who
+    /// waits pass on what is typed?
+    Shell,
     /// What has been typed since the first `since` bytes?
     Typing { since: u64 },
     /// Does anybody wait for input, and has what was typed been read?
@@ -64,6 +67,7 @@ impl Request {
             Request::State => "state\n".to_owned(),
             Request::Turn => "turn\n".to_owned(),
             Request::Place => "place\n".to_owned(),
+            Request::Shell => "shell\n".to_owned(),
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Look => "look\n".to_owned(),
             Request::Signal { name } => format!("signal {name}\n"),
@@ -90,6 +94,7 @@ impl Request {
             ["state"] => Request::State,
             ["turn"] => Request::Turn,
             ["place"] => Request::Place,
+            ["shell"] => Request::Shell,
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["look"] => Request::Look,
             ["signal", name] => Request::Signal { name: name.to_owned() },
@@ -204,12 +209,20 @@ pub(crate) enum Answer {
     /// The length of the log, and the number of the shell's last completion;
     /// the next that it prints or completes comes after both. `prompt`, as the
     /// shell's marks tell: `stands`, `touched` (keys have been
-    /// typed at it), `left` (for a command), `coming` (a command
-    /// is done), `unknown` (none has been yet).
+    /// typed at it), `entered` (a line has been), `left` (for a command),
+    /// `coming` (a command is done), `unknown` (none has been yet).
     Place {
         offset: u64,
         last: Option<u64>,
         prompt: String,
+    },
+    /// Whether the shell itself waits for input; whether who waits for input does
+    /// so for somebody else, as ssh; and the name of the program that has taken
+    /// the shell's place, if one has.
+    Shell {
+        waits: bool,
+        passes_on: bool,
+        successor: Option<String>,
     },
     /// What has been typed, as far as it is remembered.
     Typing(Typing),
@@ -270,6 +283,16 @@ impl Answer {
                 let last = last.map_or("-".to_owned(), |last| last.to_string());
                 format!("place {offset} {last} {prompt}\n")
             }
+            Answer::Shell { waits, passes_on, successor } => {
+                let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
+                let waits = match (waits, passes_on) {
+                    (true, false) => "waits",
+                    (true, true) => "waits-on",
+                    (false, false) => "runs",
+                    (false, true) => "runs-on",
+                };
+                format!("shell {waits} {successor}\n")
+            }
             Answer::Typing(typing) => format!("typing {}\n", typing.encode()),
             Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
             Answer::Keeper { pid } => {
@@ -315,6 +338,12 @@ impl Answer {
                 let last = if last == "-" { None } else { Some(last.parse().ok()?) };
                 Answer::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
             }
+            ["shell", waits, successor] => {
+                let name = |digits| Some(String::from_utf8_lossy(&from_hex(digits)?).into_owned());
+                let successor = if successor == "-" { None } else { Some(name(successor)?) };
+                let passes_on = waits.ends_with("-on");
+                Answer::Shell { waits: waits.starts_with("waits"), passes_on, successor }
+            }
             ["typing", first, rest] => Answer::Typing(Typing::decode(first, rest)?),
             ["look", doing, rest] => {
                 let (unread, offset) = rest.split_once(' ')?;
@@ -355,6 +384,7 @@ mod tests {
             Request::State,
             Request::Turn,
             Request::Place,
+            Request::Shell,
             Request::Typing { since: 9 },
             Request::Look,
             Request::Signal { name: "INT".into() },
@@ -406,6 +436,10 @@ mod tests {
             Answer::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Answer::Folder { path: b"/".to_vec(), removed: true },
             Answer::Refused { why: "no hidden line is asked for".into() },
+            Answer::Shell { waits: true, passes_on: false, successor: None },
+            Answer::Shell { waits: true, passes_on: true, successor: None },
+            Answer::Shell { waits: false, passes_on: true, successor: None },
+            Answer::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
             Answer::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
             Answer::Typing(Typing {
                 anchor: 7,

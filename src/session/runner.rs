@@ -24,6 +24,10 @@
 //! file that is sourced within an && list). Whether it is complete a subshell
 //! finds out: an error there would end the script. Not under `set -v`, which would print that line.
 //!
+//! The status of the text is kept in a variable as well, which the hook in
+//! PROMPT_COMMAND reads: what follows the text may fail (`enable -n .`), and
+//! must not have its status taken for the text's.
+//!
 //! In the history stands the text, by the user's own HISTCONTROL, in place of
 //! the line. Only a builtin called by the line itself, or by a function, can do
 //! that; in a file that is sourced, and in `eval`, bash suspends the history.
@@ -52,16 +56,17 @@ pub(super) fn script(secret: &str, last: u64, rcfile: &Path, text: &Path, comman
         .replace("@TEXT@", &quoted(text))
 }
 
-const SCRIPT: &str = r#"__nbs_options=$-${__nbs_broken_e:+e}
+const SCRIPT: &str = r#"__nbs_aliases=-u
+\builtin shopt -q expand_aliases && __nbs_aliases=-s
+\builtin shopt -u expand_aliases
+__nbs_options=$-${__nbs_broken_e:+e}
 __nbs_set=${-//[!akx]/}
 if [[ $__nbs_set ]]; then \builtin set "+$__nbs_set"; fi
 if ! \builtin declare -F __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_report_folder __nbs_end ||
     [[ ${__nbs_tag-} != 'nbs=@SECRET@.' || ! ${__nbs_first-} || ! ${__nbs_last-} || ! ${__nbs_pipe-} ]] ||
     [[ ${__nbs_shell-} != $$ || ! ${__nbs_told+1} || ! ${__nbs_folder+1} ]]; then
-    __nbs_again=-u
-    if \builtin shopt -q expand_aliases; then __nbs_again=-s; fi
+    __nbs_again=1
     \builtin unset -v __nbs_shell
-    \builtin shopt -u expand_aliases
     if \builtin shopt -q interactive_comments; then
         \builtin . @RCFILE@
     else
@@ -69,17 +74,16 @@ if ! \builtin declare -F __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_r
         \builtin . @RCFILE@
         \builtin shopt -u interactive_comments
     fi
-    \builtin shopt "$__nbs_again" expand_aliases
     \builtin unset -v __nbs_again
 fi
 case ${__nbs_seq-} in @NUMBERS@) ;; *) __nbs_seq=@LAST@ ;; esac
 __nbs_hook
 if [[ $1 == begin ]]; then
+    \builtin unset -v __nbs_status __nbs_under __nbs_text __nbs_line __nbs_code __nbs_broken
     __nbs_status=@STATUS@
     __nbs_under=$3
     \builtin mapfile -t -d '' -n 1 __nbs_text <@TEXT@
     __nbs_line=${__nbs_text#*$'\n'}
-    \builtin unset -v __nbs_code __nbs_broken
     case $__nbs_options in
     *v*) ;;
     *e*) __nbs_guard=1 ;;
@@ -91,7 +95,7 @@ if [[ $1 == begin ]]; then
         __nbs_text+=$'\n{ __nbs_leave "$?"; } >/dev/null 2>&1'
     else
         __nbs_broken=$__nbs_line
-        __nbs_text=${__nbs_text%%$'\n'*}$'\n\\builtin eval "$__nbs_broken" && :; '
+        __nbs_text=${__nbs_text%%$'\n'*}$'\n\\builtin eval "$__nbs_broken" && \\builtin :; '
         __nbs_text+='{ __nbs_leave "$?"; } >/dev/null 2>&1'
     fi
     \builtin unset -v __nbs_guard
@@ -117,27 +121,31 @@ if [[ $1 == begin ]]; then
 fi
 if [[ $__nbs_set ]]; then \builtin set "-$__nbs_set"; fi
 \builtin unset -v __nbs_set __nbs_options
-\builtin return "${__nbs_code:-$2}"
+\builtin shopt "$__nbs_aliases" expand_aliases
+\builtin unset -v __nbs_aliases
+\builtin return "$2"
 "#;
 
 /// What the file of the text holds: the text, behind a line that tells where its
 /// output begins. That line is within the `eval`, so what `set -x`, `set -v` and
 /// a DEBUG trap print about the `eval` itself comes before.
 pub(super) fn text(command: &[u8]) -> Vec<u8> {
-    let begin = br#"{ __nbs_begin "${__nbs_under-}" && : "${__nbs_under-}"; } >/dev/null 2>&1"#;
+    let begin = br#"{ __nbs_begin "${__nbs_under-}" && \builtin : "${__nbs_under-}"; } >/dev/null 2>&1"#;
     [begin, &b"\n"[..], command].concat()
 }
 
-/// What is typed. ^U, for something may have been typed ahead.
+/// What is typed. ^U, for something may have been typed ahead; the space before
+/// it, for on an empty line it rings the bell.
 ///
 /// The groups send to /dev/null what a DEBUG trap or `set -x` prints about them;
 /// and no status of theirs sets off `set -e` or an ERR trap.
 pub(super) fn line(script: &Path) -> Vec<u8> {
     let script = quoted(script);
     format!(
-        "\x15 {{ \\builtin . {script} begin \"$?\" \"${{_-}}\" && :; __nbs_enter; }} >/dev/null 2>&1; \
+        " \x15 {{ \\builtin . {script} begin \"$?\" \"${{_-}}\" && \\builtin :; __nbs_enter; }} >/dev/null 2>&1; \
          \\builtin eval \"${{__nbs_text-}}\"; \
-         {{ \\builtin . {script} end \"$?\" '' && : ''; }} >/dev/null 2>&1\r"
+         {{ __nbs_code=${{__nbs_code:-$?}}; \\builtin . {script} end \"$__nbs_code\" && \\builtin : ''; }} \
+         >/dev/null 2>&1\r"
     )
     .into_bytes()
 }

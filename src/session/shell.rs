@@ -49,6 +49,24 @@ pub(crate) fn rcfile(secret: &str) -> String {
     RCFILE.replace("@SECRET@", secret)
 }
 
+/// How many bytes at the end of a command's output are the line of PROMPT_COMMAND
+/// that reports its end, which `set -v` shows; or, where more may come, may be
+/// the beginning of it.
+pub(crate) fn shown_hook(output: &[u8], complete: bool) -> usize {
+    let (_, rest) = RCFILE.split_once("__nbs_first='").expect("it is in there");
+    let line = rest.lines().next().and_then(|line| line.strip_suffix('\'')).expect("it ends there");
+    let lines = ["\r\n", "\n"].map(|end| [line, end].concat().into_bytes());
+    let ends_with = |part: &&[u8]| output.ends_with(part);
+    let lengths = lines.iter().map(|line| match complete {
+        true => Some(&line[..]).filter(ends_with).map_or(0, <[u8]>::len),
+        false => (0..=line.len()).rev().find(|length| output.ends_with(&line[..*length])).unwrap_or(0),
+    });
+    lengths.max().unwrap_or(0)
+}
+
+/// More than [`shown_hook`] ever tells.
+pub(crate) const LONGEST_SHOWN_HOOK: u64 = 256;
+
 // How to read it:
 //
 // The functions are parsed before the user's ~/.bashrc, so its aliases are not
@@ -89,7 +107,7 @@ __nbs_tag='nbs=@SECRET@.'
 # What PROMPT_COMMAND begins with. Its status is that of the user's command,
 # which must not set off -e or an ERR trap here: hence the &&. The pattern is
 # expanded after that, never matches, and so changes PIPESTATUS and nothing else.
-__nbs_first='{ case . in .) __nbs_done "$?" "${PIPESTATUS[@]}" "$_" && : "$_" ;;& "$((${__nbs_pipe-0}))") ;; esac; } >/dev/null 2>&1'
+__nbs_first='{ case . in .) __nbs_done "$?" "${PIPESTATUS[@]}" "$_" && \builtin : "$_" ;;& "$((${__nbs_pipe-0}))") ;; esac; } >/dev/null 2>&1'
 # And what it ends with.
 __nbs_last='{ __nbs_prompt "$?" "$_"; } >/dev/null 2>&1'
 
@@ -134,11 +152,13 @@ __nbs_hook() {
 
 # First of all at a prompt: reports the user's command, and returns its status.
 # $1 is that, the last argument is $_ (so that it is that again on return), and
-# PIPESTATUS is between them.
+# PIPESTATUS is between them. What `run` has kept counts for more than $1.
 __nbs_done() {
-    builtin local __nbs_set __nbs_at __nbs_comes
+    builtin local __nbs_set __nbs_at __nbs_comes __nbs_status
     __nbs_set=${-//[!akx]/}
     if [[ $__nbs_set ]]; then builtin set "+$__nbs_set"; fi
+    __nbs_status=${__nbs_code:-$1}
+    builtin unset -v __nbs_code
     __nbs_pipe=0
     for ((__nbs_at = 2; __nbs_at < $#; __nbs_at++)); do
         __nbs_pipe+=",PIPESTATUS[$((__nbs_at - 2))]=${!__nbs_at}"
@@ -150,12 +170,12 @@ __nbs_done() {
     # true one, so leave it to that, if there is one.
     if [[ ! $__nbs_told ]] && { [[ ! $__nbs_comes || ${PROMPT_COMMAND-} == "$__nbs_first"* ]] ||
         ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)); }; then
-        __nbs_report "$1"
+        __nbs_report "$__nbs_status"
         __nbs_told=$__nbs_comes
     fi
     __nbs_hook
     if [[ $__nbs_set ]]; then builtin set "-$__nbs_set"; fi
-    builtin return "$1"
+    builtin return "$__nbs_status"
 }
 
 # Last of all at a prompt: the folder, A, and B and C for bash to print.
@@ -167,7 +187,7 @@ __nbs_prompt() {
     __nbs_told=
     __nbs_hook
     if [[ ${PWD-} != "$__nbs_folder" ]]; then __nbs_report_folder; fi
-    builtin printf '\e]133;A;%s%s\a' "$__nbs_tag" "$__nbs_seq" >|/dev/tty || :
+    builtin printf '\e]133;A;%s%s\a' "$__nbs_tag" "$__nbs_seq" >|/dev/tty || builtin :
     # Literal text, which needs no promptvars, new at each prompt: the user may
     # have changed either. PS0 is printed as it is; in PS1 readline must know
     # what takes no room.
@@ -189,7 +209,7 @@ __nbs_report() {
 
 # Prints OSC 7, a file: URL. In the C locale a character is a byte.
 __nbs_report_folder() {
-    builtin local LC_ALL=C || : # readonly, it fails
+    builtin local LC_ALL=C || builtin : # readonly, it fails
     builtin local __nbs_rest __nbs_url __nbs_byte
     __nbs_rest=${HOSTNAME-}${PWD-}
     __nbs_url=
@@ -212,19 +232,20 @@ __nbs_report_folder() {
 # older one may be anywhere in it (PS1="$PS1 ", or a PS1 kept for later).
 __nbs_end() {
     builtin local __nbs_text __nbs_tail
+    builtin declare -g +i "$1" || builtin : # as a number it would fail each prompt, for ever
     __nbs_text=${!1-}
     while [[ $__nbs_text == *"$2"*"$4"* ]]; do
         __nbs_tail=${__nbs_text#*"$2"}
         __nbs_text=${__nbs_text%%"$2"*}${__nbs_tail#*"$4"}
     done
     # printf, for a readonly variable fails it, where an assignment would stop us.
-    builtin printf -v "$1" %s "$__nbs_text$2$3$4" || :
+    builtin printf -v "$1" %s "$__nbs_text$2$3$4" || builtin :
 }
 
 # One line, for bash has read it before ~/.bashrc can say `set -v`; and a status
 # of ~/.bashrc is none that its own `set -e` may end the shell for. Sourced again
 # (by `run`, where something has removed a function), it is not about ~/.bashrc.
-[[ ${__nbs_again-} || ! -r ~/.bashrc ]] || . ~/.bashrc || :; { __nbs_hook ''; } >/dev/null 2>&1
+[[ ${__nbs_again-} || ! -r ~/.bashrc ]] || . ~/.bashrc || builtin :; { __nbs_hook ''; } >/dev/null 2>&1
 "##;
 
 #[cfg(test)]
@@ -256,6 +277,26 @@ mod tests {
         assert!(text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')));
         assert!(text.starts_with("# The startup file of the shell of an nbs session"));
         assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn the_line_that_set_v_shows_is_known_from_its_beginning_on() {
+        let text = rcfile(SECRET);
+        let line = text.lines().find_map(|line| line.strip_prefix("__nbs_first='")).unwrap();
+        let line = line.trim_end_matches('\'');
+        for (output, complete, length) in [
+            (format!("a\n{line}\r\n"), true, line.len() + 2),
+            (format!("a{line}\n"), true, line.len() + 1),
+            (format!("a{line}"), true, 0),
+            (format!("a{line}"), false, line.len()),
+            ("a { cas".into(), true, 0),
+            ("a { cas".into(), false, 5),
+            ("a".into(), false, 0),
+            (String::new(), false, 0),
+        ] {
+            assert_eq!(shown_hook(output.as_bytes(), complete), length, "{output:?}");
+        }
+        assert!((line.len() as u64) + 2 <= LONGEST_SHOWN_HOOK);
     }
 
     #[test]

@@ -270,6 +270,13 @@ impl Thread {
         device(&self.0.join(format!("fd/{descriptor}")))
     }
 
+    /// Is this descriptor of it a socket, or the master of a terminal?
+    pub(crate) fn leads_elsewhere(&self, descriptor: i32) -> bool {
+        let target = fs::read_link(self.0.join(format!("fd/{descriptor}"))).unwrap_or_default();
+        let target = target.as_os_str().as_bytes();
+        target.starts_with(b"socket:") || (target.starts_with(b"/dev/") && target.ends_with(b"/ptmx"))
+    }
+
     /// The devices among its descriptors.
     pub(crate) fn devices(&self) -> impl Iterator<Item = u64> {
         let entries = fs::read_dir(self.0.join("fd")).into_iter().flatten().flatten();

@@ -203,3 +203,59 @@ fn a_question_that_ends_at_the_right_margin_is_no_answer() {
         scratch.ts(&["ask", "--fail=Error", "--input", &handle, &text]).code(0).stdout("");
     }
 }
+
+#[test]
+fn a_prompt_behind_an_answer_without_an_end_is_none_of_the_answer() {
+    answers(
+        "/usr/bin/env python3 -q",
+        &[
+            ("import sys", ""),
+            ("_ = sys.stdout.write('x')", "x"),
+            ("_ = sys.stdout.write('x')", "x"),
+            ("_ = sys.stdout.write('y')", "y"),
+            ("1", "1\n"),
+            ("_ = sys.stdout.write('>>> ')", ">>> "),
+        ],
+    );
+    answers("dash", &[("true", ""), ("printf x", "x"), ("printf x", "x"), ("echo y", "y\n")]);
+    // A prompt that has changed is part of the answer, and no part of one is.
+    let reader = "read -p 'db=> ' x; read -p \"$x\"$'\\ndb-> ' x; read -p $'db=> ' x; read x";
+    answers(reader, &[("one", "one\ndb-> "), ("two", "db=> ")]);
+}
+
+#[test]
+fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let long = "--timeout=1000";
+    for (begun, rest, answer) in [
+        ("for i in 1 2", "do echo $i; done", "1\n2\n"),
+        ("echo 'a", "b'", "a\nb\n"),
+        ("cat <<X", "x\nX", "x\n"),
+    ] {
+        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout("> ").complains("it is not complete");
+        scratch.ts(&["ask", long, &handle, rest]).code(0).stdout(answer).silent();
+    }
+    let ran = scratch.ts(&["ask", long, &handle, "echo !nosuch"]).code(1);
+    ran.stdout("bash: !nosuch: event not found\n").complains("did not execute it");
+    scratch.ts(&["ask", long, &handle, "echo on"]).code(0).stdout("on\n").silent();
+    // A command that reads is done when it is done.
+    let ran = scratch.ts(&["ask", "--timeout=3", &handle, "read x"]).code(3);
+    ran.complains("a program waits for input; nothing was printed; with --input that is an answer");
+    scratch.ts(&["ask", "--input", &handle, "it"]).code(0);
+    scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
+}
+
+#[test]
+fn what_is_done_at_the_other_end_of_a_terminal_is_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("script -q -c 'PS1=\"other> \" dash -i' /dev/null");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));
+    for (question, answer) in
+        [("sleep 0.5; echo late", "late\n"), ("echo on", "on\n"), ("sleep 0.3", ""), ("printf x", "x")]
+    {
+        scratch.ts(&["ask", &handle, question]).code(0).stdout(answer).silent();
+    }
+    scratch.ts(&["ask", "--timeout=0.5", &handle, "cat"]).code(3).complains("timed out");
+    scratch.ts(&["ask", "--pattern=said", &handle, "said"]).code(0).stdout_has("said");
+}

@@ -190,12 +190,13 @@ fn what_empties_a_line_makes_room_in_it() {
     let handle =
         scratch.create("trap '' INT; stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    for key in ["\u{15}", "\u{3}"] {
+    for (round, key) in [(1, "\u{15}"), (2, "\u{3}")] {
         scratch.ts(&["send", "--no-enter", &handle, &"a".repeat(4_000)]).code(0);
         scratch.ts(&["send", "--no-enter", &handle, key]).code(0);
         scratch.ts(&["send", &handle, &"b".repeat(150)]).code(0);
+        // A ^C throws away what has not been read by then.
+        scratch.ts(&["wait-pattern", &handle, &"<150>\r\n".repeat(round)]).code(0);
     }
-    scratch.ts(&["wait-pattern", &handle, "<150>\r\n<150>"]).code(0);
 }
 
 #[test]

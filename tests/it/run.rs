@@ -508,11 +508,177 @@ fn a_state_folder_of_any_name_will_do() {
 }
 
 #[test]
-fn a_shell_in_the_shells_place_is_interrupted_once() {
+fn a_program_in_the_shells_place_is_told_of() {
     let scratch = Scratch::new();
+    for (command, name) in [("exec dash", "'dash'"), ("exec bash --norc", "'bash'"), ("exec cat", "'cat'")] {
+        let handle = scratch.create("bash");
+        let ran = scratch.run(&handle, command).code(125);
+        ran.complains(&format!("{name} has taken the shell's place"));
+        scratch.run(&handle, "true").code(125).stdout("").complains(&format!("{name} has taken"));
+        scratch.ts(&["ask", "--input", &handle, "echo still 42"]).code(0).stdout_has("still 42");
+    }
+    // One that asks for nothing ends, and tells its code.
     let handle = scratch.create("bash");
-    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "exec dash"]).code(124);
-    assert!(ran.out().matches("# ").count() + ran.out().matches("$ ").count() <= 3, "{ran:?}");
-    scratch.ts(&["run", &handle, "true"]).code(125).complains("busy");
-    scratch.ts(&["ask", "--input", &handle, "echo still $((6 * 7))"]).code(0).stdout_has("still 42");
+    scratch.run(&handle, "exec sh -c 'sleep 0.3; exit 4'").code(125).complains("ended with exit code 4");
+}
+
+#[test]
+fn a_program_that_is_conversed_with_is_a_command_that_runs() {
+    let (scratch, handle) = shell();
+    let ran = scratch.ts(&["run", "--timeout=3", &handle, "bash --norc"]).code(124);
+    ran.complains("timed out after 3 s; the terminal is at: raw, a program waits for input");
+    scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);
+    scratch.run(&handle, "echo $?").code(0).stdout("3\n");
+}
+
+#[test]
+fn what_fails_shows_no_line_of_ours() {
+    let (scratch, handle) = shell();
+    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
+    ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
+    let ran = scratch.ts(&["run", "--timeout=2", &handle, "echo said; sleep 1000"]).code(124);
+    ran.complains("after 2 s; the terminal is at: running; last line: 'said'");
+    scratch.run(&handle, "echo on").code(0);
+    let log = scratch.ts(&["read", &handle]).out().replace("\x1b]133;", "").replace("\x1b]7;", "");
+    let bells = log.matches('\x07').count();
+    assert_eq!(bells, log.matches("nbs=").count() + log.matches("file://").count(), "{log:?}");
+}
+
+#[test]
+fn the_line_that_calls_us_is_not_shown_by_set_v() {
+    let (scratch, handle) = shell();
+    all(
+        &scratch,
+        &handle,
+        &[
+            ("set -v; echo a", "a\n", 0),
+            ("echo b; (exit 3)", "echo b; (exit 3)\nb\n", 3),
+            ("case $- in *v*) echo on;; esac", "case $- in *v*) echo on;; esac\non\n", 0),
+            ("set +v", "set +v\n", 0),
+            ("echo c", "c\n", 0),
+        ],
+    );
+}
+
+#[test]
+fn no_code_is_that_of_our_own_commands() {
+    for setting in [
+        ":() { false; }",
+        "enable -n .",
+        "enable -n source . return",
+        "alias if=false then=false else=false fi=false for=false while=false",
+        "shopt -s expand_aliases; alias local=false declare=false shopt=false '!=false' '[[=false'",
+        "trap() { false; }; test() { false; }; [() { false; }; source() { false; }; .() { false; }",
+        "printf() { false; }; eval() { false; }; local() { false; }; return() { false; }; history() { false; }",
+        "set() { false; }; shopt() { false; }; unset() { false; }; declare() { false; }; mapfile() { false; }",
+        "declare -i __nbs_text __nbs_line; declare -u __nbs_status",
+    ] {
+        let (scratch, handle) = shell();
+        scratch.run(&handle, setting).code(0).stdout("").silent();
+        let ran = scratch.run(&handle, "builtin echo \"$?\"; (builtin exit 7)");
+        match setting.starts_with("enable") {
+            true => drop(ran.code(125).stdout("").complains("did not execute it")),
+            false => drop(ran.code(7).stdout("0\n").silent()),
+        }
+    }
+}
+
+#[test]
+fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
+    for setting in [
+        "builtin() { :; }",
+        "enable -n builtin",
+        "enable -n printf",
+        "readonly __nbs_set",
+        "ulimit -n 5",
+        "unset PROMPT_COMMAND; declare -A PROMPT_COMMAND=([a]=b)",
+        "trap 'return 1' DEBUG; shopt -s extdebug",
+    ] {
+        let (scratch, handle) = shell();
+        let ran = scratch.run(&handle, &format!("echo said; {setting}")).code(125);
+        assert!(ran.out().starts_with("said\n"), "{ran:?}");
+        ran.complains("nobody has told the command's exit code");
+        scratch.run(&handle, "true").code(125);
+    }
+    // What cannot be undone, but leaves a usable shell once it has been told of.
+    for (setting, mending) in [
+        ("histchars=_", "unset histchars"),
+        ("bind '\"\\C-m\": self-insert'", "bind '\"\\C-m\": accept-line'\n"),
+        ("declare -i PS0", "true"),
+    ] {
+        let (scratch, handle) = shell();
+        scratch.run(&handle, setting).code(0).stdout("");
+        if mending == "true" {
+            scratch.run(&handle, "echo fine").code(0).stdout("fine\n");
+            continue;
+        }
+        for _ in 0..2 {
+            scratch.run(&handle, "echo no").code(125).stdout("").complains("did not execute it");
+        }
+        scratch.ts(&["send", &handle, mending]).code(0);
+        eventually("the mended shell", || scratch.run(&handle, "echo on").status.code() == Some(0));
+    }
+}
+
+#[test]
+fn hooks_that_somebody_typed_away_are_put_back() {
+    let (scratch, handle) = shell();
+    for typed in ["PROMPT_COMMAND=", "unset PROMPT_COMMAND", "unset -f __nbs_done __nbs_prompt"] {
+        scratch.run(&handle, "true").code(0);
+        scratch.ts(&["send", &handle, typed]).code(0);
+        eventually("the shell's being found", || scratch.run(&handle, "true").status.code() == Some(0));
+        scratch.run(&handle, "echo on; (exit 3)").code(3).stdout("on\n").silent();
+    }
+}
+
+#[test]
+fn it_does_not_wait_for_itself() {
+    let (scratch, handle) = shell();
+    let ran = scratch.run(&handle, "nbs-ts run $NBS_TS_SESSION true; echo $?").code(0);
+    assert!(ran.out().ends_with("\n125\n") && ran.out().contains("this call is itself part"), "{ran:?}");
+    let ran = scratch.run(&handle, "x=$(nbs-ts run $NBS_TS_SESSION true); echo $?").code(0);
+    assert!(ran.out().ends_with("\n125\n"), "{ran:?}");
+}
+
+#[test]
+fn the_command_may_come_from_standard_input() {
+    let (scratch, handle) = shell();
+    let mut long = vec![b' '; 10_000_000];
+    long.extend_from_slice(b"\necho long; (exit 3)\n");
+    scratch.ts_with_input(&["run", "--stdin", &handle], &long).code(3).stdout("long\n").silent();
+    scratch.ts_with_input(&["run", &handle, "--stdin"], b"x").code(127).stdout_has("--stdin: command not");
+    scratch.ts_with_input(&["run", "--stdin", &handle], b"").code(0).stdout("").silent();
+    let bytes = b"printf '%s' '\xff\xfe \x01\x7f\xc3'";
+    scratch.ts_with_input(&["run", "--stdin", &handle], bytes).code(0).stdout(b"\xff\xfe \x01\x7f\xc3");
+    scratch.ts_with_input(&["run", "--stdin", &handle], b"echo a\0b").code(4).stdout("").complains("NUL");
+    scratch.ts_with_input(&["run", "--stdin", &handle, "x"], b"").code(4).complains("exclude each other");
+    scratch.ts_with_input(&["ask", "--stdin", &handle], b"echo asked\n").code(0).stdout("asked\n");
+}
+
+#[test]
+fn escape_sequences_can_be_left_out() {
+    let (scratch, handle) = shell();
+    let command = r"printf '\e[31mred\e[m\e[K\nx\e]0;title\a'; printf 'y\e[3'";
+    scratch.ts(&["run", "--strip", &handle, command]).code(0).stdout("red\nxy");
+    let ran = scratch.ts(&["run", "--strip", "--json", &handle, command]).code(0);
+    assert_eq!(ran.field("output"), "\"red\\nxy\"");
+    let ran = scratch.ts(&["run", "--strip", "--max=64", &handle, "printf '\\e[1m%s\\n' {1..100}"]).code(0);
+    assert!(!ran.out().contains('\x1b') && ran.out().ends_with("99\n100\n"), "{ran:?}");
+}
+
+#[test]
+fn what_is_said_of_a_job_at_a_prompt_is_in_no_output() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "sleep 0.01 & job=$!").code(0);
+    let job = scratch.run(&handle, "echo $job").code(0).out();
+    eventually("its end", || !is_running(job.trim()));
+    // By now the shell may have said it at the prompt before, or will at the next.
+    scratch.run(&handle, "echo on").code(0).stdout("on\n");
+    scratch.run(&handle, "echo on").code(0).stdout("on\n");
+    let log = scratch.ts(&["read", "--strip", &handle]).out();
+    assert_eq!(log.matches("Done").count(), 1, "{log}");
+    // While a text runs, it is output.
+    let ran = scratch.run(&handle, "set -b; sleep 0.01 & wait; echo waited").code(0);
+    assert!(ran.out().ends_with("waited\n"), "{ran:?}");
+    scratch.run(&handle, "sleep 0.01 & sleep 0.3; jobs").code(0).stdout_has("Done");
 }

@@ -1,6 +1,7 @@
 //! ask - type text into a session, wait, and print what came of it
 //!
 //! Usage: nbs-ts ask [options] SESSION TEXT...
+//!        nbs-ts ask --stdin [options] SESSION
 //!
 //! For any program: a shell, a debugger, a database, a Python. Waits until the
 //! program waits for input, types the text and Enter, waits for the command to
@@ -9,14 +10,26 @@
 //! that is the same as before. Escape sequences but for colours are left out.
 //!
 //! A command in a shell that itself waits for input is not done: ask it with
-//! --input. What comes after SESSION is text, also where it begins with `--`.
+//! --input. A line that the shell does not execute is exit 1, at once: one that
+//! is not complete (ask the rest, or drop it by `key C-c`), or that has a `!`.
+//! What comes after SESSION is text, also where it begins with `--`.
+//!
+//! Of ssh and others that pass on what is typed it cannot be seen whether the
+//! other end waits: there it counts that the last line ends as prompts and
+//! questions do. Where none will, tell what to wait for.
+//!
 //! Several that ask one session get their answers one after another. A program
 //! that asks for a secret is asked nothing. When it takes too long, or the
 //! session ends, what has come is printed, and the program is left alone. Exit
 //! codes are those of `wait`; that of a command in a shell is in --json's
 //! detail.
 //!
+//! Which wait when: none of them for a shell or a prompt that comes back;
+//! --input where a command asks something; --pattern where it runs on (a
+//! server); --idle where nothing else tells; --fail beside any of them.
+//!
 //! Options:
+//!   --stdin           read the text from standard input instead
 //!   --pattern=TEXT    wait until this text is printed (repeatable)
 //!   --regex=REGEX     wait until what this matches is printed (repeatable)
 //!   --fail=TEXT       this text is a failure, and ends the wait (repeatable)
@@ -34,12 +47,16 @@
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
 
+use std::io::{self, Read};
+
 use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
     output,
-    session::{self, Contact, Form, Home, Mark, Marks, News, SessionDir, Wait},
+    session::{
+        self, Contact, Evidence, Form, Home, Log, Mark, Marks, News, SessionDir, Wait, typing::Typing,
+    },
     sys::deadline::Deadline,
     text::{self, Strip},
     waiting::{self, Conditions, From, Met, Over, Watch},
@@ -47,11 +64,12 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut conditions, mut strip, mut timeout, mut max) =
-        (Conditions::default(), false, Wait::TIMEOUT, None);
+    let (mut conditions, mut strip, mut timeout, mut max, mut from_stdin) =
+        (Conditions::default(), false, Wait::TIMEOUT, None, false);
     let target = loop {
         match args.next()? {
             Some(Long("strip")) => strip = true,
+            Some(Long("stdin")) => from_stdin = true,
             Some(Long("max")) => max = Some(args.size_value("max")?),
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
             Some(Long(option)) => {
@@ -66,6 +84,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     };
     let mut text = args.free_text(None)?;
+    if from_stdin {
+        if !text.is_empty() {
+            return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
+        }
+        io::stdin().lock().read_to_end(&mut text).trying("read standard input")?;
+        // Enter is typed anyway.
+        text.pop_if(|last| *last == b'\n');
+    }
     text.push(b'\r');
 
     let deadline = Deadline::after(timeout);
@@ -91,15 +117,19 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             session.handle()
         )));
     }
-    let in_shell = ready == "prompt";
+    // At the prompt, or at PS2 with the rest of what was typed there.
+    let entered = turn.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+    let in_shell = ready == "prompt" || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
     if conditions.are_none() {
         conditions.complete = in_shell;
         conditions.input = !in_shell;
     }
+    conditions.passed_over = in_shell && conditions.complete;
 
-    let typed_before = turn.typing(u64::MAX)?.ok_or_else(ended)?.total;
+    let typed = turn.typing(0)?.ok_or_else(ended)?;
     let (offset, last) = turn.place()?.ok_or_else(ended)?;
-    let prompt = unfinished_line(&session, offset)?;
+    let prompt = prompt(&session.log()?, &typed, offset)?;
+    let typed_before = typed.total;
     let typist = Contact::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
@@ -130,10 +160,36 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     output::tell_lost(lost, args.json());
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
+        Some(met) if met.condition == "input" && !conditions.input => Err(passed_over(&session, met.offset)?),
         Some(_) => Ok(()),
-        None => Err(watch.in_vain(&over, timeout)),
+        None => Err(with_hint(&session, &conditions, watch.in_vain(&over, timeout))),
     }
 }
+
+/// What to say of a line that the shell has read, and does not execute.
+fn passed_over(session: &SessionDir, offset: u64) -> Result<Failure> {
+    let why = if session.ends_with_prompt(offset)? {
+        "its shell did not execute it"
+    } else {
+        "it is not complete, and the shell waits for the rest: 'nbs-ts ask' types that, 'nbs-ts key C-c' drops it"
+    };
+    Ok(Failure::Failed(format!("cannot ask session '{}': {why}", session.handle())))
+}
+
+/// The same, and what may help.
+fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
+    match failure {
+        Failure::TimedOut(message) if !conditions.input && Evidence::now(session).is_asked_for_input() => {
+            Failure::TimedOut(format!("{message}; with --input that is an answer"))
+        }
+        other => other,
+    }
+}
+
+/// How many of the last places where something was typed tell what the prompt is.
+const MOST_PROMPTS: usize = 64;
+/// With its colours.
+const LONGEST_PROMPT: usize = 1024;
 
 /// Waits until somebody waits for what we are going to type, and tells as what.
 fn wait_until_ready(
@@ -151,9 +207,27 @@ fn wait_until_ready(
     }
 }
 
+/// The program's prompt, which stands on the line that has not been ended before
+/// `offset`, perhaps behind an answer without an end of its own. So it is the
+/// longest that was typed at before, if one of those ends that line.
+fn prompt(log: &Log, typed: &Typing, offset: u64) -> Result<Vec<u8>> {
+    let places = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS);
+    let mut places: Vec<u64> = places.filter(|place| *place < offset).collect();
+    places.reverse();
+    let mut known: Vec<Vec<u8>> = Vec::new();
+    for place in places.into_iter().chain([offset]) {
+        let line = unfinished_line(log, place)?;
+        let ends_it = |prompt: &&Vec<u8>| line.ends_with(prompt);
+        let prompt = known.iter().filter(ends_it).max_by_key(|prompt| prompt.len()).cloned();
+        known.push(prompt.unwrap_or(line));
+        known.retain(|prompt| !prompt.is_empty() || place == offset);
+    }
+    Ok(known.pop().unwrap_or_default())
+}
+
 /// What stands on the line that was not ended before `offset`.
-fn unfinished_line(session: &SessionDir, offset: u64) -> Result<Vec<u8>> {
-    let tail = session.log()?.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
+fn unfinished_line(log: &Log, offset: u64) -> Result<Vec<u8>> {
+    let tail = log.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
     let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
     let line = without_colours(&tail[start..]);
     Ok(line.into_iter().skip_while(|byte| *byte == b'\r').collect())
@@ -215,6 +289,7 @@ impl Place {
                     let behind = at(mark.start) - at(start);
                     output.drain(behind..behind + at(mark.end) - at(mark.start));
                 }
+                output.truncate(output.len() - session::shown_hook(&output, done.is_some()));
                 return Ok(Answer { output: shown(&output), end, lost });
             }
             // A line of a command that is not complete, or a mistake in it: what
@@ -227,7 +302,7 @@ impl Place {
         };
         let typing = typing.or_else(|| session.typed());
         let form = Form::Answer { colours: true };
-        let (mut echo, start) = waiting::echo_from(session, &log, typing.as_ref(), self.offset, form)?;
+        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), self.offset, form)?;
         let mut output = Vec::new();
         let bytes = log.bytes(start, end).trying(&what)?;
         let there = end.saturating_sub(bytes.len() as u64).max(start);
@@ -242,16 +317,20 @@ impl Place {
     }
 
     fn without_prompt(&self, mut output: Vec<u8>) -> Vec<u8> {
-        let start = memchr::memrchr(b'\n', &output).map_or(0, |at| at + 1);
         if self.prompt.is_empty() {
             return output;
         }
+        let start = memchr::memrchr(b'\n', &output).map_or(0, |at| at + 1);
         let plain = without_colours(&output[start..]);
-        // Before the text, the rest of an older answer may have stood before it.
-        if plain == self.prompt || (self.prompt.ends_with(&plain) && session::ends_like_a_prompt(&plain)) {
+        if self.prompt.ends_with(&plain) && session::ends_like_a_prompt(&plain) {
+            // Before the first text, the rest of something else may have stood
+            // before it.
             output.truncate(start);
-        } else if output.ends_with(&self.prompt) {
-            output.truncate(output.len() - self.prompt.len());
+        } else if plain.ends_with(&self.prompt) {
+            let start = start.max(output.len().saturating_sub(LONGEST_PROMPT));
+            let is_prompt = |at: &usize| without_colours(&output[*at..]) == self.prompt;
+            let at = (start..output.len()).find(is_prompt);
+            output.truncate(at.unwrap_or(output.len()));
         }
         output
     }

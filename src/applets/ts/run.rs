@@ -1,6 +1,7 @@
 //! run - run a command in a session's shell, print what it prints
 //!
 //! Usage: nbs-ts run [options] SESSION COMMAND...
+//!        nbs-ts run --stdin [options] SESSION
 //!
 //! Has the shell execute the words, joined by spaces, as if they had been typed,
 //! and prints exactly what they print, as it comes. The folder, variables and
@@ -8,7 +9,15 @@
 //! also where it begins with `--`. A second run waits for the first. Mind that
 //! `exit`, or `set -e` and a failure, end the shell and so the session.
 //!
+//! A command that starts another shell or a program to converse with (ssh, su,
+//! psql) is done when that ends: `send` and `ask --input` talk to it meanwhile.
+//! What bash says of a job while the text runs is output of it; what it says at
+//! its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
+//!
 //! Options:
+//!   --stdin           read the command from standard input instead; it may be of
+//!                     any length
+//!   --strip           leave out escape sequences
 //!   --timeout=TIME    interrupt the command after this, counted from its start
 //!                     (default: never); one that ignores that has 3 s more
 //!   --max=SIZE        at most so much output: the first and the last part, and
@@ -21,7 +30,8 @@
 //!   N                 the command's own
 //!   4                 the arguments are bad
 //!   124               it timed out
-//!   125               it could not be run, or the shell has ended
+//!   125               it could not be run, or the shell has ended, has been
+//!                     replaced (exec) or can no longer report a command's end
 //!   126               this call was interrupted, and with it the command
 //!
 //! Example:
@@ -29,7 +39,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, Write},
+    io::{self, Read, Write},
     ops::Range,
     os::{fd::AsFd, unix::ffi::OsStringExt},
     path::Path,
@@ -41,11 +51,12 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output::{self, Newlines},
-    session::{Contact, Evidence, Found, Home, Log, Mark, Marks, News, SessionDir},
+    session::{self, Contact, Evidence, Found, Home, LONGEST_SHOWN_HOOK, Log, Mark, Marks, News, SessionDir},
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
     },
+    text::Strip,
 };
 
 /// As coreutils `timeout` has them.
@@ -63,8 +74,11 @@ const LAST_PROMPT: Duration = Duration::from_secs(3);
 /// How long the end of a prompt may take after its beginning. It never comes
 /// where the shell's stderr goes elsewhere (`exec 2>file`).
 const PROMPT_END: Duration = Duration::from_millis(300);
-/// How long a command may take to begin, before we look whether it ever will.
-const BEGIN: Duration = Duration::from_secs(5);
+/// How long a command may take to begin, before we look whether it ever will,
+/// twice: what was typed is on its way for a moment.
+const BEGIN: Duration = Duration::from_secs(1);
+/// The same where the shell has executed a line, which may have been ours.
+const BEGIN_NOW: Duration = Duration::from_millis(100);
 /// An interrupt may be lost on the way: bash can lose one between fork and exec.
 const REPEAT: Duration = Duration::from_millis(200);
 /// How long a command may go on after the first.
@@ -74,32 +88,48 @@ const STUBBORN: Duration = Duration::from_secs(3);
 const SECOND_LOOK: Duration = Duration::from_millis(200);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);
+/// Nor that no end of a command can come any more. So we look when something
+/// has been printed and then nothing for so long, and again at intervals that
+/// grow to the second.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LATER_LOOKS: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy)]
 struct Wishes {
     timeout: Option<Duration>,
     max: Option<u64>,
+    strip: bool,
     json: bool,
 }
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut timeout, mut max) = (None, None);
+    let (mut timeout, mut max, mut strip, mut from_stdin) = (None, None, false, false);
     let target = loop {
         match args.next()? {
             Some(Long("timeout")) => timeout = Some(args.time_value("timeout")?),
             Some(Long("max")) => max = Some(args.size_value("max")?),
+            Some(Long("strip")) => strip = true,
+            Some(Long("stdin")) => from_stdin = true,
             Some(Value(word)) => break cli::parse_target(&word)?,
             Some(other) => return Err(other.unexpected().into()),
             None => return Err(cli::missing_handle()),
         }
     };
     let words = args.words()?;
-    if words.is_empty() {
-        return Err(Failure::BadArgs("missing a command to run".into()));
+    if words.is_empty() != from_stdin {
+        let why =
+            if from_stdin { "--stdin and a command exclude each other" } else { "missing a command to run" };
+        return Err(Failure::BadArgs(why.into()));
     }
-    let command = words.join(OsStr::new(" ")).into_vec();
-    let wishes = Wishes { timeout, max, json: args.json() };
+    let mut command = words.join(OsStr::new(" ")).into_vec();
+    if from_stdin {
+        io::stdin().lock().read_to_end(&mut command).trying("read standard input").map_err(of_run)?;
+    }
+    if command.contains(&0) {
+        return Err(Failure::BadArgs("the command has a NUL in it, which bash does not take".into()));
+    }
+    let wishes = Wishes { timeout, max, strip, json: args.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
@@ -133,6 +163,8 @@ struct Run<'a> {
     news: Contact,
     trace: Trace,
     printer: Printer,
+    // What there was to say when the command was interrupted.
+    evidence: Option<Evidence>,
     // Our reader has gone.
     unread: bool,
 }
@@ -150,6 +182,8 @@ enum Outcome {
     Ended,
     /// It still runs.
     GivenUp,
+    /// Nobody will ever tell, for this reason.
+    Lost(String),
 }
 
 impl<'a> Run<'a> {
@@ -170,6 +204,15 @@ impl<'a> Run<'a> {
                 String::from_utf8_lossy(&session.command()?)
             )));
         }
+        // Its shell waits for us, and we would wait for it.
+        let busy_with_us = session.is_around_us()
+            && turn.shell_place()?.is_some_and(|(_, _, prompt)| matches!(&*prompt, "left" | "entered"));
+        if busy_with_us {
+            return Err(Failure::Failed(format!(
+                "cannot run a command in session '{}': this call is itself part of what its shell executes",
+                session.handle()
+            )));
+        }
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
         match turn.take_turn(Deadline::NEVER, Some(signals.as_fd()))? {
@@ -188,6 +231,7 @@ impl<'a> Run<'a> {
             unseen: 0,
             next: offset,
             found: Vec::new(),
+            has_entered: false,
             begun: None,
             cuts: Vec::new(),
         };
@@ -200,8 +244,15 @@ impl<'a> Run<'a> {
                 Evidence::gather(session, NEXT_PROMPT)
             )));
         }
-        let printer = Printer { log, from: 0, lost: 0, newlines: Newlines::default(), last: b'\n' };
-        Ok(Run { session, wishes, signals, turn, news, trace, printer, unread: false })
+        let printer = Printer {
+            log,
+            from: 0,
+            lost: 0,
+            strip: wishes.strip.then(Strip::new),
+            newlines: Newlines::default(),
+            last: b'\n',
+        };
+        Ok(Run { session, wishes, signals, turn, news, trace, printer, evidence: None, unread: false })
     }
 
     fn streams(&self) -> bool {
@@ -217,7 +268,7 @@ impl<'a> Run<'a> {
         if matches!(outcome, Outcome::Done(_)) {
             self.await_next_prompt(cause.is_some())?;
         }
-        let mut range = self.trace.output();
+        let mut range = self.shown_output(true)?;
         if matches!(outcome, Outcome::Ended) {
             // What began like a mark will never be one.
             range.end = self.trace.next;
@@ -241,14 +292,22 @@ impl<'a> Run<'a> {
     fn watch(&mut self, cause: &mut Option<Cause>) -> Result<Outcome> {
         let mut deadline = Deadline::NEVER;
         let mut begin = Deadline::after(BEGIN);
+        let (mut doubts, mut interval, mut look) = (0, FIRST_LOOK, Deadline::NEVER);
         let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
         let mut interrupted = false;
         let mut over = false;
         loop {
-            let had_begun = self.trace.begun.is_some();
+            let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
             self.trace.look(&self.printer.log)?;
             if std::mem::take(&mut self.trace.gap) {
                 self.look_behind_gap()?;
+            }
+            if self.trace.next > seen {
+                (doubts, interval) = (0, FIRST_LOOK);
+                look = Deadline::after(interval);
+            }
+            if self.trace.has_entered && self.trace.begun.is_none() {
+                begin = begin.min(Deadline::after(BEGIN_NOW));
             }
             if let Some(begun) = self.trace.begun
                 && !had_begun
@@ -268,6 +327,7 @@ impl<'a> Run<'a> {
             }
             let signalled = self.signals.take() || self.unread;
             if cause.is_none() && (signalled || deadline.has_passed()) {
+                self.evidence = Some(Evidence::gather(self.session, self.wishes.timeout.unwrap_or_default()));
                 *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
                 (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
                 deadline = Deadline::NEVER;
@@ -286,10 +346,22 @@ impl<'a> Run<'a> {
                 continue;
             }
             if begin.has_passed() {
-                self.check_begun()?;
-                begin = Deadline::after(BEGIN);
+                doubts = if self.is_passed_over()? { doubts + 1 } else { 0 };
+                if doubts > 1 {
+                    return Err(self.passed_over());
+                }
+                begin = Deadline::after(if self.trace.has_entered { BEGIN_NOW } else { BEGIN });
             }
-            let until = deadline.min(begin).min(again).min(give_up);
+            if self.trace.begun.is_some() && look.has_passed() {
+                let lost = self.lost()?;
+                doubts = if lost.is_some() { doubts + 1 } else { 0 };
+                if let Some(why) = lost.filter(|_| doubts > 1) {
+                    return Ok(Outcome::Lost(why));
+                }
+                interval = if doubts > 0 { FIRST_LOOK } else { (interval * 2).min(LATER_LOOKS) };
+                look = Deadline::after(interval);
+            }
+            let until = deadline.min(begin).min(again).min(give_up).min(look);
             over = self.news.news_or(until, Some(self.signals.as_fd()))? == News::Ended;
         }
     }
@@ -308,20 +380,41 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Our line has been typed a while ago, and the text has not begun: is that
-    /// still to come?
-    fn check_begun(&mut self) -> Result<()> {
-        let stands = self.turn.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "stands");
-        let waits = self.turn.state()?.is_some_and(|(doing, _)| doing == "prompt");
-        if !stands || !waits {
-            return Ok(());
+    /// Our line has been typed, and the text has not begun: does the shell wait
+    /// for another?
+    fn is_passed_over(&mut self) -> Result<bool> {
+        let all_read = self.turn.look()?.is_some_and(|(_, unread, _)| unread == 0);
+        Ok(all_read && self.turn.shell()?.is_some_and(|(waits, _)| waits))
+    }
+
+    /// What to say then. What may be left of our line must not be there for the
+    /// next call.
+    fn passed_over(&mut self) -> Failure {
+        let handle = self.session.handle();
+        let why = Failure::Failed(format!(
+            "cannot run a command in session '{handle}': its shell did not execute it; what may keep it from \
+             that are a DEBUG trap under 'shopt -s extdebug', key bindings, histchars, aliases of reserved words, \
+             or functions, variables or 'enable -n' that take builtins or names of ours away"
+        ));
+        // Where it cannot be sent, the next call finds out.
+        let _ = self.turn.signal("INT");
+        why
+    }
+
+    /// Why there will never be a mark that tells the command's end, if that is so.
+    fn lost(&mut self) -> Result<Option<String>> {
+        let Some((waits, successor)) = self.turn.shell()? else { return Ok(None) };
+        if let Some(name) = successor {
+            // One that wants nothing may end, and so tell its code.
+            let asks = waits || self.turn.state()?.is_some_and(|(doing, _)| doing != "running");
+            return Ok(asks.then(|| replaced(&name)));
         }
-        Err(Failure::Failed(format!(
-            "cannot run a command in session '{}': its shell did not execute it; what may keep it from that \
-             are a DEBUG trap under 'shopt -s extdebug', key bindings, or functions named as builtins; {}",
-            self.session.handle(),
-            Evidence::gather(self.session, BEGIN)
-        )))
+        let unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
+        Ok(unreported.then(|| {
+            "its prompt has come back, and nobody has told the command's exit code: something keeps the shell \
+             from that ('enable -n', functions or aliases named as builtins or reserved words, readonly variables)"
+                .to_owned()
+        }))
     }
 
     /// Until the next call finds the shell at its prompt.
@@ -365,7 +458,16 @@ impl<'a> Run<'a> {
         if !self.streams() || self.trace.begun.is_none() {
             return Ok(());
         }
-        self.stream(self.trace.output().end)
+        self.stream(self.shown_output(false)?.end)
+    }
+
+    /// Where the output lies, but for a line of ours that `set -v` shows.
+    fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
+        let mut range = self.trace.output();
+        let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
+        let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
+        range.end -= session::shown_hook(&tail, complete) as u64;
+        Ok(range)
     }
 
     fn stream(&mut self, end: u64) -> Result<()> {
@@ -382,9 +484,7 @@ impl<'a> Run<'a> {
     }
 
     fn write_rest(&mut self) -> Result<()> {
-        let mut rest = Vec::new();
-        self.printer.newlines.finish(&mut rest);
-        let printed = cli::print(&rest);
+        let printed = cli::print(self.printer.rest());
         self.note_reader(printed)
     }
 
@@ -425,9 +525,7 @@ impl<'a> Run<'a> {
             }
             self.printer.from = part.start;
             self.printer.print(part, &mut self.trace.cuts, &mut give)?;
-            let mut rest = Vec::new();
-            self.printer.newlines.finish(&mut rest);
-            give(&rest)?;
+            give(&self.printer.rest())?;
         }
         if !json {
             output::tell_lost(self.printer.lost, json);
@@ -436,10 +534,10 @@ impl<'a> Run<'a> {
         let code = match outcome {
             Outcome::Done(code) => Some(*code),
             Outcome::Ended => self.session.exit_code().unwrap_or(None),
-            Outcome::GivenUp => None,
+            Outcome::GivenUp | Outcome::Lost(_) => None,
         };
         let result = match (outcome, cause) {
-            (Outcome::Ended, _) => "ended",
+            (Outcome::Ended | Outcome::Lost(_), _) => "ended",
             (_, Some(Cause::Timeout)) => "timeout",
             (_, Some(Cause::Signal)) => "interrupted",
             (_, None) => "done",
@@ -462,12 +560,16 @@ impl<'a> Run<'a> {
         };
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
+            (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
+                "cannot finish the command in session '{handle}': {why}{}",
+                last_line(self.session)
+            ))),
             (_, Some(Cause::Timeout)) => Err(status(
                 TIMED_OUT,
                 "timeout",
                 format!(
                     "cannot finish the command in session '{handle}': timed out {}{still}",
-                    Evidence::gather(self.session, self.wishes.timeout.unwrap_or_default())
+                    self.evidence.as_ref().map(Evidence::to_string).unwrap_or_default()
                 ),
             )),
             (_, Some(Cause::Signal)) => Err(status(
@@ -519,26 +621,53 @@ fn await_prompt(
             }
             ("unknown", "running" | "prompt", _) => first,
             ("coming", "running" | "prompt", _) => next,
-            ("unknown" | "coming", ..) => *second_look.get_or_insert_with(|| Deadline::after(SECOND_LOOK)),
-            _ => return Err(busy(session, &doing)),
+            ("unknown" | "coming" | "entered", ..) => {
+                *second_look.get_or_insert_with(|| Deadline::after(SECOND_LOOK))
+            }
+            _ => return stuck(session, turn, &doing),
         };
         match news.news_or(deadline, Some(signals.as_fd()))? {
             News::Changed => {}
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),
             News::TimedOut if prompt == "touched" && !next.has_passed() => {}
-            News::TimedOut => return Err(busy(session, &doing)),
+            News::TimedOut => return stuck(session, turn, &doing),
         }
     }
 }
 
-fn busy(session: &SessionDir, doing: &str) -> Failure {
+/// The shell's place all the same, where its prompt stands, but something keeps it
+/// from saying so: the hooks are part of what is typed, and put back what is gone.
+/// Else what to say.
+fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, u64)> {
+    let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
+    let (offset, last) = turn.place()?.ok_or_else(|| session.ended())?;
+    if let Some(last) = last
+        && waits
+        && successor.is_none()
+        && session.ends_with_prompt(offset)?
+    {
+        return Ok((offset, last));
+    }
+    let why = match successor {
+        Some(name) => replaced(&name),
+        None => "it is busy".to_owned(),
+    };
+    Err(Failure::Failed(format!(
+        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{}",
+        session.handle(),
+        last_line(session),
+        if why == "it is busy" { "; 'nbs-ts key C-c' interrupts" } else { "" }
+    )))
+}
+
+fn replaced(name: &str) -> String {
+    format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
+}
+
+fn last_line(session: &SessionDir) -> String {
     let line = Evidence::last_line(session);
-    let line = line.map(|line| format!("; last line: '{line}'")).unwrap_or_default();
-    Failure::Failed(format!(
-        "cannot run a command in session '{}': it is busy; the terminal is at: {doing}{line}; 'nbs-ts key C-c' interrupts",
-        session.handle()
-    ))
+    line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
 }
 
 /// The command's way through the log.
@@ -554,6 +683,8 @@ struct Trace {
     // How far the log has been read.
     next: u64,
     found: Vec<Found>,
+    // The shell has begun to execute a line, which may be ours.
+    has_entered: bool,
     // When we saw it begin.
     begun: Option<Instant>,
     // Marks within the output, or what looks like them, in order.
@@ -621,6 +752,10 @@ impl Trace {
                 self.begun = Some(Instant::now());
                 Stage::Running { seq, start: found.end }
             }
+            (Stage::Typed, Mark::Started { .. }) => {
+                self.has_entered = true;
+                Stage::Typed
+            }
             (Stage::Running { seq, start }, Mark::Done { seq: done, code }) if done == seq => {
                 Stage::Done { start, end: found.start, code }
             }
@@ -656,6 +791,8 @@ struct Printer {
     from: u64,
     // How many bytes of the output were gone.
     lost: u64,
+    // Where escape sequences are to be left out.
+    strip: Option<Strip>,
     newlines: Newlines,
     // The last byte that it has given.
     last: u8,
@@ -674,12 +811,17 @@ impl Printer {
         let passed = cuts.partition_point(|cut| cut.start < range.end);
         let ends = cuts.drain(..passed).chain(std::iter::once(range.end..range.end));
         for cut in ends.filter(|cut| cut.end >= range.start) {
-            let (newlines, last) = (&mut self.newlines, &mut self.last);
+            let (strip, newlines, last) = (&mut self.strip, &mut self.newlines, &mut self.last);
             let (log, lost) = (&self.log, &mut self.lost);
+            let mut stripped = Vec::new();
             log.blocks(at, cut.start, |block| {
                 *lost += log.take_lost();
                 plain.clear();
-                newlines.feed(block, &mut plain);
+                if let Some(strip) = strip {
+                    stripped.clear();
+                    strip.feed(block, &mut stripped);
+                }
+                newlines.feed(if strip.is_some() { &stripped } else { block }, &mut plain);
                 *last = plain.last().copied().unwrap_or(*last);
                 give(&plain).map(|()| true)
             })?;
@@ -688,5 +830,17 @@ impl Printer {
         }
         self.from = range.end;
         Ok(())
+    }
+
+    /// What of a stretch was held back, now that nothing follows it.
+    fn rest(&mut self) -> Vec<u8> {
+        let (mut stripped, mut plain) = (Vec::new(), Vec::new());
+        if let Some(strip) = &mut self.strip {
+            strip.finish(&mut stripped);
+            *strip = Strip::new();
+        }
+        self.newlines.feed(&stripped, &mut plain);
+        self.newlines.finish(&mut plain);
+        plain
     }
 }

@@ -13,6 +13,14 @@
 //! was typed. A regex is matched on each line by itself, also on an unfinished
 //! one as it stands. Silence is counted from the call at the earliest.
 //!
+//! Which wait when: --complete for a shell's command; --pattern where it runs on
+//! (a server that is ready); --input where a program asks something, or a REPL
+//! has answered; --exit for a one-shot; --idle where nothing else tells; --fail
+//! beside any of them. `run` and `ask` send and wait in one.
+//!
+//! Of ssh and others that pass on what is typed, input counts as waited for when
+//! the last line ends as prompts and questions do.
+//!
 //! Options:
 //!   --pattern=TEXT    this text is printed (repeatable)
 //!   --regex=REGEX     what this matches is printed (repeatable)
