@@ -9,6 +9,7 @@ use regex_lite::Regex;
 
 use crate::{
     cli::{self, Args},
+    numbers,
     outcome::{Failure, Result, Trying},
     output,
     session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, Sight, typing::Typing},
@@ -412,11 +413,11 @@ impl<'a> Watch<'a> {
             && let Some(since) = self.look_at_screen()?
             && since.elapsed() >= time
         {
-            return Ok(self.met("stable", seconds(since.elapsed())));
+            return Ok(self.met("stable", numbers::seconds(since.elapsed(), 3)));
         }
         match self.conditions.idle {
             Some(idle) if self.changed.elapsed() >= idle => {
-                Ok(self.met("idle", seconds(self.changed.elapsed())))
+                Ok(self.met("idle", numbers::seconds(self.changed.elapsed(), 3)))
             }
             _ => Ok(None),
         }
@@ -544,11 +545,6 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
         at > known
     });
     Some(typing)
-}
-
-/// In thousandths.
-fn seconds(time: Duration) -> String {
-    format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
 /// Waits until all have met a condition, or with `any`, one has; one that has

@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     json::Object,
+    numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
         Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Making, Marks, Name, Notice,
@@ -23,6 +24,7 @@ use crate::{
     },
     sys::{
         child::ExitStatus,
+        clock::unix_seconds,
         deadline::Deadline,
         files::{self, Folder},
         poll,
@@ -96,7 +98,7 @@ impl Launch {
     /// Writes the files that are known before anything runs.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         let secret = random::hex::<16>()?;
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let started = unix_seconds(self.started).as_secs();
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
         let interactive = Launch::is_interactive(&self.command);
         folder.create(COMMAND, &self.command)?;
@@ -346,18 +348,14 @@ impl SessionDir {
     }
 
     fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
-        let digits = self.folder.read(file, LONGEST_WORD).ok()?;
-        std::str::from_utf8(&digits).ok()?.trim_end().parse().ok()
+        number(self.folder.read(file, LONGEST_WORD).ok()?.trim_ascii_end())
     }
 
     /// `None` while the child runs, or where nobody saw how it ended.
     pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
         match self.folder.read(EXIT_CODE, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => {
-                let digits = self.trying(other, "read the exit code")?;
-                Ok(std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok()))
-            }
+            other => Ok(number(self.trying(other, "read the exit code")?.trim_ascii_end())),
         }
     }
 
@@ -693,10 +691,8 @@ impl Reader<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => self.session.trying(Err(error), "read the cursor"),
             Ok(digits) => {
-                let number =
-                    std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok());
                 let bad = || io::Error::other(format!("'{}' holds no number", self.file));
-                self.session.trying(number.ok_or_else(bad), "read the cursor")
+                self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
             }
         }
     }
@@ -706,9 +702,4 @@ impl Reader<'_> {
         let written = self.session.folder.replace(&self.file, cursor.to_string().as_bytes());
         self.session.trying(written, "move the cursor")
     }
-}
-
-/// Unix seconds with a fraction.
-pub(crate) fn unix_seconds(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    numbers,
     session::{Contact, Form, SessionDir},
     text,
 };
@@ -70,7 +71,7 @@ impl fmt::Display for Evidence {
 }
 
 fn seconds(time: Duration) -> String {
-    let seconds = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
+    let seconds = numbers::seconds(time, 3);
     format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
 }
 

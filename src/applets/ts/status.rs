@@ -21,7 +21,8 @@ use crate::{
     frames,
     json::Object,
     outcome::Result,
-    session::{Contact, Home, SessionDir, unix_seconds},
+    session::{Contact, Home, SessionDir},
+    sys::clock::unix_seconds,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
