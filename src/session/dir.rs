@@ -298,18 +298,6 @@ impl SessionDir {
         self.name().is_some_and(|name| name.as_str().contains(pattern))
     }
 
-    /// What does not change while it lives, as JSON.
-    pub(crate) fn described(&self) -> Result<Object> {
-        let started = self.folder.modified(META).ok();
-        let object = Object::new()
-            .text("handle", self.handle.as_str())
-            .bytes_or_null("name", self.name().as_ref().map(|name| name.as_str().as_bytes()))
-            .bytes("command", &self.command()?)
-            .number_or_null("pid", self.pid().map(i64::from))
-            .seconds_or_null("started", started.map(unix_seconds));
-        Ok(self.settings().describe(object))
-    }
-
     /// What it was told when it was started; nothing where that is unreadable.
     pub(crate) fn settings(&self) -> Settings {
         Settings::read(&self.folder).unwrap_or_default()
@@ -440,8 +428,8 @@ impl SessionDir {
     /// When its end was written down, or else the last time that it printed: a
     /// relay that was killed did nothing after that which can be seen.
     fn last_sign(&self) -> SystemTime {
-        let printed = || self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created());
-        self.end_time().unwrap_or_else(printed)
+        let written = self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT));
+        written.unwrap_or_else(|_| self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created()))
     }
 
     /// Has it ended, or is it about to, because its relay is? Then waits for it.
@@ -463,11 +451,6 @@ impl SessionDir {
             }
         }
         Ok(!self.is_alive()?)
-    }
-
-    /// When its end was written down.
-    pub(crate) fn end_time(&self) -> Option<SystemTime> {
-        self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT)).ok()
     }
 
     /// Did the helper make its terminal, so that its processes are not below

@@ -23,6 +23,10 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    let (status, list) = (scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"]));
+    for name in ["command", "state", "exit_code", "started", "ended"] {
+        assert_eq!(status.field(name), list.field(name), "{name}: {status:?}");
+    }
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");
     scratch.ts(&["read", &handle]).code(0).stdout(before);
     assert_eq!(
