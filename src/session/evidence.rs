@@ -36,7 +36,13 @@ impl Evidence {
         text::last_line_shown(&seen)
     }
 
-    /// The same where nobody has waited.
+    /// The same as the end of a message that has no more to say of the wait.
+    pub(crate) fn and_last_line(session: &SessionDir) -> String {
+        let line = Evidence::last_line(session);
+        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
+    }
+
+    /// The evidence where nobody has waited.
     pub(crate) fn now(session: &SessionDir) -> Evidence {
         Evidence::gather(session, Duration::ZERO)
     }
@@ -47,9 +53,7 @@ impl Evidence {
             Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
         Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session) }
     }
-}
 
-impl Evidence {
     /// Does something other than a shell at its prompt wait for input?
     pub(crate) fn is_asked_for_input(&self) -> bool {
         matches!(self.doing.as_deref(), Some("line" | "raw" | "secret"))

@@ -562,7 +562,7 @@ impl<'a> Run<'a> {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
-                last_line(self.session)
+                Evidence::and_last_line(self.session)
             ))),
             (_, Some(Cause::Timeout)) => Err(status(
                 TIMED_OUT,
@@ -656,18 +656,13 @@ fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, 
     Err(Failure::Failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{}",
         session.handle(),
-        last_line(session),
+        Evidence::and_last_line(session),
         if why == "it is busy" { "; 'nbs-ts key C-c' interrupts" } else { "" }
     )))
 }
 
 fn replaced(name: &str) -> String {
     format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
-}
-
-fn last_line(session: &SessionDir) -> String {
-    let line = Evidence::last_line(session);
-    line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
 }
 
 /// The command's way through the log.
