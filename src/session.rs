@@ -34,6 +34,7 @@ pub(crate) mod sending;
 mod settings;
 mod shell;
 mod sight;
+mod trace;
 pub(crate) mod typing;
 mod wait;
 
@@ -56,4 +57,5 @@ pub(crate) use marks::{Found, Mark, Marks};
 pub(crate) use settings::Settings;
 pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
+pub(crate) use trace::{Stage, Trace};
 pub(crate) use wait::Wait;
