@@ -28,7 +28,7 @@ use crate::{
         deadline::Deadline,
         files::{self, Folder},
         poll,
-        processes::Process,
+        processes::{Held, Process},
         pty::Size,
         random, socket,
     },
@@ -315,8 +315,18 @@ impl SessionDir {
     }
 
     /// What the relay wrote of itself; proved by [`SessionDir::is_served_by`].
-    pub(crate) fn relay_pid(&self) -> Option<u32> {
+    fn relay_pid(&self) -> Option<u32> {
         self.number(RELAY_PID)
+    }
+
+    /// Takes hold of the relay, and tells its PID; `None` where the session is
+    /// dead. The PID is what the relay wrote; that its lock is still held after we
+    /// took hold of the process proves it, since the relay that holds it has had
+    /// that PID all the while.
+    pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, Held)>> {
+        let Some(pid) = self.relay_pid() else { return Ok(None) };
+        let held = Held::open(pid)?;
+        Ok(held.filter(|_| self.is_served_by(pid)).map(|held| (pid, held)))
     }
 
     /// Is it alive, and is this what its relay says is its PID?
@@ -626,8 +636,7 @@ impl SessionDir {
     /// For the marks of its shell from `offset` on, where its prompt stands and
     /// its last completion was `last`.
     pub(crate) fn marks(&self, offset: u64, last: Option<u64>) -> Result<Marks> {
-        let secret = self.trying(Launch::secret(&self.folder), "read the secret")?;
-        Ok(Marks::resumed(&secret, offset, last))
+        Ok(Marks::resumed(&self.secret()?, offset, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.

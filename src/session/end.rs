@@ -133,15 +133,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// `None` where the session is dead. The PID is what the relay wrote; that
-    /// its lock is still held after we took hold of the process proves it, since
-    /// the relay that holds it has had that PID all the while.
+    /// `None` where the session is dead.
     fn of(session: &SessionDir) -> io::Result<Option<Relay>> {
-        let Some(pid) = session.relay_pid() else { return Ok(None) };
-        let Some(held) = Held::open(pid)? else { return Ok(None) };
-        if !session.is_served_by(pid) {
-            return Ok(None);
-        }
+        let Some((pid, held)) = session.hold_relay()? else { return Ok(None) };
         let contact = Contact::open(session).ok().flatten();
         Ok(Some(Relay { pid, held, contact, stays: false }))
     }

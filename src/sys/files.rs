@@ -194,7 +194,7 @@ impl Folder {
         })
     }
 
-    /// Renames within the folder, or from it to `other`; nothing is replaced.
+    /// Renames within the folder; nothing is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match fs::renameat_with(self, from, self, to, RenameFlags::NOREPLACE) {
             // A file system without the flag; our names are random, or our own.
