@@ -775,16 +775,7 @@ fn tab_stops(cols: usize) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// `NBS_SEED` repeats one round, `NBS_ROUNDS` asks for more of them.
-    fn rounds(count: u64) -> impl Iterator<Item = (u64, fastrand::Rng)> {
-        let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-        let seeds = match number("NBS_SEED") {
-            Some(seed) => seed..seed + 1,
-            None => 0..number("NBS_ROUNDS").unwrap_or(count),
-        };
-        seeds.map(|seed| (seed, fastrand::Rng::with_seed(seed)))
-    }
+    use crate::rounds::rounds;
 
     /// What programs print, what they never would, and halves of both.
     fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
@@ -851,6 +842,14 @@ mod tests {
         assert_eq!(screen.lines(0).len(), rows);
         screen.coloured_lines(usize::MAX);
         screen.svg(3);
+    }
+
+    #[test]
+    fn on_the_widest_screen_an_accent_that_is_pushed_out_is_gone() {
+        let mut screen = Screen::new(u16::MAX, 1);
+        screen.feed("\x1b[1;60001He\u{301}\x1b[1;1H\x1b[10000@".as_bytes());
+        assert_eq!(screen.lines(0), [""]);
+        assert!(Screen::resumed(&screen.save()).is_some());
     }
 
     #[test]

@@ -276,7 +276,8 @@ impl Line {
         self.part(cols);
         self.cells.truncate(cols);
         for (at, _) in self.marks.iter_mut().filter(|(at, _)| usize::from(*at) >= col) {
-            *at += count as u16;
+            // As far to the right as that, no line has a cell.
+            *at = at.saturating_add(u16::try_from(count).unwrap_or(u16::MAX));
         }
         let length = self.cells.len();
         self.marks.retain(|(at, _)| usize::from(*at) < length);
