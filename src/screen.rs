@@ -775,7 +775,7 @@ fn tab_stops(cols: usize) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rounds::rounds;
+    use crate::rounds::{pieces, rounds};
 
     /// What programs print, what they never would, and halves of both.
     fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
@@ -812,16 +812,6 @@ mod tests {
             }
         }
         noise
-    }
-
-    fn pieces<'a>(bytes: &'a [u8], random: &mut fastrand::Rng) -> Vec<&'a [u8]> {
-        let (mut pieces, mut rest) = (Vec::new(), bytes);
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(random.usize(..=rest.len().min(12)));
-            pieces.push(piece);
-            rest = after;
-        }
-        pieces
     }
 
     fn size(random: &mut fastrand::Rng) -> (u16, u16) {
@@ -862,7 +852,7 @@ mod tests {
             whole.feed(&stream);
             check(&whole, seed);
             let mut cut = Screen::new(cols, rows);
-            for piece in pieces(&stream, &mut random) {
+            for piece in pieces(&stream, 12, &mut random) {
                 cut.feed(piece);
                 if random.u8(..4) == 0 {
                     cut = Screen::resumed(&cut.save()).unwrap_or_else(|| panic!("seed {seed}"));

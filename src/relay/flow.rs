@@ -52,11 +52,11 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::rounds;
 
     #[test]
     fn every_byte_arrives_once_and_in_order() {
-        for seed in 0..200 {
-            let mut random = fastrand::Rng::with_seed(seed);
+        for (seed, mut random) in rounds(200) {
             let sent: Vec<u8> = (0..random.usize(..50_000)).map(|_| random.u8(..)).collect();
             let (mut flow, mut given, mut got) = (Flow::new(), 0, Vec::new());
             while given < sent.len() || !flow.is_empty() {

@@ -5,12 +5,12 @@
 
 use std::{
     fs,
-    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use support::{Helper, Scratch, eventually, links, state_of, within};
+use crate::support::{binary, eventually, links};
+use support::{Helper, Scratch, state_of, within};
 
 #[test]
 fn an_independent_client_gets_a_working_terminal_by_the_base_protocol() {
@@ -780,7 +780,7 @@ fn doctor_tells_what_is_bad_and_how_to_mend_it() {
 fn roles_refuse_to_run_by_hand() {
     let scratch = Scratch::new();
     let link = scratch.path("nbs-keeper");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_nbs"), &link).unwrap();
+    std::os::unix::fs::symlink(fs::canonicalize(binary()).unwrap(), &link).unwrap();
     for arguments in [&[][..], &["0123abcd", "/", "1", "0"]] {
         let ran = within(scratch.command(&link).args(arguments));
         assert!(ran.code == 4 && ran.err.contains("not to be run by hand"), "{ran:?}");
@@ -793,7 +793,6 @@ fn kill(pid: u32, signal: i32) {
     status.unwrap();
 }
 
-/// What these tests need of the outside; to be merged with the crate's own.
 #[test]
 fn the_helpers_bash_will_do_where_the_caller_has_none() {
     let scratch = Scratch::new();
@@ -808,42 +807,16 @@ fn the_helpers_bash_will_do_where_the_caller_has_none() {
     assert_eq!(scratch.file(&handle, "exit_code"), "3");
 }
 
+/// What these tests need beside the crate's own: a helper, and a client of it that
+/// has nothing of ours in it.
 mod support {
     use super::*;
+    use crate::support::{PATIENCE, run};
     use std::{
         path::PathBuf,
         process::Child,
-        sync::{
-            OnceLock,
-            atomic::{AtomicU32, Ordering},
-        },
+        sync::atomic::{AtomicU32, Ordering},
     };
-
-    /// How long a fact may take to become true on a machine that is busy.
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    /// The folder with the links, made once.
-    pub(super) fn links() -> &'static Path {
-        static LINKS: OnceLock<PathBuf> = OnceLock::new();
-        LINKS.get_or_init(|| {
-            let folder =
-                Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("helper-links-{}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            let made =
-                Command::new(env!("CARGO_BIN_EXE_nbs")).args(["--install", "--force"]).arg(&folder).status();
-            assert!(made.unwrap().success());
-            folder
-        })
-    }
-
-    #[track_caller]
-    pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
 
     #[derive(Debug)]
     pub(super) struct Ran {
@@ -864,23 +837,9 @@ mod support {
     /// Runs it under a limit of time.
     #[track_caller]
     pub(super) fn within(command: &mut Command) -> Ran {
-        let shown = format!("{command:?}");
-        let mut limited = Command::new("timeout");
-        limited.arg("60").arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => limited.env(name, value),
-                None => limited.env_remove(name),
-            };
-        }
-        if let Some(folder) = command.get_current_dir() {
-            limited.current_dir(folder);
-        }
-        let output = limited.output().unwrap();
-        let code = output.status.code().unwrap_or(-1);
-        assert_ne!(code, 124, "no end: {shown}");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ran { code, out: text(output.stdout), err: text(output.stderr), command: shown }
+        let ran = run(command.stdin(Stdio::null()));
+        let code = ran.status.code().unwrap_or(-1);
+        Ran { code, out: ran.out(), err: ran.err(), command: format!("{command:?}") }
     }
 
     /// `R`, `S`, `T`, `Z`, …

@@ -26,7 +26,7 @@ pub(crate) fn binary() -> PathBuf {
 }
 
 /// A folder with the links, made once.
-fn links() -> &'static Path {
+pub(crate) fn links() -> &'static Path {
     static LINKS: OnceLock<PathBuf> = OnceLock::new();
     LINKS.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("links-{}", std::process::id()));
@@ -195,7 +195,8 @@ fn described(pid: &str) -> String {
 
 /// Waits for a fact. The one place where tests sleep: facts of other processes
 /// cannot all be waited for otherwise.
-pub(crate) fn eventually(what: &str, fact: impl Fn() -> bool) {
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut fact: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !fact() {
         assert!(begun.elapsed() < PATIENCE, "in vain: {what}");

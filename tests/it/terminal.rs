@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::binary;
+
 /// How long anything may take before the test fails. Long, since the machines
 /// that run tests are busy; a passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,7 +41,7 @@ impl Session {
     }
 
     fn try_ts(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nbs"));
+        let mut command = Command::new(binary());
         command.arg("ts").args(words).env("NBS_TS_HOME", self.home.join("state")).env("HOME", &self.home);
         command.output().unwrap()
     }
