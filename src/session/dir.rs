@@ -517,7 +517,7 @@ impl SessionDir {
         form: Form,
     ) -> Result<(Echo, u64)> {
         let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
-        let recent = |offset: u64| offset + BEFORE >= anchor;
+        let recent = |offset: u64| offset.saturating_add(BEFORE) >= anchor;
         let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
         let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
         let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;

@@ -76,6 +76,7 @@ fn start(file: Arc<File>, failure: Arc<OnceLock<String>>) -> io::Result<Running>
             if let Err(error) = rustix::fs::fdatasync(&file) {
                 failure.get_or_init(|| io::Error::from(error).to_string());
             }
+            // Nothing ever comes: it is the time that is waited for, or our end.
             let _ = over.recv_timeout(PAUSE);
         }
     })?;

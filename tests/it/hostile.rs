@@ -275,6 +275,17 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
 }
 
 #[test]
+fn the_highest_numbers_in_the_files_of_a_session_are_numbers() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo text");
+    scratch.wait_for_end(&handle);
+    fs::write(scratch.folder(&handle).join("typed"), format!("0 1 {}l61\n", u64::MAX)).unwrap();
+    scratch.ts(&["wait", &handle, "--pattern=text"]).code(0).silent();
+    fs::write(scratch.folder(&handle).join("completion.log"), format!("{} 7\n", u64::MAX)).unwrap();
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("7\n").silent();
+}
+
+#[test]
 fn no_terminal_acts_on_what_users_and_programs_call_things() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}x";
     let scratch = Scratch::new();

@@ -46,7 +46,7 @@ fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
         let reader = session.completion_reader()?;
         if let Some(completion) = session.completion_from(reader.cursor()?)? {
             print(session, completion, json)?;
-            return reader.advance(completion.seq + 1);
+            return reader.advance(completion.seq.saturating_add(1));
         }
         // Not to keep it from others while we sleep.
         drop(reader);
