@@ -835,6 +835,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_as_long_as_the_history_is_broken_anew() {
+        let text: Vec<u8> = (0..1_000_000).map(|n: usize| b'a' + (n / 1_000 % 26) as u8).collect();
+        let mut screen = Screen::new(500, 50);
+        screen.feed(&text);
+        for cols in [499, 700, 500] {
+            screen.resize(cols, 50);
+            let shown = screen.lines(usize::MAX).concat();
+            assert!(shown.len() > 900_000 && text.ends_with(shown.as_bytes()), "{cols}: {}", shown.len());
+        }
+    }
+
+    #[test]
     fn on_the_widest_screen_an_accent_that_is_pushed_out_is_gone() {
         let mut screen = Screen::new(u16::MAX, 1);
         screen.feed("\x1b[1;60001He\u{301}\x1b[1;1H\x1b[10000@".as_bytes());

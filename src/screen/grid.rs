@@ -214,17 +214,25 @@ impl Line {
             let marked = self.marks.last().map_or(0, |(last, _)| usize::from(*last) + 1);
             self.cells.truncate(used.max(marked));
         }
-        while self.cells.len() > cols {
+        let (mut cells, mut marks) = (self.cells.as_slice(), self.marks.as_slice());
+        let mut start = 0;
+        while cells.len() > cols {
             // A wide character is not broken, unless there is room for nothing else.
-            let end = if self.cells[cols].is_right_half() { (cols - 1).max(1) } else { cols };
-            let cells = self.cells.split_off(end);
-            let marks = self.marks.split_off(self.marks.partition_point(|(at, _)| usize::from(*at) < end));
-            let marks = marks.into_iter().map(|(at, mark)| (at - end as u16, mark)).collect();
-            let next = Line { cells, rest: self.rest, marks, wrapped: self.wrapped };
-            lines.push_back(Line { rest: Cell::default(), wrapped: true, ..self });
-            self = next;
+            let end = if cells[cols].is_right_half() { (cols - 1).max(1) } else { cols };
+            let (first, behind) = cells.split_at(end);
+            let here = marks.partition_point(|(at, _)| usize::from(*at) < start + end);
+            let broken =
+                Line { rest: Cell::default(), wrapped: true, ..Line::of(first, &marks[..here], start) };
+            lines.push_back(broken);
+            (cells, marks, start) = (behind, &marks[here..], start + end);
         }
-        lines.push_back(self);
+        lines.push_back(Line { rest: self.rest, wrapped: self.wrapped, ..Line::of(cells, marks, start) });
+    }
+
+    /// A part of a line that begins at the column `start` of it.
+    fn of(cells: &[Cell], marks: &[(u16, char)], start: usize) -> Line {
+        let moved = |(at, mark): &(u16, char)| Some((u16::try_from(usize::from(*at) - start).ok()?, *mark));
+        Line { cells: cells.to_vec(), marks: marks.iter().filter_map(moved).collect(), ..Line::default() }
     }
 
     fn write(&mut self, col: usize, text: &[u8], pen: Pen) {
@@ -494,6 +502,7 @@ impl Grid {
     /// Lines that were broken at the right margin are broken anew.
     pub(super) fn resize(&mut self, cols: usize, height: usize, cursor: (usize, usize)) -> (usize, usize) {
         let (mut col, mut row) = cursor;
+        let kept = self.kept();
         while self.height() > height {
             if row + 1 < self.height() {
                 self.rows.pop_back();
@@ -517,15 +526,15 @@ impl Grid {
         }
         if cols != self.cols {
             if self.keeps_history {
-                (col, row) = self.reflow(cols, (col, row));
+                (col, row) = self.reflow(cols, kept, (col, row));
             }
             self.cols = cols;
         }
         (col, row)
     }
 
-    /// Breaks all lines anew, for another width.
-    fn reflow(&mut self, cols: usize, (col, row): (usize, usize)) -> (usize, usize) {
+    /// Breaks all lines anew, for another width; so many columns of each were kept.
+    fn reflow(&mut self, cols: usize, kept: usize, (col, row): (usize, usize)) -> (usize, usize) {
         let (height, cursor_line) = (self.height(), self.history.len() + row);
         let mut lines = self.history.drain(..).chain(self.rows.drain(..)).enumerate();
         let mut broken: VecDeque<Line> = VecDeque::new();
@@ -534,7 +543,7 @@ impl Grid {
             let mut place = (index == cursor_line).then_some(col);
             while line.wrapped {
                 let Some((index, next)) = lines.next() else { break };
-                line.reach(line.cells.len().next_multiple_of(self.cols));
+                line.reach(line.cells.len().next_multiple_of(kept));
                 if index == cursor_line {
                     place = Some(line.cells.len() + col);
                 }
