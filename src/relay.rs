@@ -13,6 +13,7 @@
 mod bound;
 mod clients;
 mod flow;
+mod inbox;
 mod journal;
 mod keeper;
 mod launch;
@@ -586,10 +587,8 @@ impl Relay {
             },
             Request::Press { byte } => self.press(byte),
             Request::Secret { length } => {
-                let mut secret = self.clients.take_secret(id, length);
-                let answer = self.type_secret(&secret);
-                wipe(&mut secret);
-                answer
+                let secret = self.clients.take_secret(id, length);
+                self.type_secret(&secret)
             }
             Request::Folder => match terminal::folder(&self.master, self.child) {
                 Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
@@ -754,15 +753,6 @@ impl Relay {
 enum Hold {
     WhatIsTooLong,
     Nothing,
-}
-
-/// Overwrites what must not stay in memory.
-fn wipe(bytes: &mut Vec<u8>) {
-    bytes.fill(0);
-    bytes.resize(bytes.capacity(), 0);
-    // Else the compiler may see that nobody reads it again, and not do it.
-    std::hint::black_box(&bytes[..]);
-    bytes.clear();
 }
 
 fn is_for_later(error: &io::Error) -> bool {
