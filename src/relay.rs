@@ -260,9 +260,9 @@ impl Relay {
         turn.readable(&caught.children, Event::Children);
         turn.readable(&caught.hang_up, Event::HangUp);
         match &self.keeper {
-            Some(keeper) if keeper.has_gone() => turn.readable(&keeper.child, Event::Keeper),
-            Some(keeper) => turn.readable(&keeper.stream, Event::Keeper),
-            None => {}
+            Some(keeper) if !keeper.has_gone() => turn.readable(&keeper.stream, Event::Keeper),
+            Some(keeper) if self.phase.command_runs() => turn.readable(&keeper.child, Event::Keeper),
+            _ => {}
         }
         if self.clients.have_room() {
             turn.readable(&self.listener, Event::Visitor);
@@ -471,10 +471,8 @@ impl Relay {
         let ended = match keeper.hear() {
             Heard::Nothing => return,
             Heard::Ended(status) => Some(status),
-            Heard::Gone if !self.phase.command_runs() => {
-                self.keeper = None;
-                return;
-            }
+            // It stays for as long as we do not let go of it.
+            Heard::Gone if !self.phase.command_runs() => return,
             Heard::Gone if keeper.child_runs() => return,
             Heard::Gone => {
                 self.keeper = None;
