@@ -667,12 +667,12 @@ impl Relay {
         }
     }
 
-    /// While somebody ends the session, we (or the keeper) stay the parent of
-    /// whoever is left of it, so that nobody gets out of sight of who ends it.
+    /// While somebody ends the session, we (and the keeper) stay the parent of
+    /// whoever is left of it, so that nobody gets out of sight of who ends it;
+    /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        let others = self.enders.iter().any(is_there);
-        self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+        self.ender.is_some() || self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.

@@ -216,7 +216,9 @@ impl Members {
         let Some(root) = self.root() else { return self.among_all(true) };
         let found = if processes::lists_children() { self.below(root) } else { self.among_all(false)? };
         // While it was there, its PID was its own, and nobody got out of its sight.
-        if root.held.has_ended()? { self.among_all(true) } else { Ok(found) }
+        let stays =
+            Process::read(root.pid).is_some_and(|root| !root.is_ending()) && !root.held.has_ended()?;
+        if stays { Ok(found) } else { self.among_all(true) }
     }
 
     /// Nobody only where there was a moment at which nobody was below the root.
