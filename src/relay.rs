@@ -262,9 +262,9 @@ impl Relay {
         turn.readable(&caught.children, Event::Children);
         turn.readable(&caught.hang_up, Event::HangUp);
         match &self.keeper {
-            Some(keeper) if keeper.has_gone() => turn.readable(&keeper.child, Event::Keeper),
-            Some(keeper) => turn.readable(&keeper.stream, Event::Keeper),
-            None => {}
+            Some(keeper) if !keeper.has_gone() => turn.readable(&keeper.stream, Event::Keeper),
+            Some(keeper) if self.phase.command_runs() => turn.readable(&keeper.child, Event::Keeper),
+            _ => {}
         }
         if self.clients.have_room() {
             turn.readable(&self.listener, Event::Visitor);
@@ -473,10 +473,8 @@ impl Relay {
         let ended = match keeper.hear() {
             Heard::Nothing => return,
             Heard::Ended(status) => Some(status),
-            Heard::Gone if !self.phase.command_runs() => {
-                self.keeper = None;
-                return;
-            }
+            // It stays for as long as we do not let go of it.
+            Heard::Gone if !self.phase.command_runs() => return,
             Heard::Gone if keeper.child_runs() => return,
             Heard::Gone => {
                 self.keeper = None;
@@ -684,12 +682,12 @@ impl Relay {
         }
     }
 
-    /// While somebody ends the session, we (or the keeper) stay the parent of
-    /// whoever is left of it, so that nobody gets out of sight of who ends it.
+    /// While somebody ends the session, we (and the keeper) stay the parent of
+    /// whoever is left of it, so that nobody gets out of sight of who ends it;
+    /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        let others = self.enders.iter().any(is_there);
-        self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+        self.ender.is_some() || self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.
