@@ -16,6 +16,7 @@ mod outcome;
 mod output;
 mod page;
 mod picture;
+mod queries;
 mod relay;
 #[cfg(test)]
 mod rounds;
