@@ -62,7 +62,7 @@ const RUN_TEXT: &str = "run.text";
 const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
-const SIZES: &str = "sizes";
+pub(crate) const SIZES: &str = "sizes";
 const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
@@ -373,12 +373,12 @@ impl SessionDir {
     /// files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        if !self.folder.has(META) && !self.folder.has(LOCK) {
-            return None;
-        }
+        let created = match self.folder.modified(META) {
+            Err(_) if !self.folder.has(LOCK) => return None,
+            other => other.unwrap_or(UNIX_EPOCH),
+        };
         // Where that cannot be told, nothing may be done that harms a live one.
         let alive = self.is_alive().unwrap_or(true);
-        let created = self.created();
         Some(Summary {
             handle: self.handle.clone(),
             alive,
@@ -579,19 +579,23 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// Where to go on.
     pub(crate) fn cursor(&self) -> Result<u64> {
-        match self.session.folder.read(&self.file, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => self.session.trying(Err(error), "read the cursor"),
-            Ok(digits) => {
-                let bad = || io::Error::other(format!("'{}' holds no number", self.file));
-                self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
-            }
+        let folder = &self.session.folder;
+        let digits = match folder.read(&self.file, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            // A power cut has emptied it, and perhaps the one before as well.
+            Ok(digits) if digits.is_empty() => folder.replaced(&self.file, LONGEST_WORD).unwrap_or_default(),
+            other => self.session.trying(other, "read the cursor")?,
+        };
+        if digits.is_empty() {
+            return Ok(0);
         }
+        let bad = || io::Error::other(format!("'{}' holds no number", self.file));
+        self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        let written = self.session.folder.replace(&self.file, cursor.to_string().as_bytes());
+        let written = self.session.folder.exchange(&self.file, cursor.to_string().as_bytes());
         self.session.trying(written, "move the cursor")
     }
 }

@@ -53,6 +53,34 @@ fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
 }
 
 #[test]
+fn a_relay_that_is_told_to_go_while_its_child_still_begins_hangs_it_up() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let child_of = |pid: u32| {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.trim().parse::<u32>().ok()
+    };
+    // Before that, its parent waits for it to be.
+    let has_begun = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with(b"nbs-child\0"))
+    };
+    let scratch = Scratch::new();
+    for _ in 0..40 {
+        let creating = scratch.start(&["create", "--no-helper", "exec sleep 1000"]);
+        // As early as can be: mostly it has not made the terminal its own yet.
+        while is_running(&creating.pid().to_string()) {
+            if let Some(child) = child_of(creating.pid()).and_then(child_of).filter(has_begun) {
+                let _ = kill_process(Pid::from_raw(child.cast_signed()).unwrap(), Signal::STOP);
+                break;
+            }
+        }
+        let handle = creating.finish().code(0).out().trim().to_owned();
+        signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+        scratch.wait_for_end(&handle);
+        scratch.ts(&["exit-code", &handle]).stdout("129\n");
+    }
+}
+
+#[test]
 fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
