@@ -183,6 +183,11 @@ pub(crate) fn by_hand() -> Failure {
     Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
 }
 
+/// The umask that nbs hands to an internal role, in octal digits.
+pub(crate) fn umask(word: &OsStr) -> Result<u32> {
+    word.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(by_hand)
+}
+
 pub(crate) fn missing_handle() -> Failure {
     Failure::BadArgs("missing a session: a handle or @name".into())
 }

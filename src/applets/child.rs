@@ -29,8 +29,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let count = count.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
     let (folders, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
-    let umask =
-        umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
+    let umask = cli::umask(umask)?;
     inherited::shed_for_exec().trying("shed what was inherited")?;
     pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())?;
     if !told_to_go().trying("wait for the word to go")? {

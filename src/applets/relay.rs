@@ -42,8 +42,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     inherited::shed().trying("shed what was inherited")?;
     let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let size = cli::parse_terminal_size(size).ok_or_else(cli::by_hand)?;
-    let umask =
-        umask.to_str().and_then(|digits| u32::from_str_radix(digits, 8).ok()).ok_or_else(cli::by_hand)?;
+    let umask = cli::umask(umask)?;
     let through = Through::parse(through).ok_or_else(cli::by_hand)?;
     let sessions = Path::new(sessions);
     let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| cli::by_hand())?;
