@@ -48,8 +48,8 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Home, unix_seconds},
-    sys::{deadline::Deadline, files, inherited},
+    session::Home,
+    sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     text,
     worker::{self, Ended, Launch, Limits, Role, TaskFile, View, Watched, WorkerHandle},
 };

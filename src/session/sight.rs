@@ -68,8 +68,8 @@ impl Sight {
             let end = length.min(next.unwrap_or(u64::MAX)).min(self.offset + BLOCK);
             let bytes = log.bytes(self.offset, end).trying(what(session))?;
             self.screen.feed(&bytes);
-            // A log that has become shorter has nothing more to tell.
-            self.offset = if bytes.is_empty() { length } else { self.offset + bytes.len() as u64 };
+            // Not as far as there are bytes: of a bounded log the first may be gone.
+            self.offset = end;
         }
         if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
             self.kept = self.offset;
