@@ -17,6 +17,7 @@ mod outcome;
 mod output;
 mod page;
 mod picture;
+mod queries;
 mod relay;
 #[cfg(test)]
 mod rounds;

@@ -25,8 +25,8 @@ const THIN: usize = PIXEL;
 /// From the middle of a double line to that of each of its two.
 const APART: usize = PIXEL;
 
-const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
-const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
+pub(crate) const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
+pub(crate) const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
 
 /// The first sixteen colours as xterm has them.
 const COLOURS: [[u8; 3]; 16] = [
@@ -305,6 +305,11 @@ fn colours(pen: Pen) -> ([u8; 3], [u8; 3]) {
 }
 
 /// The 256 colours are xterm's: a cube of 6, and 24 greys.
+/// What one of 256 colours is, in red, green and blue.
+pub(crate) fn colour(index: u8) -> [u8; 3] {
+    rgb(Colour::indexed(index)).unwrap_or(FOREGROUND)
+}
+
 fn rgb(colour: Colour) -> Option<[u8; 3]> {
     let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
     match colour.index() {

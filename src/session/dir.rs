@@ -60,7 +60,7 @@ const RUN_TEXT: &str = "run.text";
 const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
-const SIZES: &str = "sizes";
+pub(crate) const SIZES: &str = "sizes";
 const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
