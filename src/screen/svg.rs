@@ -23,7 +23,7 @@ const FONT_SIZE: usize = 14 * PIXEL;
 /// The breadth of a thin line; a heavy one has three of it.
 const THIN: usize = PIXEL;
 /// From the middle of a double line to that of each of its two.
-const APART: usize = 3 * PIXEL / 2;
+const APART: usize = PIXEL;
 
 pub(crate) const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
 pub(crate) const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
@@ -195,7 +195,9 @@ impl Picture {
     fn lines_of(&mut self, character: char, x: usize, y: usize, ink: [u8; 3]) {
         let arms = ARMS[(u32::from(character) - 0x2500) as usize];
         let (left, right, top, bottom) = (x, x + WIDTH, y, y + HEIGHT);
-        let (middle, centre) = (x + WIDTH / 2, y + HEIGHT / 2);
+        // Where a thin line covers whole pixels: one that lies across two is faint, and
+        // shows where two arms overlap.
+        let (middle, centre) = (x + WIDTH / 2 - THIN / 2, y + HEIGHT / 2);
         let mut path = String::new();
         let mut heavy = String::new();
         match character {
@@ -227,7 +229,7 @@ impl Picture {
                     let middle = if is_level { centre } else { middle };
                     match arms >> (2 * index) & 3 {
                         1 => stroke(&mut path, middle, THIN / 2),
-                        2 => stroke(&mut heavy, middle, THIN / 2),
+                        2 => stroke(&mut heavy, middle, 3 * THIN / 2),
                         3 => [middle - APART, middle + APART]
                             .into_iter()
                             .for_each(|aside| stroke(&mut path, aside, APART)),

@@ -35,6 +35,7 @@
 //!   --fail=TEXT       this text is a failure, and ends the wait (repeatable)
 //!   --complete        wait until the next command is done
 //!   --idle=TIME       wait until nothing has been printed for so long
+//!   --stable=TIME     wait until the screen has stayed as it is for so long
 //!   --input           wait until the program waits for input
 //!   --exit            wait until the session ends
 //!   --strip           leave out colours, too

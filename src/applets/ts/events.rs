@@ -1,6 +1,6 @@
 //! events - tell which sessions have ended, and how
 //!
-//! Usage: nbs-ts events [--follow] [--name=PATTERN]
+//! Usage: nbs-ts events [options]
 //!
 //! Prints a JSON object for each, on a line, in the order in which they ended:
 //! exit code, signal, who or what ended it, the last lines that it printed. Also

@@ -1,6 +1,6 @@
 //! gc - remove sessions that have long been dead
 //!
-//! Usage: nbs-ts gc [--hours=N | --ttl=TIME] [--keep=N]
+//! Usage: nbs-ts gc [options]
 //!
 //! Never one that is alive, nor one that is being made. What a killed `create`
 //! or `kill` left goes, too, and what `events` has of sessions that were removed
@@ -9,7 +9,7 @@
 //!
 //! Options:
 //!   --hours=N         how long they must have been dead (default: 4)
-//!   --ttl=TIME        the same, as a time like 30m
+//!   --ttl=TIME        the same instead, as a time like 30m
 //!   --keep=N          keep the N that died last, and no more; without --hours
 //!                     or --ttl, however long they have been dead
 //!   --json            print an object for each that was removed

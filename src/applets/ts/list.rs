@@ -1,6 +1,6 @@
 //! list - list the sessions
 //!
-//! Usage: nbs-ts list [--name=PATTERN]
+//! Usage: nbs-ts list [options]
 //!
 //! A line each, oldest first, with tabs between: handle, alive or dead, name
 //! (or -), command.

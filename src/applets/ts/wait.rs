@@ -15,8 +15,9 @@
 //!
 //! Which wait when: --complete for a shell's command; --pattern where it runs on
 //! (a server that is ready); --input where a program asks something, or a REPL
-//! has answered; --exit for a one-shot; --idle where nothing else tells; --fail
-//! beside any of them. `run` and `ask` send and wait in one.
+//! has answered; --stable before a `screen`; --exit for a one-shot; --idle where
+//! nothing else tells; --fail beside any of them. `run` and `ask` send and wait
+//! in one.
 //!
 //! Of ssh and others that pass on what is typed, input counts as waited for when
 //! the last line ends as prompts and questions do.
