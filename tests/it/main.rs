@@ -8,6 +8,7 @@ mod support;
 mod ask; // ask: one program after another, and their answers
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
+mod doctor; // doctor: what is always true, and what is told where it is not
 mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod fuzz; // calls that nobody would make
