@@ -34,6 +34,7 @@ mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod skill; // the page that teaches agents, every line of it run
 mod terminal; // what the terminal is doing, by the kernel's word
+mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern
 mod workers; // nbs-spawn-worker and the monitor
