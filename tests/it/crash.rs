@@ -23,6 +23,10 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    let (status, list) = (scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"]));
+    for name in ["command", "state", "exit_code", "started", "ended"] {
+        assert_eq!(status.field(name), list.field(name), "{name}: {status:?}");
+    }
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");
     scratch.ts(&["read", &handle]).code(0).stdout(before);
     assert_eq!(
@@ -46,6 +50,34 @@ fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
     scratch.ts(&["wait-complete", &handle]).code(0);
     signal("-TERM", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
+}
+
+#[test]
+fn a_relay_that_is_told_to_go_while_its_child_still_begins_hangs_it_up() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let child_of = |pid: u32| {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.trim().parse::<u32>().ok()
+    };
+    // Before that, its parent waits for it to be.
+    let has_begun = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with(b"nbs-child\0"))
+    };
+    let scratch = Scratch::new();
+    for _ in 0..40 {
+        let creating = scratch.start(&["create", "--no-helper", "exec sleep 1000"]);
+        // As early as can be: mostly it has not made the terminal its own yet.
+        while is_running(&creating.pid().to_string()) {
+            if let Some(child) = child_of(creating.pid()).and_then(child_of).filter(has_begun) {
+                let _ = kill_process(Pid::from_raw(child.cast_signed()).unwrap(), Signal::STOP);
+                break;
+            }
+        }
+        let handle = creating.finish().code(0).out().trim().to_owned();
+        signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+        scratch.wait_for_end(&handle);
+        scratch.ts(&["exit-code", &handle]).stdout("129\n");
+    }
 }
 
 #[test]
@@ -103,18 +135,12 @@ fn what_was_printed_last_waits_for_room_as_well() {
     let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
     let filler = fs::File::options().write(true).open(state.join("filler")).unwrap();
     ts(&["send", &handle, "go"]).code(0);
-    let folder = state.join("nbs/sessions").join(&handle);
-    let child = fs::read_to_string(folder.join("pid")).unwrap();
-    let length = || fs::metadata(folder.join("output.log")).unwrap().len();
-    // Room comes page by page, also when the child has ended.
-    while length() < 21_000 && is_running(&fs::read_to_string(folder.join("daemon_pid")).unwrap()) {
-        let before = length();
-        eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
-        if before > 0 {
-            eventually("the child's end", || !is_running(&child));
-        }
-        filler.set_len(filler.metadata().unwrap().len() / 4096 * 4096 - 4096).unwrap();
-        eventually("the log growing", || length() > before || ts(&["status", &handle]).out() != "alive\n");
+    // Room comes page by page, also when the child has ended, and is used up.
+    let alive = || ts(&["status", &handle]).out() == "alive\n";
+    while alive() {
+        filler.set_len(filler.metadata().unwrap().len().saturating_sub(1) / 4096 * 4096).unwrap();
+        let is_full = || rustix::fs::statvfs(&state).unwrap().f_bavail == 0;
+        eventually("the room being used", || is_full() || !alive());
     }
     filler.set_len(0).unwrap();
     ts(&["wait", &handle, "--exit"]).code(0);
