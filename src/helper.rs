@@ -33,7 +33,7 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Bounds, Handle},
+    session::{Bounds, HELPER_SOCKET, Handle},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
@@ -50,9 +50,6 @@ use crate::{
 pub(crate) use keeper::keep;
 use log::Log;
 use protocol::{Bad, HEADER, Header, LONGEST_COMMAND};
-
-/// The helper's socket, in the state folder.
-pub(crate) const SOCKET: &str = "helper.sock";
 
 /// How long a request may take to arrive. A client knows what it wants before
 /// it connects; only a machine in trouble takes seconds over it.
@@ -358,7 +355,7 @@ impl Helper {
         self.hear_reports();
         if let Some(folder) = &self.start.made_socket_in {
             // Where somebody has removed it already there is nothing to do.
-            let _ = folder.remove_file(SOCKET.as_ref());
+            let _ = folder.remove_file(HELPER_SOCKET.as_ref());
         }
         self.log.say("nbs-ts-helper stopped");
         drop(self.start.lock);

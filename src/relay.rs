@@ -250,12 +250,14 @@ impl Relay {
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.clients.tell(self.recorder.changes(), self.size);
-            // What cannot be written now will be, and then there may be more.
             if self.phase.deadline().has_passed() && self.may_finish() {
                 if self.recorder.is_idle() {
                     self.drain().trying("read the terminal")?;
                 }
-                self.phase = self.phase.after(Change::LingeredEnough);
+                // What cannot be written now will be, and then there may be more.
+                if self.may_finish() {
+                    self.phase = self.phase.after(Change::LingeredEnough);
+                }
             }
         }
     }

@@ -30,9 +30,9 @@ use std::{
 
 use crate::{
     cli::{self, Args},
-    helper::{self, SOCKET, Start},
+    helper::{self, Start},
     outcome::{Failure, Result, Trying},
-    session::Home,
+    session::{HELPER_LOCK, HELPER_SOCKET, Home},
     sys::{
         files::{self, Folder},
         inherited,
@@ -41,9 +41,6 @@ use crate::{
         socket,
     },
 };
-
-/// Held by a helper for as long as it lives; the PID in it is for messages.
-const LOCK: &str = "helper.lock";
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
@@ -87,7 +84,7 @@ fn serve(umask: u32) -> Result<()> {
 /// The lock is what tells whether a helper lives: a killed one cannot leave it.
 fn take_lock(folder: &Folder) -> Result<File> {
     let what = "take the lock of the helper";
-    let mut lock = folder.open_lock(LOCK).trying(what)?;
+    let mut lock = folder.open_lock(HELPER_LOCK).trying(what)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::Error(error)) => return Err(error).trying(what),
@@ -120,8 +117,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Listens on our socket. One that is left of a dead helper is replaced; one
 /// that somebody listens on (a helper that knows of no lock) is not.
 fn listen(folder: &Folder, home: &Home) -> Result<UnixListener> {
-    let what = || format!("listen on '{}'", home.path().join(SOCKET).display());
-    match socket::connect(folder, SOCKET, PATIENCE) {
+    let what = || format!("listen on '{}'", home.path().join(HELPER_SOCKET).display());
+    match socket::connect(folder, HELPER_SOCKET, PATIENCE) {
         Ok(other) => {
             let pid = socket::peer_pid(&other).map_or("unknown".to_owned(), |pid| pid.to_string());
             return Err(already_runs(&pid));
@@ -129,13 +126,13 @@ fn listen(folder: &Folder, home: &Home) -> Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         // Only this says that nobody listens; a busy helper says other things.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            folder.remove_file(SOCKET.as_ref()).trying(what())?;
+            folder.remove_file(HELPER_SOCKET.as_ref()).trying(what())?;
         }
         Err(error) => return Err(error).trying(what()),
     }
     // A socket is made with the mode that the umask leaves of 0777 (unix(7)).
     let private = files::set_umask(0o177);
-    let listener = socket::listen(folder, SOCKET).trying(what());
+    let listener = socket::listen(folder, HELPER_SOCKET).trying(what());
     files::set_umask(private);
     listener
 }

@@ -19,7 +19,7 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     relay::{Environment, Gate},
-    session::Handle,
+    session::{HELPER_SOCKET, Handle},
     sys::{
         child::ExitStatus,
         confinement::Confinement,
@@ -118,7 +118,7 @@ pub(crate) fn ask(home: &Path, wanted: &Wanted<'_>) -> std::result::Result<Kept,
 
 fn connect(home: &Path) -> std::result::Result<UnixStream, Refusal> {
     let stream = Folder::open(home).and_then(|folder| {
-        let stream = socket::connect(&folder, helper::SOCKET, PATIENCE)?;
+        let stream = socket::connect(&folder, HELPER_SOCKET, PATIENCE)?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     });

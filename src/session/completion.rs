@@ -22,6 +22,20 @@ impl Completion {
         Some(Completion { seq: seq.parse().ok()?, code: code.parse().ok()? })
     }
 
+    /// The number of the last of the whole lines of `content`, if there is one; an
+    /// error is the first line that is none, or not above the one before it.
+    pub(crate) fn last_of(content: &[u8]) -> Result<Option<u64>, &[u8]> {
+        let mut last = None;
+        for line in content.split_inclusive(|byte| *byte == b'\n') {
+            let Some(line) = line.strip_suffix(b"\n") else { break };
+            match Completion::parse(line) {
+                Some(next) if last.is_none_or(|last| last < next.seq) => last = Some(next.seq),
+                _ => return Err(line),
+            }
+        }
+        Ok(last)
+    }
+
     /// The first at or after `cursor` in the whole lines of `content`.
     pub(crate) fn first_from(cursor: u64, content: &[u8]) -> Option<Completion> {
         content
@@ -44,6 +58,14 @@ mod tests {
         assert_eq!(from(2), Some((2, 130)));
         assert_eq!(from(3), Some((3, -1)));
         assert_eq!(from(4), None, "its line is not whole yet");
+    }
+
+    #[test]
+    fn the_last_is_told_only_where_all_are_in_order() {
+        assert_eq!(Completion::last_of(b""), Ok(None));
+        assert_eq!(Completion::last_of(b"0 0\n2 -1\n7 "), Ok(Some(2)));
+        assert_eq!(Completion::last_of(b"0 0\n2 1\n2 1\n"), Err(&b"2 1"[..]));
+        assert_eq!(Completion::last_of(b"0 0\nx\n2 1\n"), Err(&b"x"[..]));
     }
 
     #[test]

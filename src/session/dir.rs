@@ -47,23 +47,23 @@ pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const RECEIPT: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
-const ENDING: &str = "ending";
+pub(super) const ENDING: &str = "ending";
 const RECEIPT_LOCK: &str = "lock.exit";
-const PID: &str = "pid";
-const RELAY_PID: &str = "daemon_pid";
-const SLAVE: &str = "slave_pty";
-const META: &str = "meta";
-const COMMAND: &str = "command";
-const NAME: &str = "name";
-const RCFILE: &str = "bashrc";
-const SECRET: &str = "secret";
-const RUN: &str = "run";
-const RUN_TEXT: &str = "run.text";
-const PRIVATE: &str = "tmp";
-const READ_CURSOR: &str = "read_cursor";
-const COMPLETION_CURSOR: &str = "completion_cursor";
+pub(super) const PID: &str = "pid";
+pub(super) const RELAY_PID: &str = "daemon_pid";
+pub(super) const SLAVE: &str = "slave_pty";
+pub(super) const META: &str = "meta";
+pub(super) const COMMAND: &str = "command";
+pub(super) const NAME: &str = "name";
+pub(super) const RCFILE: &str = "bashrc";
+pub(super) const SECRET: &str = "secret";
+pub(super) const RUN: &str = "run";
+pub(super) const RUN_TEXT: &str = "run.text";
+pub(super) const PRIVATE: &str = "tmp";
+pub(super) const READ_CURSOR: &str = "read_cursor";
+pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
 pub(crate) const SIZES: &str = "sizes";
-const SCREEN: &str = "screen";
+pub(super) const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
 /// How long a relay may take to let us in. It does at once, unless it has been
@@ -77,7 +77,7 @@ const LONGEST_WORD: u64 = 128;
 /// Larger than any screen that we keep.
 const LONGEST_SCREEN: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
-const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
+pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
 /// How much before a place an echo that comes after it may have been typed.
 const BEFORE: u64 = 64 * 1024;
@@ -94,7 +94,7 @@ pub(crate) enum Going {
 #[derive(Debug)]
 pub(crate) struct SessionDir {
     handle: Handle,
-    folder: Folder,
+    pub(super) folder: Folder,
 }
 
 /// What a listing shows of a session.
@@ -215,7 +215,7 @@ impl SessionDir {
     }
 
     /// What the relay wrote of itself; proved by [`SessionDir::is_served_by`].
-    fn relay_pid(&self) -> Option<u32> {
+    pub(super) fn relay_pid(&self) -> Option<u32> {
         self.number(RELAY_PID)
     }
 
@@ -245,7 +245,7 @@ impl SessionDir {
         self.number(PID)
     }
 
-    fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
+    pub(super) fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
         number(self.folder.read(file, LONGEST_WORD).ok()?.trim_ascii_end())
     }
 

@@ -121,6 +121,11 @@ impl Notice {
         field(&self.line, "timed_out") == Some("true")
     }
 
+    /// Is it this session's?
+    pub(crate) fn is_of(&self, handle: &Handle) -> bool {
+        self.word("session_id") == Some(handle.as_str())
+    }
+
     /// Is this in the session's name? One without a name has its handle in the
     /// name's place.
     pub(crate) fn is_named_like(&self, pattern: &str) -> bool {

@@ -30,8 +30,14 @@ pub(crate) struct Home {
     sessions: Option<Folder>,
 }
 
-const SESSIONS: &str = "sessions";
-const ENSURE_LOCK: &str = "lock.ensure";
+pub(super) const SESSIONS: &str = "sessions";
+pub(super) const ENSURE_LOCK: &str = "lock.ensure";
+/// Of the helper that serves this state folder.
+pub(crate) const HELPER_SOCKET: &str = "helper.sock";
+/// Held by a helper for as long as it lives; the PID in it is for messages.
+pub(crate) const HELPER_LOCK: &str = "helper.lock";
+/// In HOME, where NBS_TS_HOME says nothing else.
+pub(super) const USUAL: &str = ".nbs-ts";
 const NEW: &str = ".new.";
 const GONE: &str = ".gone.";
 
@@ -62,7 +68,7 @@ impl Home {
     /// `$NBS_TS_HOME`, else `$HOME/.nbs-ts`.
     fn chosen_path() -> Result<PathBuf> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(".nbs-ts"))).ok_or_else(|| {
+        let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(USUAL))).ok_or_else(|| {
             Failure::Failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
         })?;
         std::path::absolute(&path).trying(format!("find the state folder '{}'", path.display()))
@@ -135,7 +141,7 @@ impl Home {
         Ok(lock)
     }
 
-    fn open_session(&self, handle: Handle) -> Result<SessionDir> {
+    pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {
         let missing =
             || Failure::NotFound(format!("there is no session '{handle}'; 'nbs-ts list' shows all"));
         let sessions = self.sessions.as_ref().ok_or_else(missing)?;
@@ -164,7 +170,7 @@ impl Home {
         Ok(summaries)
     }
 
-    fn names(&self) -> Result<Vec<OsString>> {
+    pub(super) fn names(&self) -> Result<Vec<OsString>> {
         match &self.sessions {
             Some(sessions) => sessions.names().trying(format!("read '{}'", self.sessions_path().display())),
             None => Ok(Vec::new()),
@@ -219,7 +225,8 @@ impl Home {
         Failure::all(failures)
     }
 
-    fn tell_end_of(&self, handle: Handle) -> Result<()> {
+    /// The same of one.
+    pub(super) fn tell_end_of(&self, handle: Handle) -> Result<()> {
         let session = self.open_session(handle)?;
         if session.ends()? { self.tell_end(&session, Going::Nowhere) } else { Ok(()) }
     }
@@ -228,6 +235,19 @@ impl Home {
     /// under our eyes.
     pub(crate) fn notice(&self, session: &SessionDir) -> Option<Notice> {
         session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
+    }
+
+    /// Is somebody making a session of this handle?
+    pub(super) fn is_being_made(&self, handle: &Handle) -> bool {
+        let name = OsString::from(format!("{NEW}{handle}"));
+        let sessions = self.sessions.as_ref().filter(|sessions| sessions.has(&name.to_string_lossy()));
+        sessions.is_some_and(|sessions| lock_of_nobody(sessions, &name).is_none())
+    }
+
+    /// Has it been removed since it was opened?
+    pub(super) fn still_has(&self, session: &SessionDir) -> bool {
+        let name = session.handle().as_str();
+        self.sessions.as_ref().is_some_and(|sessions| sessions.still_names(name, &session.folder))
     }
 
     /// The receipt's line, whatever it takes: where a killed relay has written
@@ -358,6 +378,12 @@ impl Home {
         }
         Ok(())
     }
+}
+
+/// Is this the name of a session that is being made, or removed?
+pub(super) fn is_on_its_way(name: &OsStr) -> bool {
+    let handle = [NEW, GONE].into_iter().find_map(|way| name.as_bytes().strip_prefix(way.as_bytes()));
+    handle.is_some_and(|handle| Handle::parse(handle).is_some())
 }
 
 /// The lock of a session that is half made, if nobody makes it any more: its

@@ -52,6 +52,11 @@ impl Log {
         }
     }
 
+    /// Where the first byte is that takes room on the disk.
+    pub(crate) fn first_data(&self) -> io::Result<u64> {
+        files::first_data(&self.file)
+    }
+
     /// How many bytes were gone that should have been given since this was last
     /// asked; they stood right before the block that was given last or, behind
     /// that, the one that comes next.

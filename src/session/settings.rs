@@ -12,7 +12,7 @@ use crate::{
     sys::files::Folder,
 };
 
-const SETTINGS: &str = "settings";
+pub(super) const SETTINGS: &str = "settings";
 
 /// More than the arguments of any call come to, escaped (execve(2)).
 const LONGEST: u64 = 8 * 1024 * 1024;

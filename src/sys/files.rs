@@ -35,6 +35,28 @@ pub(crate) fn set_umask(umask: u32) -> u32 {
     rustix::process::umask(Mode::from_raw_mode(umask)).as_raw_mode()
 }
 
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    File,
+    Folder,
+    Fifo,
+    Socket,
+    Other,
+}
+
+impl std::fmt::Display for Nature {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Nature::File => "a file",
+            Nature::Folder => "a folder",
+            Nature::Fifo => "a FIFO",
+            Nature::Socket => "a socket",
+            Nature::Other => "a link or a device",
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
@@ -189,6 +211,21 @@ impl Folder {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.stat(OsStr::new(name)).is_ok()
+    }
+
+    /// What a file is, and whether it is nobody's but ours: that no mode bit lets
+    /// others do anything with it.
+    pub(crate) fn nature(&self, name: &OsStr) -> io::Result<(Nature, bool)> {
+        let stat = self.stat(name)?;
+        let nature = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Nature::File,
+            FileType::Directory => Nature::Folder,
+            FileType::Fifo => Nature::Fifo,
+            FileType::Socket => Nature::Socket,
+            _ => Nature::Other,
+        };
+        let ours = stat.st_uid == rustix::process::geteuid().as_raw();
+        Ok((nature, ours && stat.st_mode & 0o077 == 0))
     }
 
     /// When a file was last written to.

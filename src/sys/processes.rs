@@ -87,6 +87,16 @@ impl Process {
         environment.split(|byte| *byte == 0).any(|each| each == entry)
     }
 
+    /// What these variables were at its start.
+    pub(crate) fn variables<const N: usize>(&self, names: [&str; N]) -> [Option<Vec<u8>>; N] {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let value = |name: &str| {
+            let mut entries = environment.split(|byte| *byte == 0);
+            entries.find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+        };
+        names.map(value)
+    }
+
     /// Its arguments, as they are now.
     pub(crate) fn arguments(&self) -> Vec<Vec<u8>> {
         let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();

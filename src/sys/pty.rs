@@ -108,7 +108,7 @@ impl Master {
     /// Reads what was printed; `Ok(0)` where all slaves have been closed and all
     /// output has been read, which the kernel calls EIO.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match rustix::io::read(self, buffer) {
+        match rustix::io::retry_on_intr(|| rustix::io::read(self, &mut *buffer)) {
             Err(Errno::IO) => Ok(0),
             other => Ok(other?),
         }

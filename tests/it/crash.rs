@@ -121,6 +121,35 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
 }
 
 #[test]
+fn what_was_printed_last_waits_for_room_as_well() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let _mounted = Mount::tmpfs(&state, "size=512k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let command = "stty -echo; read x; seq -w 10000 12999; exit 7";
+    let handle = ts(&["create", "--no-helper", command]).code(0).out().trim().to_owned();
+    ts(&["wait", &handle, "--input"]).code(0);
+    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
+    let filler = fs::File::options().write(true).open(state.join("filler")).unwrap();
+    ts(&["send", &handle, "go"]).code(0);
+    // Room comes page by page, also when the child has ended, and is used up.
+    let alive = || ts(&["status", &handle]).out() == "alive\n";
+    while alive() {
+        filler.set_len(filler.metadata().unwrap().len().saturating_sub(1) / 4096 * 4096).unwrap();
+        let is_full = || rustix::fs::statvfs(&state).unwrap().f_bavail == 0;
+        eventually("the room being used", || is_full() || !alive());
+    }
+    filler.set_len(0).unwrap();
+    ts(&["wait", &handle, "--exit"]).code(0);
+    let expected: String = (10_000..13_000).map(|n| format!("{n}\r\n")).collect();
+    assert_eq!(ts(&["read", &handle]).out(), expected);
+    ts(&["exit-code", &handle]).stdout("7\n");
+}
+
+#[test]
 fn a_session_whose_disk_is_full_can_be_killed() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");

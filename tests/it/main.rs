@@ -8,6 +8,7 @@ mod support;
 mod ask; // ask: one program after another, and their answers
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
+mod doctor; // doctor: what is always true, and what is told where it is not
 mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod fuzz; // calls that nobody would make
@@ -34,6 +35,7 @@ mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod skill; // the page that teaches agents, every line of it run
 mod terminal; // what the terminal is doing, by the kernel's word
+mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern
 mod workers; // nbs-spawn-worker and the monitor

@@ -162,7 +162,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if thread::panicking() {
-            let _ = self.start(&["kill", "--all"]).child.take().map(|mut child| child.wait());
+            let _ = self.start(&["kill", "--keep", "--all"]).child.take().map(|mut child| child.wait());
             let _ = writeln!(std::io::stderr(), "kept: {}", self.path.display());
             return;
         }

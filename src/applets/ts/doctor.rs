@@ -1,10 +1,14 @@
-//! doctor - check what sessions need of this machine
+//! doctor - check what sessions need of this machine, and how they are
 //!
 //! Usage: nbs-ts doctor [--json]
 //!
 //! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` where
 //! they can do without; what; and how it is. Where it is not ok, a second line
 //! tells how to mend it. Exits 1 if anything is bad.
+//!
+//! Then `sessions`: whether all in the state folder is as it always ought to be.
+//! Each file that no command knows, cursor beyond its log, process that is left
+//! of a session which has ended, and the like, is one line.
 //!
 //! Options:
 //!   --json            print an object for each: check, ok, needed, detail, fix
@@ -20,7 +24,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     relay,
-    session::Home,
+    session::{Fault, Home, Looked, TRIAL},
     sys::{
         pty::{Master, Size},
         watch::Watch,
@@ -43,13 +47,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(arg.unexpected().into());
     }
 
-    let findings = [
+    let mut findings = vec![
         Finding { check: "state folder", needed: true, found: state_folder() },
         Finding { check: "helper", needed: false, found: helper() },
         Finding { check: "bash", needed: true, found: bash() },
         Finding { check: "terminals", needed: true, found: terminals() },
         Finding { check: "inotify", needed: true, found: inotify() },
     ];
+    findings.extend(sessions());
     for finding in &findings {
         cli::print(if args.json() { finding.json() } else { finding.text() })?;
     }
@@ -93,7 +98,7 @@ fn state_folder() -> Found {
     home.events().map_err(|failure| {
         (failure.to_string(), "move it away; it holds nothing but what ended sessions left".to_owned())
     })?;
-    let beside = home.path().join(format!(".doctor.{}", std::process::id()));
+    let beside = home.path().join(format!("{TRIAL}{}", std::process::id()));
     let written = fs::write(&beside, "x").and_then(|()| fs::remove_file(&beside));
     match written {
         Ok(()) => Ok(home.path().display().to_string()),
@@ -102,6 +107,18 @@ fn state_folder() -> Found {
             "make room there, or set NBS_TS_HOME to a folder that can be written to".to_owned(),
         )),
     }
+}
+
+/// How all sessions are: a finding for each thing that is wrong, or one.
+fn sessions() -> Vec<Finding> {
+    let found: Vec<Found> = match Home::open().and_then(|home| home.look()) {
+        Err(failure) => vec![Err((failure.to_string(), "see to the state folder first".to_owned()))],
+        Ok(Looked { alive, dead, faults }) if faults.is_empty() => {
+            vec![Ok(format!("{alive} alive and {dead} dead, all in order"))]
+        }
+        Ok(Looked { faults, .. }) => faults.into_iter().map(|Fault { what, fix }| Err((what, fix))).collect(),
+    };
+    found.into_iter().map(|found| Finding { check: "sessions", needed: true, found }).collect()
 }
 
 fn helper() -> Found {

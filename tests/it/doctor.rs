@@ -1,0 +1,141 @@
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+
+use crate::support::{Mount, Scratch, eventually, is_running, run};
+
+/// What `doctor` says is wrong with the sessions, which makes it fail; `None` if all
+/// is in order.
+fn faults(scratch: &Scratch) -> Option<String> {
+    let ran = scratch.ts(&["doctor"]);
+    let told: Vec<String> =
+        ran.out().lines().filter(|line| line.starts_with("bad")).map(str::to_owned).collect();
+    if told.is_empty() {
+        ran.code(0).stdout_has("all in order");
+        return None;
+    }
+    ran.code(1);
+    Some(told.join("\n"))
+}
+
+#[test]
+fn what_sessions_do_is_in_order() {
+    let scratch = Scratch::new();
+    assert_eq!(faults(&scratch), None);
+    let shell = scratch.create("bash");
+    scratch.ts(&["run", &shell, "seq 5"]).code(0);
+    scratch.ts(&["send", &shell, "echo hi"]).code(0);
+    scratch.ts(&["wait-complete", &shell]).code(0);
+    scratch.ts(&["read-new", &shell, "--reader=a"]).code(0);
+    scratch.ts(&["resize", &shell, "100x30"]).code(0);
+    scratch.ts(&["screen", &shell]).code(0);
+    let inner = "nbs-ts create --no-helper --name=inner 'read x'";
+    let once = scratch.create_with(&["--max-log=64K"], "seq 100000; exit 3");
+    scratch.wait_for_end(&once);
+    scratch.ts(&["run", &shell, inner]).code(0);
+    assert_eq!(faults(&scratch), None);
+    // The one from inside outlives that from which it was started.
+    scratch.ts(&["kill", "--keep", &shell]).code(0);
+    assert_eq!(faults(&scratch), None);
+}
+
+#[test]
+fn each_thing_that_ought_not_to_be_is_told() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=64K"], "echo one; read x");
+    scratch.ts(&["wait-pattern", &handle, "one"]).code(0);
+    let folder = scratch.folder(&handle);
+    let cases = [
+        ("read_cursor", "6", "'read_cursor' is 6, and the log has 5 bytes"),
+        ("read_cursor.r", "x", "'read_cursor.r' holds no number"),
+        ("completion_cursor", "1", "'completion_cursor' is 1"),
+        ("completion.log", "1 0\n1 0\n", "'completion.log' has a line '1 0' out of order"),
+        ("completion.log", "x\n", "has a line 'x' out of order"),
+        ("sizes", "0 80 24\n9 80 24\n", "'sizes' has the offset 9 out of order"),
+        ("log_start", "4096", "'log_start' is 4096, and the log has 5 bytes"),
+        ("notes", "", "/notes' is nothing that nbs made"),
+        ("lock.notes", "", "/lock.notes' is nothing that nbs made"),
+    ];
+    for (file, content, told) in cases {
+        let path = folder.join(file);
+        let before = fs::read(&path).ok();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let found = faults(&scratch).unwrap_or_default();
+        assert!(found.contains(told) && found.lines().count() == 1, "{file}: {found:?}");
+        match before {
+            Some(before) => fs::write(&path, before).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        assert_eq!(faults(&scratch), None, "{file}");
+    }
+    let meta = folder.join("meta");
+    fs::set_permissions(&meta, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(faults(&scratch).unwrap().contains("/meta' can be used by others"));
+    fs::set_permissions(&meta, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(folder.join("command"), scratch.path.join("command")).unwrap();
+    assert!(faults(&scratch).unwrap().contains("has no 'command' any more"));
+    fs::create_dir(folder.join("command")).unwrap();
+    assert!(faults(&scratch).unwrap().contains("/command' is a folder, and should be a file"));
+    fs::remove_dir(folder.join("command")).unwrap();
+    fs::rename(scratch.path.join("command"), folder.join("command")).unwrap();
+    for (path, told) in [("x", "/x'"), ("sessions/y", "/sessions/y'"), ("events/z", "/events/z'")] {
+        fs::write(scratch.state().join(path), "").unwrap();
+        assert!(faults(&scratch).unwrap().contains(told));
+        fs::remove_file(scratch.state().join(path)).unwrap();
+    }
+    fs::write(scratch.state().join("events/0badcafe.json"), "rubbish").unwrap();
+    assert!(faults(&scratch).unwrap().contains("holds no receipt of session '0badcafe'"));
+    fs::remove_file(scratch.state().join("events/0badcafe.json")).unwrap();
+    assert_eq!(faults(&scratch), None);
+}
+
+#[test]
+fn a_lock_that_somebody_else_holds_is_told() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("true");
+    scratch.wait_for_end(&handle);
+    let lock = fs::File::open(scratch.folder(&handle).join("lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(faults(&scratch).unwrap().contains("is locked by a process that is not its relay"));
+    lock.unlock().unwrap();
+    assert_eq!(faults(&scratch), None);
+}
+
+#[test]
+fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("setsid sleep 1000 & echo $!; read x");
+    scratch.ts(&["wait-pattern", &handle, "\n"]).code(0);
+    let left = scratch.ts(&["read", &handle]).out().trim().to_owned();
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    let found = faults(&scratch).unwrap();
+    assert!(
+        found.lines().count() == 1 && found.contains(&format!("process {left} (sleep) is left of")),
+        "{found}"
+    );
+    // The receipt that the relay could not write is there by now.
+    assert!(scratch.folder(&handle).join("exit.json").exists());
+    scratch.ts(&["kill", &handle]).code(0);
+    eventually("its end", || !is_running(&left));
+    assert_eq!(faults(&scratch), None);
+}
+
+#[test]
+fn a_receipt_that_cannot_be_written_is_told() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let mounted = Mount::tmpfs(&state, "size=256k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let handle = ts(&["create", "--no-helper", "seq 100000; exec sleep 1000"]).out().trim().to_owned();
+    eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
+    let relay = fs::read_to_string(state.join("nbs/sessions").join(&handle).join("daemon_pid")).unwrap();
+    run(Command::new("kill").args(["-KILL", &relay])).code(0);
+    eventually("its end", || ts(&["status", &handle]).out().starts_with("dead"));
+    ts(&["doctor"]).code(1).stdout_has("No space left");
+    mounted.remount("size=1m");
+    ts(&["doctor"]).code(0).stdout_has("0 alive and 1 dead, all in order");
+    ts(&["kill", "--all"]).code(0);
+}

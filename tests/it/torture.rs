@@ -1,0 +1,572 @@
+//! Whatever is killed, stopped or refused, what `doctor` looks at stays true, and
+//! no byte is lost, doubled or out of order.
+//!
+//! What happens to whom is drawn from a seed, which a failure prints: `NBS_SEED`
+//! repeats that round, `NBS_ROUNDS` asks for more. When it happens is the
+//! machine's to say; the verdict does not depend on it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    path::Path,
+    process::Command,
+    thread::sleep,
+    time::Duration,
+};
+
+use fastrand::Rng;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::support::{Mount, Ran, Running, Scratch, eventually, run, start};
+
+/// Runs a round for each seed, and says which one failed.
+fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
+    let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let seeds = match number("NBS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("NBS_ROUNDS").unwrap_or(usual),
+    };
+    for seed in seeds {
+        let result = catch_unwind(AssertUnwindSafe(|| round(&mut Rng::with_seed(seed))));
+        result.unwrap_or_else(|panic| {
+            eprintln!("NBS_SEED={seed}");
+            resume_unwind(panic)
+        });
+    }
+}
+
+/// A session that prints numbered lines.
+struct Printer {
+    handle: String,
+    lines: u32,
+    /// It prints nothing else, and then exits with 7.
+    once: bool,
+}
+
+const COMMANDS: [(&str, u32); 4] = [
+    ("seq -f L%.0f 0 199; exit 7", 200),
+    ("seq -f L%.0f 0 29999; exit 7", 30_000),
+    ("for i in {0..1499}; do echo L$i; done; exit 7", 1_500),
+    ("for i in {0..19}; do echo L$i; sleep 0.01; done; exit 7", 20),
+];
+
+/// What may be called at any time; `H` is a session.
+const CALLS: [&[&str]; 30] = [
+    &["read-new", "H"],
+    &["read-new", "H", "--reader=r", "--strip"],
+    &["read-new", "H", "--max=1K"],
+    &["read", "H", "--last=5"],
+    &["wait-pattern", "H", "L150", "--timeout=1"],
+    &["wait-complete", "H", "--timeout=1"],
+    &["wait", "H", "--exit", "--timeout=1"],
+    &["wait", "H", "--pattern=L99", "--idle=100ms", "--timeout=1"],
+    &["wait", "H", "--stable", "--timeout=1"],
+    &["status", "H", "--json"],
+    &["screen", "H"],
+    &["resize", "H", "100x30"],
+    &["pwd", "H"],
+    &["list"],
+    &["events"],
+    &["events", "--follow"],
+    &["attach", "H"],
+    &["attach", "H", "--json"],
+    &["send", "--timeout=1", "H", "x"],
+    &["key", "H", "C-c"],
+    &["ask", "--timeout=1", "H", "echo hi"],
+    &["run", "--timeout=1", "H", "seq -f L%.0f 0 99"],
+    &["run", "--timeout=1", "H", "sleep 5"],
+    &["ensure", "--no-helper", "--name=e", "bash"],
+    &["create", "--no-helper", "--name=c", "--timeout=200ms", "seq 100; sleep 9"],
+    &["create", "--name=c", "true"],
+    &["kill", "--keep", "H"],
+    &["kill", "--if-exists", "H"],
+    &["gc", "--hours=1"],
+    &["doctor"],
+];
+
+struct World {
+    scratch: Scratch,
+    printers: Vec<Printer>,
+    calls: Vec<Running>,
+    stopped: Vec<u32>,
+    /// How often what was struck, for a look at how well a run has covered.
+    struck: BTreeMap<String, u32>,
+}
+
+impl World {
+    fn new() -> World {
+        let scratch = Scratch::new();
+        World {
+            scratch,
+            printers: Vec::new(),
+            calls: Vec::new(),
+            stopped: Vec::new(),
+            struck: BTreeMap::new(),
+        }
+    }
+
+    fn start_helper(&mut self) {
+        let helper = start(&mut self.scratch.applet("nbs-ts-helper"));
+        eventually("the helper", || self.scratch.ts(&["doctor"]).out().contains("ok   helper"));
+        self.calls.push(helper);
+    }
+
+    /// A shell, or what prints once; bounded or not; by the helper or without.
+    fn create(&mut self, random: &mut Rng) {
+        let helper: &[&str] = if random.bool() { &[] } else { &["--no-helper"] };
+        let bound: &[&str] = if random.u8(..4) == 0 { &["--max-log=64K"] } else { &[] };
+        let once = random.u8(..3) > 0;
+        let (command, lines) = if once { *random.choice(&COMMANDS).unwrap() } else { ("bash", 0) };
+        let ran = self.scratch.ts(&[&["create"], helper, bound, &[command]].concat());
+        let handle = ran.code(0).out().trim().to_owned();
+        self.printers.push(Printer { handle, lines, once });
+    }
+
+    fn call(&mut self, random: &mut Rng) {
+        let handle = &random.choice(&self.printers).unwrap().handle;
+        let words: Vec<&str> = random
+            .choice(CALLS)
+            .unwrap()
+            .iter()
+            .map(|word| if *word == "H" { handle } else { *word })
+            .collect();
+        self.calls.push(self.scratch.start(&words));
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        let mark = [b"NBS_TS_HOME=", self.scratch.state().as_os_str().as_bytes()].concat();
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == mark)
+    }
+
+    /// Signals one of all processes of this world; half the time the last call's.
+    fn strike(&mut self, random: &mut Rng) {
+        sleep(Duration::from_micros(random.u64(..6_000)));
+        let members = self.scratch.processes();
+        let pid_of = |line: &String| line.split(':').next().unwrap().parse::<u32>().unwrap();
+        let newest = self.calls.last().map(Running::pid).filter(|_| random.bool());
+        let Some(pid) = newest.or_else(|| random.choice(&members).map(pid_of)) else { return };
+        let signal = match random.u8(..10) {
+            0 => Signal::TERM,
+            1 | 2 => Signal::STOP,
+            _ => Signal::KILL,
+        };
+        // Held before it is looked at, so that its PID is not another's by now.
+        let Ok(held) = pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty()) else { return };
+        if !self.is_member(pid) || pidfd_send_signal(&held, signal).is_err() {
+            return;
+        }
+        if signal == Signal::STOP {
+            self.stopped.push(pid);
+        }
+        let line = members.iter().find(|line| pid_of(line) == pid);
+        let what = line.map_or("new call", |line| line.split(' ').nth(1).unwrap_or(""));
+        let what = what.rsplit('/').next().unwrap_or(what);
+        let verb = line.filter(|_| what == "nbs-ts").and_then(|line| line.split(' ').nth(2)).unwrap_or("");
+        *self.struck.entry(format!("{signal:?} {what} {verb}")).or_default() += 1;
+    }
+
+    fn let_go(&mut self) {
+        for pid in self.stopped.drain(..) {
+            let held = pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty());
+            if let Ok(held) = held {
+                let _ = pidfd_send_signal(&held, Signal::CONT);
+            }
+        }
+    }
+
+    /// All calls come to an end, and to none that is a crash.
+    fn finish(&mut self) {
+        self.let_go();
+        for call in self.calls.drain(..) {
+            let pid = Pid::from_raw(call.pid() as i32).unwrap();
+            let words = fs::read(format!("/proc/{}/cmdline", call.pid())).unwrap_or_default();
+            if ["--follow", "attach", "ts-helper"]
+                .iter()
+                .any(|word| words.windows(word.len()).any(|window| window == word.as_bytes()))
+            {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+            not_crashed(&call.finish());
+        }
+    }
+
+    /// What is to be true now that nothing happens any more.
+    fn check(&self) {
+        for printer in &self.printers {
+            let ran = self.scratch.ts(&["status", &printer.handle]);
+            if ran.status.code() == Some(2) {
+                continue;
+            }
+            if printer.once && ran.out().starts_with("alive") {
+                self.scratch.ts(&["wait", &printer.handle, "--exit", "--timeout=25"]).code(0);
+            }
+            self.check_bytes(printer);
+        }
+        in_order(&self.scratch);
+    }
+
+    fn check_bytes(&self, printer: &Printer) {
+        let handle = &printer.handle;
+        let ran = self.scratch.ts(&["read", "--json", handle]).code(0);
+        let end: usize = ran.field("offset").parse().unwrap_or(0);
+        let lost = if ran.out().contains("\"lost\":") { ran.field("lost").parse().unwrap() } else { 0 };
+        let log = self.scratch.ts(&["read", handle]).code(0).stdout;
+        if printer.once {
+            let expected: String = (0..printer.lines).map(|line| format!("L{line}\r\n")).collect();
+            // Typed text is echoed, and ^C is, wherever that is read.
+            let echoes = [&b"x\r\n"[..], b"^C", b"echo hi\r\n"];
+            let mut log = log;
+            for echo in echoes {
+                while let Some(at) = log.windows(echo.len()).position(|window| window == echo) {
+                    log.drain(at..at + echo.len());
+                }
+            }
+            let there =
+                expected.as_bytes().get(lost..(lost + log.len()).min(expected.len())).unwrap_or_default();
+            assert!(log == there, "{handle}: {} bytes are not those from {lost} on (to {end})", log.len());
+            let receipt =
+                fs::read_to_string(self.scratch.folder(handle).join("exit.json")).unwrap_or_default();
+            if receipt.contains("\"exit_code\":7,") && receipt.contains("\"drained\":true") {
+                assert_eq!(lost + log.len(), expected.len(), "{handle}: the end is missing");
+            }
+        }
+        let cursor = fs::read_to_string(self.scratch.folder(handle).join("read_cursor")).unwrap();
+        let before: usize = cursor.trim().parse().unwrap();
+        let rest = self.scratch.ts(&["read-new", handle]).code(0).stdout;
+        let whole = self.scratch.ts(&["read", handle, &format!("--offset={before}")]).code(0).stdout;
+        assert!(whole.starts_with(&rest), "{handle}: read-new from {before}");
+        if printer.once {
+            assert!(whole == rest, "{handle}: read-new from {before}");
+        }
+    }
+}
+
+fn not_crashed(ran: &Ran) {
+    let fine = match (ran.status.code(), ran.status.signal()) {
+        (Some(code), _) => code != 101,
+        (_, Some(signal)) => [2, 9, 13, 15].contains(&signal),
+        _ => false,
+    };
+    assert!(fine && !ran.err().contains("panicked"), "{ran:?}");
+}
+
+fn in_order(scratch: &Scratch) {
+    scratch.ts(&["doctor"]).code(0).stdout_has("all in order");
+}
+
+/// Ends all, and sees that nothing at all is left.
+fn cleared(scratch: &Scratch) {
+    scratch.ts(&["kill", "--all"]).code(0);
+    scratch.ts(&["gc"]).code(0);
+    let left = fs::read_dir(scratch.state().join("sessions")).unwrap().count();
+    assert_eq!(left, 0, "{left} in sessions/");
+    in_order(scratch);
+    eventually("no process being left", || scratch.processes().is_empty());
+}
+
+#[test]
+fn whoever_is_killed_or_stopped_at_random_nothing_is_lost() {
+    let struck = std::cell::RefCell::new(BTreeMap::new());
+    rounds(8, |random| {
+        let mut world = World::new();
+        if random.bool() {
+            world.start_helper();
+        }
+        for _ in 0..random.usize(1..4) {
+            world.create(random);
+        }
+        for _ in 0..random.usize(5..25) {
+            world.call(random);
+            if random.bool() {
+                world.strike(random);
+            }
+        }
+        world.finish();
+        world.check();
+        cleared(&world.scratch);
+        for (what, count) in &world.struck {
+            *struck.borrow_mut().entry(what.clone()).or_insert(0) += count;
+        }
+    });
+    eprintln!("struck: {:#?}", struck.borrow());
+}
+
+/// What a system call may fail with, of those that we make.
+const FAULTS: [(&str, &str); 14] = [
+    ("openat", "EMFILE"),
+    ("openat", "ENOSPC"),
+    ("openat", "EACCES"),
+    ("write", "ENOSPC"),
+    ("write", "EINTR"),
+    ("write", "EIO"),
+    ("read", "EINTR"),
+    ("read", "EIO"),
+    ("flock", "EINTR"),
+    ("flock", "ENOLCK"),
+    ("renameat,renameat2", "EROFS"),
+    ("connect", "EAGAIN"),
+    ("poll,ppoll", "EINTR"),
+    ("mmap", "ENOMEM"),
+];
+
+/// `strace` before a call that has one of its system calls fail, or that ends it there.
+fn sabotage(scratch: &Scratch, random: &mut Rng) -> Command {
+    let mut command = scratch.command("strace");
+    let most = random.choice([10, 40, 150]).unwrap();
+    let at = random.u32(1..=most);
+    let inject = match random.u8(..3) {
+        0 => {
+            let (call, error) = random.choice(FAULTS).unwrap();
+            let at = at % 12 + 1;
+            format!("inject={call}:error={error}:when={at}")
+        }
+        _ => format!("inject=all:signal=KILL:when={at}"),
+    };
+    command.args(["-qq", "-o", "/dev/null", "-e", "signal=none", "-e", &inject]);
+    command
+}
+
+#[test]
+fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
+    rounds(6, |random| {
+        let mut world = World::new();
+        for _ in 0..2 {
+            world.create(random);
+        }
+        for _ in 0..12 {
+            let mut command = sabotage(&world.scratch, random);
+            let handle = random.choice(&world.printers).unwrap().handle.clone();
+            let words = random.choice(CALLS).unwrap();
+            if words.contains(&"--follow") {
+                continue;
+            }
+            command.arg("nbs-ts").args(words.iter().map(|word| if *word == "H" { &*handle } else { word }));
+            let ran = run(&mut command);
+            let memory = format!("{command:?}").contains("ENOMEM");
+            if !memory {
+                not_crashed(&ran);
+            }
+        }
+        world.check();
+        cleared(&world.scratch);
+    });
+}
+
+#[test]
+fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
+    rounds(6, |random| {
+        let mut world = World::new();
+        let lines = 30_000;
+        let command = format!("read x; seq -f L%.0f 0 {}; exit 7", lines - 1);
+        let handle = world.scratch.create_with(&[], &format!("stty -echo; echo L; {command}"));
+        world.scratch.ts(&["wait-pattern", &handle, "L"]).code(0);
+        let relay = world.scratch.file(&handle, "daemon_pid");
+        let at = random.u32(1..60);
+        let inject = match random.u8(..4) {
+            0 => format!("inject=all:signal=KILL:when={at}"),
+            1 => format!("inject=write:error=ENOSPC:when={at}..{}", at + random.u32(0..4)),
+            2 => format!("inject=read,write:error=EINTR:when={at}+{}", random.u32(2..9)),
+            _ => format!("inject=poll,ppoll:error=EINTR:when={at}+{}", random.u32(2..9)),
+        };
+        let mut strace = world.scratch.command("strace");
+        strace.args(["-qq", "-f", "-o", "/dev/null", "-e", "signal=none", "-e", &inject, "-p", &relay]);
+        let tracing = start(&mut strace);
+        eventually("the tracer", || {
+            let status = fs::read_to_string(format!("/proc/{relay}/status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0\n")
+        });
+        let _ = world.scratch.ts(&["send", "--timeout=2", &handle, "go"]);
+        world.scratch.ts(&["wait", &handle, "--exit", "--timeout=25"]).code(0);
+        not_crashed(&tracing.finish());
+        let log = world.scratch.ts(&["read", &handle]).code(0).stdout;
+        let all: String = (0..lines).map(|line| format!("L{line}\r\n")).collect();
+        let all = format!("L\r\n{all}");
+        assert!(all.as_bytes().starts_with(&log), "{inject}: {} bytes", log.len());
+        if !inject.contains("KILL") {
+            assert_eq!(log.len(), all.len(), "{inject}");
+            world.scratch.ts(&["exit-code", &handle]).stdout("7\n");
+        }
+        world.printers.clear();
+        world.check();
+        cleared(&world.scratch);
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_now_and_then_loses_nothing() {
+    rounds(4, |random| {
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.state()).unwrap();
+        fs::set_permissions(scratch.state(), fs::Permissions::from_mode(0o700)).unwrap();
+        let mounted = Mount::tmpfs(&scratch.state(), "size=400k");
+        let command = "stty -echo; seq -f L%.0f 0 59999; exit 7";
+        let handles: Vec<String> = (0..2).map(|_| scratch.create(command)).collect();
+        let mut size = 400;
+        while size < 4_000 {
+            let handle = random.choice(&handles).unwrap();
+            for _ in 0..random.usize(1..6) {
+                let words = random.choice(CALLS).unwrap();
+                if ["--follow", "attach", "kill", "create", "ensure", "key", "gc"]
+                    .iter()
+                    .any(|word| words.contains(word))
+                {
+                    continue;
+                }
+                let words: Vec<&str> =
+                    words.iter().map(|word| if *word == "H" { handle } else { *word }).collect();
+                not_crashed(&scratch.ts(&words));
+            }
+            size += random.u32(100..900);
+            mounted.remount(&format!("size={size}k"));
+        }
+        let expected: String = (0..60_000).map(|line| format!("L{line}\r\n")).collect();
+        for handle in &handles {
+            scratch.ts(&["wait", handle, "--exit", "--timeout=25"]).code(0);
+            let log = scratch.ts(&["read", handle]).code(0).out();
+
+            assert!(log == expected, "{handle}: {} of {} bytes", log.len(), expected.len());
+            scratch.ts(&["exit-code", handle]).stdout("7\n");
+        }
+        in_order(&scratch);
+        cleared(&scratch);
+        drop(mounted);
+    });
+}
+
+/// In a PID namespace of its own the next PID can be chosen.
+#[test]
+fn a_recycled_pid_is_nobody_of_a_session() {
+    let scratch = Scratch::new();
+    let script = r#"
+        set -e
+        h=$(nbs-ts create --no-helper 'exec sleep 1000')
+        d=$NBS_TS_HOME/sessions/$h child=$(< $NBS_TS_HOME/sessions/$h/pid) relay=$(< $NBS_TS_HOME/sessions/$h/daemon_pid)
+        kill -KILL $relay
+        nbs-ts wait $h --exit --timeout=20
+        take() {
+            for try in {1..50}; do
+                echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid
+                sleep 999 &
+                [[ $! == $1 ]] && return
+                kill -KILL $!
+            done
+            exit 9
+        }
+        until ! kill -0 $relay; do wait; done 2>/dev/null
+        until ! kill -0 $child; do wait; done 2>/dev/null
+        take $relay
+        take $child
+        nbs-ts status $h
+        nbs-ts doctor
+        nbs-ts send $h x && exit 8
+        nbs-ts kill $h
+        kill -0 $relay
+        kill -0 $child
+        kill -KILL $relay $child
+    "#;
+    let mut command = scratch.command("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]);
+    run(&mut command).code(0).stdout_has("dead\nexit_code: unknown\n").stdout_has("all in order");
+}
+
+/// In namespaces of our own we can say how much there is.
+#[test]
+fn what_is_used_up_is_an_error_and_no_hang() {
+    let scratch = Scratch::new();
+    let script = r#"
+        set -e
+        mount -t devpts -o newinstance,ptmxmode=666,max=2 devpts /dev/pts
+        mount --bind /dev/pts/ptmx /dev/ptmx
+        a=$(nbs-ts create --no-helper 'read x; echo L$x; read x')
+        b=$(nbs-ts create --no-helper 'read x')
+        nbs-ts create --no-helper true && exit 8
+        nbs-ts doctor && exit 8
+        echo 0 > /proc/sys/user/max_inotify_instances
+        nbs-ts send $a 1
+        nbs-ts wait-pattern $a L1 --timeout=20 && got=yes || got=no
+        nbs-ts events --follow && exit 8
+        nbs-ts kill $b
+        echo 9 > /proc/sys/user/max_inotify_instances
+        nbs-ts wait-pattern $a L1 --timeout=20
+        nbs-ts doctor
+        nbs-ts kill $a
+    "#;
+    let mut command = scratch.command("unshare");
+    command.args(["-Ur", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script]);
+    run(&mut command).code(0).stdout_has("bad  terminals").stdout_has("all in order");
+}
+
+#[test]
+fn files_of_a_time_to_come_confuse_nobody() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exit 7");
+    scratch.wait_for_end(&handle);
+    let live = scratch.create("read x");
+    // As a clock that has been set back leaves them.
+    for folder in [scratch.folder(&handle), scratch.folder(&live), scratch.state().join("events")] {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            run(Command::new("touch").args(["-h", "-d", "tomorrow"]).arg(path)).code(0);
+        }
+    }
+    scratch.ts(&["gc"]).code(0).stdout_has("kept 1 alive + 1 recent dead");
+    assert!(scratch.ts(&["events"]).code(0).field("exit_code") == "7");
+    scratch.ts(&["list"]).code(0).stdout_has(&handle);
+    scratch.ts(&["send", &live, "x"]).code(0);
+    scratch.ts(&["wait", &live, "--exit"]).code(0);
+    in_order(&scratch);
+    cleared(&scratch);
+}
+
+#[test]
+fn a_stopped_helper_and_a_client_that_never_reads_hold_up_nobody_else() {
+    let mut world = World::new();
+    world.start_helper();
+    let helper = world.calls[0].pid();
+    let theirs = world.scratch.ts(&["create", "stty -echo; read x; seq -f L%.0f 0 29999; exit 7"]).code(0);
+    let theirs = theirs.out().trim().to_owned();
+    // Its output is a pipe that nobody empties.
+    let script = format!("nbs-ts attach {theirs} | sleep 1000");
+    let dawdling = start(world.scratch.command("setsid").args(["-w", "bash", "-c", &script]));
+    let signal =
+        |signal| rustix::process::kill_process(Pid::from_raw(helper as i32).unwrap(), signal).unwrap();
+    world.scratch.ts(&["wait", &theirs, "--input"]).code(0);
+    signal(Signal::STOP);
+    world.scratch.ts(&["send", &theirs, "go"]).code(0);
+    world.scratch.ts(&["wait", &theirs, "--exit"]).code(0);
+    let own = world.scratch.create("exit 3");
+    world.scratch.wait_for_end(&own);
+    signal(Signal::CONT);
+    world.printers.push(Printer { handle: theirs, lines: 30_000, once: true });
+    world.scratch.ts(&["create", "--require-helper", "true"]).code(0);
+    run(Command::new("pkill").args(["-KILL", "-g", &dawdling.pid().to_string()])).code(0);
+    let _ = dawdling.finish();
+    world.finish();
+    world.check();
+    cleared(&world.scratch);
+}
+
+/// Is a folder that nobody may write to, root but by its mount, one to look at?
+#[test]
+fn a_read_only_state_folder_can_be_looked_at() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.state()).unwrap();
+    fs::set_permissions(scratch.state(), fs::Permissions::from_mode(0o700)).unwrap();
+    let mounted = Mount::tmpfs(&scratch.state(), "size=4m");
+    let handle = scratch.create("echo L0; exit 7");
+    scratch.wait_for_end(&handle);
+    mounted.remount("ro");
+    scratch.ts(&["list"]).code(0).stdout_has("dead");
+    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: 7\n");
+    scratch.ts(&["read", &handle]).code(0).stdout("L0\r\n");
+    scratch.ts(&["screen", &handle]).code(0).stdout_has("L0");
+    scratch.ts(&["doctor"]).code(1).stdout_has("bad  state folder").stdout_has("all in order");
+    scratch.ts(&["create", "--no-helper", "true"]).code(1);
+    mounted.remount("rw");
+    cleared(&scratch);
+    assert!(Path::new(&scratch.state()).exists());
+    drop(mounted);
+}
