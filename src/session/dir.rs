@@ -55,6 +55,7 @@ const RCFILE: &str = "bashrc";
 const SECRET: &str = "secret";
 const RUN: &str = "run";
 const RUN_TEXT: &str = "run.text";
+const RUN_TRAP: &str = "run.trap";
 const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
@@ -588,8 +589,11 @@ impl SessionDir {
         let folder = sessions.join(self.handle.as_str());
         let written = || {
             let secret = Launch::secret(&self.folder)?;
-            let (rcfile, text) = (folder.join(RCFILE), folder.join(RUN_TEXT));
-            let script = runner::script(&secret, last, &rcfile, &text, command);
+            let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
+            let script = runner::script(&secret, last, &rcfile, &text, &trap, command);
+            if self.folder.open_file(RUN_TRAP).is_err() {
+                self.folder.replace(RUN_TRAP, b"")?;
+            }
             self.folder.replace(RUN_TEXT, &runner::text(command))?;
             self.folder.replace(RUN, script.as_bytes())
         };
