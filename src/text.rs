@@ -115,7 +115,7 @@ impl Strip {
     /// byte at a time takes three times as long.
     fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let (text, rest) = bytes.split_at(text_length(bytes));
-        append(text, out);
+        out.extend_from_slice(text);
         let Some(&first) = rest.first() else {
             return text.len();
         };
@@ -244,22 +244,6 @@ pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u
         }
     }
     strip.feed(rest, out);
-}
-
-/// Appends what is mostly a few words between two sequences. musl's memcpy(3) takes
-/// longer to begin than to copy so little, so that is done in pieces of a known length,
-/// which the compiler copies by itself.
-fn append(text: &[u8], out: &mut Vec<u8>) {
-    const LONG: usize = 256;
-    if text.len() >= LONG {
-        return out.extend_from_slice(text);
-    }
-    out.reserve(text.len());
-    let (sixteens, rest) = text.as_chunks::<16>();
-    sixteens.iter().for_each(|piece| out.extend_from_slice(piece));
-    let (fours, rest) = rest.as_chunks::<4>();
-    fours.iter().for_each(|piece| out.extend_from_slice(piece));
-    rest.iter().for_each(|byte| out.push(*byte));
 }
 
 /// How much text there is before the next ESC, C1 control or cut-off character.
