@@ -59,6 +59,7 @@ pub(super) const RCFILE: &str = "bashrc";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
 pub(super) const RUN_TEXT: &str = "run.text";
+pub(super) const RUN_TRAP: &str = "run.trap";
 pub(super) const PRIVATE: &str = "tmp";
 pub(super) const READ_CURSOR: &str = "read_cursor";
 pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
@@ -479,8 +480,11 @@ impl SessionDir {
         let folder = sessions.join(self.handle.as_str());
         let written = || {
             let secret = Launch::secret(&self.folder)?;
-            let (rcfile, text) = (folder.join(RCFILE), folder.join(RUN_TEXT));
-            let script = runner::script(&secret, last, &rcfile, &text, command);
+            let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
+            let script = runner::script(&secret, last, &rcfile, &text, &trap, command);
+            if self.folder.open_file(RUN_TRAP).is_err() {
+                self.folder.replace(RUN_TRAP, b"")?;
+            }
             self.folder.replace(RUN_TEXT, &runner::text(command))?;
             self.folder.replace(RUN, script.as_bytes())
         };

@@ -23,6 +23,8 @@
 //! `set -e` is off; the next `run` puts it back (bash undoes a `set -e` in a
 //! file that is sourced within an && list). Whether it is complete a subshell
 //! finds out: an error there would end the script. Not under `set -v`, which would print that line.
+//! Whether there is an ERR trap only an output of `trap` tells; it goes to a file,
+//! where the shell may write to that, for a fork would be half the time of a `run`.
 //!
 //! The status of the text is kept in a variable as well, which the hook in
 //! PROMPT_COMMAND reads: what follows the text may fail (`enable -n .`), and
@@ -38,7 +40,14 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 const LONGEST_IN_HISTORY: usize = 64 * 1024;
 
 /// The script. `last` is the number of the shell's last completion.
-pub(super) fn script(secret: &str, last: u64, rcfile: &Path, text: &Path, command: &[u8]) -> String {
+pub(super) fn script(
+    secret: &str,
+    last: u64,
+    rcfile: &Path,
+    text: &Path,
+    trap: &Path,
+    command: &[u8],
+) -> String {
     // A ^C at the prompt counts it up by one, and may not have been seen yet.
     let numbers: Vec<String> = (last..last.saturating_add(8)).map(|seq| seq.to_string()).collect();
     let history = if command.len() > LONGEST_IN_HISTORY || is_nothing(command) {
@@ -54,6 +63,7 @@ pub(super) fn script(secret: &str, last: u64, rcfile: &Path, text: &Path, comman
         .replace("@HISTORY@", history)
         .replace("@RCFILE@", &quoted(rcfile))
         .replace("@TEXT@", &quoted(text))
+        .replace("@TRAP@", &quoted(trap))
 }
 
 const SCRIPT: &str = r#"__nbs_aliases=-u
@@ -87,7 +97,13 @@ if [[ $1 == begin ]]; then
     case $__nbs_options in
     *v*) ;;
     *e*) __nbs_guard=1 ;;
-    *) __nbs_guard=$(\builtin trap -p ERR) ;;
+    *)
+        if ! \builtin trap -p ERR >|@TRAP@; then
+            __nbs_guard=$(\builtin trap -p ERR)
+        elif [[ -s @TRAP@ ]]; then
+            __nbs_guard=1
+        fi
+        ;;
     esac
     if [[ ! ${__nbs_guard-} ]]; then
         :

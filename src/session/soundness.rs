@@ -70,6 +70,7 @@ const OF_A_SESSION: [(&str, Nature); 29] = [
     (dir::SOCKET, Nature::Socket),
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
+    (dir::RUN_TRAP, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
     (dir::SCREEN, Nature::File),

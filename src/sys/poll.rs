@@ -11,16 +11,21 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::sys::deadline::Deadline;
 
-/// Invariant: `descriptors` and `events` are of one length, in one order.
+/// Invariant: the meanings are as many as the descriptors, in one order.
 pub(crate) struct Turn<'a, Event> {
     descriptors: Vec<PollFd<'a>>,
-    // What a descriptor that is ready means, and what its peer's going does.
-    events: Vec<(Option<Event>, Option<Event>)>,
+    // Those of the first descriptors stand here, for musl's malloc(3) asks the
+    // kernel for a page for so much, and gives it back, at each turn.
+    first: [Meaning<Event>; 8],
+    more: Vec<Meaning<Event>>,
 }
+
+/// What a descriptor that is ready means, and what its peer's going does.
+type Meaning<Event> = (Option<Event>, Option<Event>);
 
 impl<'a, Event: Copy> Turn<'a, Event> {
     pub(crate) fn new() -> Self {
-        Turn { descriptors: Vec::new(), events: Vec::new() }
+        Turn { descriptors: Vec::new(), first: [(None, None); 8], more: Vec::new() }
     }
 
     pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
@@ -68,8 +73,11 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         event: Option<Event>,
         left: Option<Event>,
     ) {
+        match self.first.get_mut(self.descriptors.len()) {
+            Some(meaning) => *meaning = (event, left),
+            None => self.more.push((event, left)),
+        }
         self.descriptors.push(PollFd::new(descriptor, flags));
-        self.events.push((event, left));
     }
 
     /// Waits, and gives the events that have come: none when the deadline has
@@ -87,7 +95,8 @@ impl<'a, Event: Copy> Turn<'a, Event> {
             Err(error) => return Err(error.into()),
         }
         let mut came = Vec::new();
-        for (descriptor, (event, left)) in self.descriptors.iter().zip(&self.events) {
+        let meanings = self.first.iter().chain(&self.more);
+        for (descriptor, (event, left)) in self.descriptors.iter().zip(meanings) {
             let flags = descriptor.revents();
             let gone = left.filter(|_| flags.intersects(GONE));
             // What there is to read of one who has left comes first.

@@ -83,7 +83,7 @@ impl Process {
 
     /// Whether its environment, as it was at its start, has this entry.
     pub(crate) fn had_in_environment(&self, entry: &[u8]) -> bool {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let environment = whole(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|each| each == entry)
     }
 
@@ -99,7 +99,7 @@ impl Process {
 
     /// Its arguments, as they are now.
     pub(crate) fn arguments(&self) -> Vec<Vec<u8>> {
-        let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let arguments = whole(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         arguments.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 
@@ -131,7 +131,7 @@ impl Process {
     /// A line of /proc/PID/status (proc_pid_status(5)), without its key, if there
     /// is one; `None` where the process has gone.
     fn status(&self, key: &str) -> Option<Option<String>> {
-        let status = fs::read(format!("/proc/{}/status", self.pid)).ok()?;
+        let status = whole(format!("/proc/{}/status", self.pid)).ok()?;
         let status = String::from_utf8_lossy(&status);
         Some(status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
     }
@@ -143,7 +143,8 @@ impl Process {
 
     /// Its children, as its threads list them (proc_tid_children(5)).
     fn children(&self) -> Vec<u32> {
-        let lists = self.threads().filter_map(|thread| fs::read_to_string(thread.0.join("children")).ok());
+        let lists = self.threads().filter_map(|thread| whole(thread.0.join("children")).ok());
+        let lists = lists.filter_map(|list| String::from_utf8(list).ok());
         lists
             .flat_map(|list| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<u32>>())
             .collect()
@@ -189,6 +190,14 @@ impl Process {
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
         Ok(same.then_some(held))
     }
+}
+
+/// The content of a file of /proc. They all say that they are empty, for which
+/// `fs::read` begins with reads of a few bytes.
+fn whole(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(4096);
+    File::open(path)?.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Where a process is.
