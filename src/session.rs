@@ -8,6 +8,7 @@ pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
 pub(crate) const ENDER: &str = "nbs-ender";
 pub(crate) const SIGHT: &str = "nbs-sight";
+pub(crate) const VIEWER: &str = "nbs-viewer";
 
 /// What the monitor of a worker is called. It may be started from inside a
 /// session, and is not part of it.
