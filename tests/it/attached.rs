@@ -153,6 +153,7 @@ fn the_terminal_of_a_person_is_never_asked() {
     let program = [
         "import os, tty, time",
         "tty.setraw(0)",
+        "os.write(1, b'ready\\r\\n')",
         "os.read(0, 1)",
         "for byte in b'\\x1b[c\\x1b]11;?\\x07\\x1b[?u\\x1b[>1u\\x1b[6n\\x1b[5n':",
         "    os.write(1, bytes([byte]))",
@@ -165,11 +166,12 @@ fn the_terminal_of_a_person_is_never_asked() {
     fs::write(scratch.path.join("asks.py"), program.join("\n")).unwrap();
     let (one, two) = (person(&scratch), person(&scratch));
     let session = scratch.create("exec python3 asks.py");
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     for person in [&one, &two] {
         attach(&scratch, person, &session, WINDOW);
     }
     keys(&scratch, &one, b"x");
-    let answers = r"got b'\x1b[?62;22c\x1b]11;rgb:1010/1010/1010\x07\x1b[1;1R\x1b[0n'";
+    let answers = r"got b'\x1b[?62;22c\x1b]11;rgb:1010/1010/1010\x07\x1b[2;1R\x1b[0n'";
     for person in [&one, &two] {
         sees(&scratch, person, answers);
         let log = scratch.file(person, "output.log");
