@@ -44,7 +44,7 @@ pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
     COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SIZES, SOCKET, SessionDir,
-    Summary, TYPED, unix_seconds,
+    Summary, TIMES, TYPED, unix_seconds,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{GRACE, end_from_below, end_wholly};

@@ -59,6 +59,7 @@ const PRIVATE: &str = "tmp";
 const READ_CURSOR: &str = "read_cursor";
 const COMPLETION_CURSOR: &str = "completion_cursor";
 pub(crate) const SIZES: &str = "sizes";
+pub(crate) const TIMES: &str = "times";
 const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
@@ -114,6 +115,9 @@ impl Launch {
         if self.settings.max_log.is_some() {
             folder.create(LOG_START, b"0")?;
             folder.reserve(LOG_START)?;
+        }
+        if self.settings.record {
+            folder.create(TIMES, b"")?;
         }
         folder.create(SIZES, format!("0 {} {}\n", self.size.cols, self.size.rows).as_bytes())?;
         folder.create(COMPLETIONS, b"")?;
@@ -298,13 +302,12 @@ impl SessionDir {
 
     /// What does not change while it lives, as JSON.
     pub(crate) fn described(&self) -> Result<Object> {
-        let started = self.folder.modified(META).ok();
         let object = Object::new()
             .text("handle", self.handle.as_str())
             .bytes_or_null("name", self.name().as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command()?)
             .number_or_null("pid", self.pid().map(i64::from))
-            .seconds_or_null("started", started.map(unix_seconds));
+            .seconds_or_null("started", self.started());
         Ok(self.settings().describe(object))
     }
 
@@ -535,6 +538,20 @@ impl SessionDir {
             Some((offset, Size { cols: side()?, rows: side()? }))
         };
         Ok(String::from_utf8_lossy(&lines).lines().filter_map(size).collect())
+    }
+
+    /// When what was printed, of a session that was recorded: lines of an offset in the
+    /// log, and how many microseconds after the start what lies there was printed.
+    pub(crate) fn times(&self) -> Result<Option<File>> {
+        match self.folder.open_file(TIMES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => self.trying(other, "open the recording").map(Some),
+        }
+    }
+
+    /// When it was started, since 1970.
+    pub(crate) fn started(&self) -> Option<Duration> {
+        self.folder.modified(META).ok().map(unix_seconds)
     }
 
     /// What somebody who looked at the screen has left for the next one.

@@ -7,6 +7,7 @@ mod support;
 
 mod ask; // ask: one program after another, and their answers
 mod attached; // attach --interactive: a person at a session
+mod cast; // create --record, cast
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod events; // every end, told once and truly; gc
