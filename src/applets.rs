@@ -14,6 +14,7 @@ mod sight;
 mod spawn_worker;
 mod ts;
 mod ts_helper;
+mod viewer;
 
 use std::{
     ffi::{OsStr, OsString},

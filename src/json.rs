@@ -111,7 +111,7 @@ impl Object {
 
 /// A JSON string. Control characters (RFC 8259, section 7) and DEL are escaped,
 /// so that an object can be shown on a terminal.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

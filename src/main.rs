@@ -5,6 +5,7 @@
 //! one voice.
 
 mod applets;
+mod attaching;
 mod cli;
 mod completing;
 mod frames;

@@ -135,6 +135,14 @@ impl Sequences {
     }
 }
 
+/// How many bytes at the end of these are a sequence that is not whole.
+pub(crate) fn unfinished_length(bytes: &[u8]) -> usize {
+    let mut sequences = Sequences::default();
+    let start = memchr::memrchr(ESC, bytes).unwrap_or(bytes.len());
+    sequences.feed(&bytes[start..], |_, _| {});
+    sequences.held.len()
+}
+
 /// A control sequence, taken apart.
 struct Control {
     /// `?`, `>`, `<` or `=`, or 0.
@@ -201,6 +209,8 @@ impl Query {
     /// `None` where a sequence asks nothing.
     pub(crate) fn parse(sequence: &[u8]) -> Option<Query> {
         match sequence.get(1)? {
+            // Most sequences choose a colour, and are not worth a closer look.
+            b'[' if matches!(sequence.last()?, b'A'..=b'R' | b'f'..=b'm') => None,
             b'[' => Query::control(&Control::parse(sequence)?),
             b'Z' => Some(Query::Fixed(ATTRIBUTES.to_vec())),
             b']' => Query::colours(sequence),
@@ -318,6 +328,9 @@ fn push(answer: &mut String, part: std::fmt::Arguments) {
 /// Does it change what keys send in a way that this terminal does not know: kitty's
 /// keyboard protocol, xterm's modifyOtherKeys?
 pub(crate) fn changes_keyboard(sequence: &[u8]) -> bool {
+    if !matches!(sequence, [ESC, b'[', b'<'..=b'>', .., b'm' | b'n' | b'u']) {
+        return false;
+    }
     let Some(control) = Control::parse(sequence) else { return false };
     matches!(
         (control.private, control.intermediate, control.last),
@@ -442,6 +455,17 @@ impl Modes {
             text += if wanted.keypad { "\x1b=" } else { "\x1b>" };
         }
         text
+    }
+
+    /// As no terminal has them at first.
+    pub(crate) fn strange() -> Modes {
+        let Modes { private, .. } = Modes::default();
+        Modes { private: !private & ((1 << MODES.len()) - 1), inserts: true, keypad: true }
+    }
+
+    /// Is the alternate screen shown?
+    pub(crate) fn alternate(&self) -> bool {
+        [47, 1047, 1049].into_iter().any(|mode| self.has(mode))
     }
 
     /// As a number, and back.

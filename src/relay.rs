@@ -23,6 +23,7 @@ mod line;
 mod phase;
 mod recorder;
 mod terminal;
+mod views;
 
 use std::{
     fs::File,
@@ -59,6 +60,7 @@ use line::Line;
 use phase::{Change, Phase};
 use recorder::Recorder;
 pub(crate) use terminal::Prompt;
+use views::Views;
 
 /// What a relay begins with.
 pub(crate) struct Start {
@@ -141,6 +143,7 @@ pub(crate) struct Relay {
     held: bool,
     listener: UnixListener,
     clients: Clients,
+    views: Views,
     interactive: bool,
     phase: Phase,
     // The limit that has been reached, and ends the session.
@@ -192,6 +195,7 @@ impl Relay {
             held: false,
             listener: start.listener,
             clients: Clients::new(child::open_files(), bounds),
+            views: Views::default(),
             interactive,
             phase: Phase::Running,
             reached: None,
@@ -249,6 +253,7 @@ impl Relay {
             self.keep_sight();
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
+            self.keep_views();
             self.clients.tell(self.recorder.changes(), self.size);
             if self.phase.deadline().has_passed() && self.may_finish() {
                 if self.recorder.is_idle() {
@@ -365,6 +370,15 @@ impl Relay {
         {
             self.size = SizeSince { cols, rows, offset: self.recorder.output_bytes() };
             self.recorder.note_size(size);
+        }
+    }
+
+    /// Takes back the size of a window that has gone.
+    fn keep_views(&mut self) {
+        if let Some(size) = self.views.keep(|id| self.clients.is_there(id)) {
+            // A terminal that has gone has no size.
+            let _ = self.master.resize(size);
+            self.note_size();
         }
     }
 
@@ -656,15 +670,27 @@ impl Relay {
                 Ok(Size { cols, rows }) => Answer::Size { cols, rows },
                 Err(error) => Answer::Refused { why: error.to_string() },
             },
-            Request::Resize { cols, rows } => match self.master.resize(Size { cols, rows }) {
-                Ok(()) => {
-                    self.note_size();
-                    Answer::Noted
-                }
-                Err(error) => Answer::Refused { why: error.to_string() },
-            },
+            Request::Resize { cols, rows } => {
+                self.views.note_resized(Size { cols, rows });
+                self.resize(Size { cols, rows })
+            }
+            Request::View { cols, rows } => {
+                self.views.show(id, Size { cols, rows }, self.master.size().ok());
+                self.resize(Size { cols, rows })
+            }
+            Request::Private => Answer::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn => Answer::Unknown,
+        }
+    }
+
+    fn resize(&mut self, size: Size) -> Answer {
+        match self.master.resize(size) {
+            Ok(()) => {
+                self.note_size();
+                Answer::Noted
+            }
+            Err(error) => Answer::Refused { why: error.to_string() },
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
 pub(crate) const ENDER: &str = "nbs-ender";
 pub(crate) const SIGHT: &str = "nbs-sight";
+pub(crate) const VIEWER: &str = "nbs-viewer";
 
 /// What the monitor of a worker is called. It may be started from inside a
 /// session, and is not part of it.
@@ -45,7 +46,7 @@ pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
     COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SIZES, SOCKET, SessionDir,
-    Summary, TYPED,
+    Summary, TIMES, TYPED,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{GRACE, end_from_below, end_wholly};

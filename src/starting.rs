@@ -64,6 +64,7 @@ impl Wanted {
                 }
                 Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
                 Some(Long("max-log")) => settings.max_log = Some(log_bound(args)?),
+                Some(Long("record")) => settings.record = true,
                 Some(Long("write-root")) => {
                     let folder = args.value()?;
                     if folder.is_empty() {

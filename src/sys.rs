@@ -19,4 +19,5 @@ pub(crate) mod random;
 pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod syncer;
+pub(crate) mod term;
 pub(crate) mod watch;

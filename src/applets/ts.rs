@@ -16,6 +16,7 @@
 
 mod ask;
 mod attach;
+mod cast;
 mod create;
 mod doctor;
 mod ensure;

@@ -27,6 +27,13 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u64);
 
+#[cfg(test)]
+impl ClientId {
+    pub(crate) fn of(number: u64) -> ClientId {
+        ClientId(number)
+    }
+}
+
 /// How much of a client's text is kept here; the rest waits in its socket.
 const INBOX: usize = 16 * 1024;
 
@@ -194,6 +201,10 @@ impl Clients {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (ClientId, &Client)> {
         self.all.iter().map(|(id, client)| (*id, client))
+    }
+
+    pub(crate) fn is_there(&self, id: ClientId) -> bool {
+        self.all.get(&id).is_some_and(|client| !client.hung_up)
     }
 
     pub(crate) fn have_room(&self) -> bool {

@@ -7,6 +7,7 @@
 use std::{
     fs::File,
     io::{self, Write},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -29,9 +30,12 @@ pub(crate) struct Recorder {
     bound: Option<Bound>,
     syncer: Syncer,
     completions: File,
-    sizes: File,
-    // What of the lines for `sizes` is still to be written.
-    size_lines: Vec<u8>,
+    sizes: Notes,
+    // Of a session that is recorded.
+    times: Option<Notes>,
+    begun: Instant,
+    // When the last of them was.
+    noted: Option<Duration>,
     printed: Flow,
     // The end of what was run once is among the lines, or has been.
     concluded: bool,
@@ -60,8 +64,13 @@ impl Recorder {
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
             completions: folder.open_appending(crate::session::COMPLETIONS)?,
-            sizes: folder.open_appending(crate::session::SIZES)?,
-            size_lines: Vec::new(),
+            sizes: Notes::open(folder, crate::session::SIZES)?,
+            times: match folder.has(crate::session::TIMES) {
+                true => Some(Notes::open(folder, crate::session::TIMES)?),
+                false => None,
+            },
+            begun: Instant::now(),
+            noted: None,
             folder: folder.open_folder(".".as_ref())?,
             bound: max_log.map(|most| Bound::new(most, &log)).transpose()?,
             log,
@@ -84,7 +93,7 @@ impl Recorder {
 
     /// Is everything written that was read?
     pub(crate) fn is_idle(&self) -> bool {
-        self.printed.is_empty() && self.lines.is_empty() && self.size_lines.is_empty()
+        self.printed.is_empty() && self.lines.is_empty() && self.sizes.waiting.is_empty()
     }
 
     /// When to try again, if something could not be written.
@@ -142,7 +151,9 @@ impl Recorder {
     /// The terminal's size is another one, before anything more is printed.
     pub(crate) fn note_size(&mut self, Size { cols, rows }: Size) {
         self.changes += 1;
-        self.size_lines.extend_from_slice(format!("{} {cols} {rows}\n", self.output_bytes).as_bytes());
+        self.sizes.add(format!("{} {cols} {rows}\n", self.output_bytes));
+        self.noted = None;
+        self.note_time();
         self.write_down();
     }
 
@@ -150,9 +161,20 @@ impl Recorder {
     pub(crate) fn record(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let count = self.printed.fill(read)?;
         if count > 0 {
+            self.note_time();
             self.write_down();
         }
         Ok(count)
+    }
+
+    /// What is printed next is printed now; unless that is close to when the last was.
+    fn note_time(&mut self) {
+        let Some(times) = &mut self.times else { return };
+        let now = self.begun.elapsed();
+        if self.noted.is_none_or(|noted| now - noted >= AT_ONCE) {
+            times.add(format!("{} {}\n", self.output_bytes, now.as_micros()));
+            self.noted = Some(now);
+        }
     }
 
     /// Tries again what could not be written, if it is time to.
@@ -182,9 +204,9 @@ impl Recorder {
     }
 
     fn write_some(&mut self) -> io::Result<()> {
-        while !self.size_lines.is_empty() {
-            let count = written(self.sizes.write(&self.size_lines))?;
-            self.size_lines.drain(..count);
+        self.sizes.write()?;
+        if let Some(times) = &mut self.times {
+            times.write()?;
         }
         while !self.printed.is_empty() {
             if let Some(bound) = &mut self.bound {
@@ -290,6 +312,35 @@ impl Recorder {
 fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))
 }
+
+/// Lines for a file of the session's.
+struct Notes {
+    file: File,
+    // What is still to be written.
+    waiting: Vec<u8>,
+}
+
+impl Notes {
+    fn open(folder: &Folder, name: &str) -> io::Result<Notes> {
+        Ok(Notes { file: folder.open_appending(name)?, waiting: Vec::new() })
+    }
+
+    fn add(&mut self, line: String) {
+        self.waiting.extend_from_slice(line.as_bytes());
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            let count = written(self.file.write(&self.waiting))?;
+            self.waiting.drain(..count);
+        }
+        Ok(())
+    }
+}
+
+/// What is printed within it is recorded as if it were at once: no eye is quicker, and
+/// a recording takes a few thousand bytes a second at most.
+const AT_ONCE: Duration = Duration::from_millis(10);
 
 /// One read holds no more that anybody waits for.
 const MOST_ASKED: usize = 64;

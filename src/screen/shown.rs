@@ -54,6 +54,44 @@ impl Screen {
         self.grid.history.range(hidden..).chain(&self.grid.rows)
     }
 
+    /// What draws the screen on a terminal of its size, whose modes are as at first.
+    /// [`Screen::placing`] is to follow, and before that the modes.
+    pub(crate) fn drawing(&self) -> String {
+        let mut text = String::from("\x1b[0m\x1b[r\x1b(B\x0f");
+        if let Some((_, rows)) = &self.main {
+            self.draw_rows(rows.iter(), &mut text);
+            let (cursor, _) = self.entered.unwrap_or_default();
+            push(&mut text, format_args!("\x1b[{};{}H\x1b[?1049h", cursor.row + 1, cursor.col + 1));
+        }
+        self.draw_rows(self.grid.rows.iter(), &mut text);
+        if let Some(title) = &self.title {
+            push(&mut text, format_args!("\x1b]2;{title}\x07"));
+        }
+        if (self.top, self.bottom) != (0, self.height() - 1) {
+            push(&mut text, format_args!("\x1b[{};{}r", self.top + 1, self.bottom + 1));
+        }
+        text
+    }
+
+    fn draw_rows<'a>(&self, rows: impl Iterator<Item = &'a Line>, text: &mut String) {
+        *text += "\x1b[H\x1b[2J";
+        for (row, line) in (1..).zip(rows).filter(|(_, line)| self.visible_length(line) > 0) {
+            push(text, format_args!("\x1b[{row};1H{}", self.coloured(line)));
+        }
+    }
+
+    /// What makes such a terminal go on where this one is.
+    pub(crate) fn placing(&self) -> String {
+        let (row, col) = self.reported_cursor();
+        let mut text = format!("\x1b[{row};{col}H");
+        push_pen(self.state.pen, &mut text);
+        for (is_graphics, select) in self.state.graphics.into_iter().zip(["\x1b(0", "\x1b)0"]) {
+            text += if is_graphics { select } else { "" };
+        }
+        text += if self.state.shifted { "\x0e" } else { "" };
+        text
+    }
+
     fn plain(&self, line: &Line) -> String {
         let mut text = String::new();
         for col in 0..self.visible_length(line) {

@@ -18,6 +18,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
+    queries::Modes,
     session::{
         Handle, SessionDir,
         protocol::{Answer, KeyModes, LONGEST_LINE, Request, SizeSince},
@@ -377,6 +378,54 @@ impl Contact {
             Some(Answer::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
+        }
+    }
+
+    /// Has the terminal be as large as a window in which somebody sees it, for as long
+    /// as this contact lasts; `false` where the session has ended.
+    pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
+        match self.ask(&Request::View { cols: size.cols, rows: size.rows })? {
+            Some(Answer::Noted) => Ok(true),
+            Some(Answer::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
+        }
+    }
+
+    /// The modes that the program has set. `None` where the session has ended.
+    pub(crate) fn private_modes(&mut self) -> Result<Option<Modes>> {
+        match self.ask(&Request::Private)? {
+            Some(Answer::Private { modes }) => {
+                Modes::decode(modes).map(Some).ok_or_else(|| self.misunderstood())
+            }
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Has some bytes typed, no more than `Contact::MOST_KEYS`, and does not wait until
+    /// they are: then [`Contact::has_typed`] is to be asked when there is something to
+    /// read, and nothing else before it was true. `false` where the session has ended.
+    pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
+        if !self.say(&Request::Type { length: bytes.len() as u64 })? {
+            return Ok(false);
+        }
+        match self.stream.write_all(bytes) {
+            Err(error) if has_hung_up(&error) => Ok(false),
+            other => other.trying(self.what()).map(|()| true),
+        }
+    }
+
+    /// As many as a socket always has room for.
+    pub(crate) const MOST_KEYS: usize = 4096;
+
+    /// Have they been typed, or been discarded by an interrupt? `News::TimedOut`: not yet.
+    pub(crate) fn has_typed(&mut self) -> Result<News> {
+        match self.hear(Deadline::after(Duration::ZERO))? {
+            Heard::Answer(Answer::Typed { .. } | Answer::Cut { .. }) => Ok(News::Changed),
+            Heard::Answer(_) => Err(self.misunderstood()),
+            Heard::End => Ok(News::Ended),
+            Heard::Nothing => Ok(News::TimedOut),
         }
     }
 

@@ -64,6 +64,7 @@ pub(super) const PRIVATE: &str = "tmp";
 pub(super) const READ_CURSOR: &str = "read_cursor";
 pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
 pub(crate) const SIZES: &str = "sizes";
+pub(crate) const TIMES: &str = "times";
 pub(super) const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
@@ -427,6 +428,20 @@ impl SessionDir {
             Some((offset, Size { cols: side()?, rows: side()? }))
         };
         Ok(String::from_utf8_lossy(&lines).lines().filter_map(size).collect())
+    }
+
+    /// When what was printed, of a session that was recorded: lines of an offset in the
+    /// log, and how many microseconds after the start what lies there was printed.
+    pub(crate) fn times(&self) -> Result<Option<File>> {
+        match self.folder.open_file(TIMES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => self.trying(other, "open the recording").map(Some),
+        }
+    }
+
+    /// When it was started, since 1970.
+    pub(crate) fn started(&self) -> Option<Duration> {
+        self.folder.modified(META).ok().map(unix_seconds)
     }
 
     /// What somebody who looked at the screen has left for the next one.

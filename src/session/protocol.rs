@@ -52,6 +52,10 @@ pub(crate) enum Request {
     Size,
     /// Make it so large.
     Resize { cols: u16, rows: u16 },
+    /// Somebody sees the session in a window that is so large; as long as I am here.
+    View { cols: u16, rows: u16 },
+    /// Which modes has the program set?
+    Private,
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
@@ -81,6 +85,8 @@ impl Request {
             Request::Synced => "synced\n".to_owned(),
             Request::Size => "size\n".to_owned(),
             Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
+            Request::View { cols, rows } => format!("view {cols} {rows}\n"),
+            Request::Private => "private\n".to_owned(),
             Request::Ending { cause } => format!("ending {cause}\n"),
             Request::Done => "done\n".to_owned(),
             Request::Keeper => "keeper\n".to_owned(),
@@ -108,6 +114,8 @@ impl Request {
             ["synced"] => Request::Synced,
             ["size"] => Request::Size,
             ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["private"] => Request::Private,
             ["done"] => Request::Done,
             ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
@@ -246,6 +254,10 @@ pub(crate) enum Answer {
         path: Vec<u8>,
         removed: bool,
     },
+    /// In the form of [`crate::queries::Modes::encode`].
+    Private {
+        modes: u64,
+    },
     /// Of the terminal, in characters.
     Size {
         cols: u16,
@@ -300,6 +312,7 @@ impl Answer {
             Answer::Folder { path, removed } => {
                 format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
             }
+            Answer::Private { modes } => format!("private {modes}\n"),
             Answer::Size { cols, rows } => format!("size {cols} {rows}\n"),
             Answer::Refused { why } => format!("refused {why}\n"),
             Answer::Noted => "noted\n".to_owned(),
@@ -348,6 +361,7 @@ impl Answer {
                 }
             }
             ["size", cols, rows] => Answer::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["private", modes] => Answer::Private { modes: modes.parse().ok()? },
             ["keeper", "-"] => Answer::Keeper { pid: None },
             ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Answer::Ended { code: None },
@@ -389,6 +403,8 @@ mod tests {
             Request::Synced,
             Request::Size,
             Request::Resize { cols: 80, rows: 24 },
+            Request::View { cols: 80, rows: 24 },
+            Request::Private,
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
@@ -404,6 +420,7 @@ mod tests {
             Answer::Changed { seen: 7, size: None },
             Answer::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
             Answer::Size { cols: 80, rows: 24 },
+            Answer::Private { modes: u64::MAX },
             Answer::Typed { count: 3, held: false },
             Answer::Typed { count: 3, held: true },
             Answer::State { doing: "prompt".into(), stalled: None },

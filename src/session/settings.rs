@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     /// The folders below which alone its processes may write: absolute, and
     /// without links. Empty: wherever they like.
     pub(crate) write_roots: Vec<Vec<u8>>,
+    /// It is noted when what was printed.
+    pub(crate) record: bool,
 }
 
 impl Settings {
@@ -63,6 +65,7 @@ impl Settings {
             .number_or_null("owner", self.owner.map(i64::from))
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
             .list("write_roots", &self.write_roots)
+            .truth("record", self.record)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -76,6 +79,7 @@ impl Settings {
             ("idle_timeout", seconds(self.idle_timeout)),
             ("owner", written(self.owner.map(|pid| pid.to_string()))),
             ("max_log", written(self.max_log.map(|size| size.to_string()))),
+            ("record", self.record.then(|| b"yes".to_vec())),
         ];
         let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
         let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?))).chain(roots);
@@ -96,6 +100,7 @@ impl Settings {
                 b"idle_timeout" => settings.idle_timeout = Some(parse_seconds(&value)?),
                 b"owner" => settings.owner = Some(number(&value)?),
                 b"max_log" => settings.max_log = Some(number(&value)?),
+                b"record" => settings.record = true,
                 b"write_root" => settings.write_roots.push(value),
                 _ => {}
             }
@@ -148,6 +153,7 @@ mod tests {
             owner: Some(4_194_304),
             max_log: Some(i64::MAX as u64),
             write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
+            record: true,
         };
         for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {
             assert_eq!(Settings::decode(&settings.encode()), Some(settings));

@@ -47,7 +47,7 @@ pub(crate) struct Looked {
 
 /// What may lie in the folder of a session, as the README lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 29] = [
+const OF_A_SESSION: [(&str, Nature); 31] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -73,6 +73,7 @@ const OF_A_SESSION: [(&str, Nature); 29] = [
     (dir::RUN_TRAP, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
+    (dir::TIMES, Nature::File),
     (dir::SCREEN, Nature::File),
     (dir::SECRET, Nature::File),
     (LOCKS, Nature::File),

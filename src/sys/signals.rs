@@ -10,7 +10,7 @@ use std::{
 };
 
 pub(crate) use signal_hook::consts::{
-    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGXFSZ,
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, SIGXFSZ,
 };
 
 /// A set of signals that make a descriptor readable instead of ending us.

@@ -6,6 +6,8 @@
 mod support;
 
 mod ask; // ask: one program after another, and their answers
+mod attached; // attach --interactive: a person at a session
+mod cast; // create --record, cast
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod doctor; // doctor: what is always true, and what is told where it is not

@@ -55,6 +55,16 @@ fn the_cursor_is_where_it_is_after_a_long_log_and_another_size() {
 }
 
 #[test]
+fn the_screen_of_a_long_log_is_kept_before_anybody_looks() {
+    let scratch = Scratch::new();
+    let handle =
+        scratch.create("yes 'a long line, of which there are very many' | head -c 70000000; sleep 1000");
+    let kept = scratch.folder(&handle).join("screen");
+    eventually("the screen being kept", || kept.exists());
+    scratch.ts(&["screen", &handle]).code(0).stdout_has("a long line");
+}
+
+#[test]
 fn who_asks_for_ever_and_never_reads_holds_nobody_up() {
     let scratch = Scratch::new();
     let flood = "stty raw -echo; python3 -c 'import os\nfor n in range(4000): os.write(1, b\"\\x1b[c\\x1b[6n\" * 50)\n'";

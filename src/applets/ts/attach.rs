@@ -5,9 +5,14 @@
 //! Prints the output from its beginning, and goes on as more comes. When the
 //! session has ended, says so, and exits 0.
 //!
+//! With --interactive all keys go to the session, whose terminal gets the size of
+//! the window, the latest of several, and has its own again when all have left.
+//!
 //! Options:
 //!   --last=N          begin with the last N lines
 //!   --new             begin with what comes from now on
+//!   --interactive     take the terminal: see the screen, and type; to leave it,
+//!                     C-\ and then d (C-\ twice types one)
 //!   --json            print frames, for a program that shows the terminal
 //!                     elsewhere: an object a line, whose type is init, output,
 //!                     resize and, at the end, pty_exited
@@ -22,6 +27,7 @@ use std::{
 };
 
 use crate::{
+    attaching::{self, notice},
     cli::{self, Args},
     frames::{self, Frames},
     json::Object,
@@ -34,10 +40,12 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut target, mut last, mut new, mut legacy_exit) = (None, None, false, false);
+    let mut interactive = false;
     while let Some(arg) = args.next()? {
         match arg {
             Long("last") => last = Some(args.number_value("last")?),
             Long("new") => new = true,
+            Long("interactive") => interactive = true,
             Long("legacy-exit") => legacy_exit = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
@@ -47,12 +55,18 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if new && last.is_some() {
         return Err(Failure::BadArgs("--last and --new exclude each other".into()));
     }
+    if interactive && (new || last.is_some() || args.json()) {
+        return Err(Failure::BadArgs("--interactive excludes --last, --new and --json".into()));
+    }
     if legacy_exit && !args.json() {
         return Err(Failure::BadArgs("--legacy-exit is about the frames of --json".into()));
     }
 
     let home = Home::open()?;
     let session = home.session(&target)?;
+    if interactive {
+        return attaching::attach(session.handle());
+    }
     let log = session.log()?;
     let length = log.length().trying("read the output")?;
     let start = match last {
@@ -192,14 +206,4 @@ impl Follower<'_> {
 enum Event {
     News,
     ReaderGone,
-}
-
-/// The last line that a follower sees, dim (ECMA-48, SGR 2).
-fn notice(code: Option<i32>, timed_out: bool) -> String {
-    let code = code.map_or("unknown".to_owned(), |code| code.to_string());
-    let what = match timed_out {
-        true => "timed out and was killed".to_owned(),
-        false => format!("exited with code {code}"),
-    };
-    format!("\r\n\x1b[2m[process {what}]\x1b[0m\r\n")
 }

@@ -23,6 +23,7 @@
 //!                     end it when nothing was printed or typed for so long
 //!   --owner=PID       end it when that process ends
 //!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
+//!   --record          note when what is printed, for `cast`
 //!   --write-root=DIR  let its processes write below DIR only, and to the terminal
 //!                     and $TMPDIR, a folder of its own; may be repeated
 //!   --no-helper       start it in this call's environment, and ask no helper

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     COMMAND, COMPLETION_CURSOR, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, META, NAME,
-    OUTPUT, PID, PRIVATE, RCFILE, READ_CURSOR, RELAY_PID, SECRET, SIZES, SLAVE,
+    OUTPUT, PID, PRIVATE, RCFILE, READ_CURSOR, RELAY_PID, SECRET, SIZES, SLAVE, TIMES,
 };
 use crate::{
     session::{Making, Name, Settings, shell},
@@ -59,6 +59,9 @@ impl Launch {
         if self.settings.max_log.is_some() {
             folder.create(LOG_START, b"0")?;
             folder.reserve(LOG_START)?;
+        }
+        if self.settings.record {
+            folder.create(TIMES, b"")?;
         }
         folder.create(SIZES, format!("0 {} {}\n", self.size.cols, self.size.rows).as_bytes())?;
         folder.create(COMPLETIONS, b"")?;

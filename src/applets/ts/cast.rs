@@ -1,0 +1,126 @@
+//! cast - print a recorded session as an asciicast
+//!
+//! Usage: nbs-ts cast SESSION
+//!
+//! What was printed, and when, and how large the terminal was, of a session that
+//! was created with --record; as far as it has come, if it is alive. The form is
+//! asciicast v2, a JSON value a line, which asciinema plays.
+//!
+//! Example:
+//!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast
+
+use std::{
+    io::{self, BufRead, BufReader, StdoutLock, Write},
+    iter,
+    time::Duration,
+};
+
+use crate::{
+    cli::{self, Args},
+    json::{self, Object},
+    outcome::{Failure, Result, Trying},
+    session::{Home, Log, SessionDir},
+    sys::pty::Size,
+    text,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let target = cli::sole_target(args)?;
+
+    let session = Home::open()?.session(&target)?;
+    let what = format!("print a recording of session '{}'", session.handle());
+    let times = session.times()?;
+    let times =
+        times.ok_or_else(|| Failure::Failed(format!("cannot {what}: it was created without --record")))?;
+    let log = session.log()?;
+    let (start, end) = (log.start().trying(&what)?, log.length().trying(&what)?);
+    let mut sizes = session.sizes()?.into_iter().peekable();
+    let size = sizes.next_if(|(offset, _)| *offset == 0).map_or(Size::DEFAULT, |(_, size)| size);
+    let stages = BufReader::new(times).lines().map_while(|line| stage(&line.ok()?));
+    let stages: &mut dyn Iterator<Item = (u64, Duration)> =
+        &mut stages.take_while(|(offset, _)| *offset <= end).chain(iter::once((end, Duration::ZERO)));
+    let mut cast = Cast { stdout: io::stdout().lock(), begun: None, now: Duration::ZERO, held: Vec::new() };
+
+    if start == 0 {
+        cast.begin(&session, size)?;
+    }
+    let mut size = size;
+    let mut last: Option<(u64, Duration)> = None;
+    for (until, next) in stages {
+        if let Some((from, time)) = last {
+            cast.now = time;
+            let resized = sizes.next_if(|(offset, _)| *offset <= from);
+            size = resized.map_or(size, |(_, size)| size);
+            // What is gone of a bounded log is not shown.
+            if cast.begun.is_none() && until > start {
+                cast.begin(&session, size)?;
+            } else if cast.begun.is_some() && resized.is_some() {
+                cast.event("r", &format!("{}x{}", size.cols, size.rows))?;
+            }
+            cast.output(&log, from.max(start), until)?;
+        }
+        last = Some((until, next));
+    }
+    let held = std::mem::take(&mut cast.held);
+    cast.text(&held)?;
+    cli::written(cast.stdout.flush())
+}
+
+/// From which byte of the log on what was printed came when.
+fn stage(line: &str) -> Option<(u64, Duration)> {
+    let (offset, time) = line.split_once(' ')?;
+    Some((offset.parse().ok()?, Duration::from_micros(time.parse().ok()?)))
+}
+
+struct Cast {
+    stdout: StdoutLock<'static>,
+    // When that was, from the session's start on; `None`: the header is still to come.
+    begun: Option<Duration>,
+    now: Duration,
+    // Invariant: empty, or the beginning of a character.
+    held: Vec<u8>,
+}
+
+impl Cast {
+    fn begin(&mut self, session: &SessionDir, size: Size) -> Result<()> {
+        self.begun = Some(self.now);
+        let started = session.started().unwrap_or_default() + self.now;
+        let title = session.settings().title;
+        let name = session.name();
+        let title = title.as_deref().or(name.as_ref().map(|name| name.as_str().as_bytes()));
+        let header = Object::new()
+            .number("version", 2)
+            .number("width", size.cols.into())
+            .number("height", size.rows.into())
+            .number("timestamp", i64::try_from(started.as_secs()).unwrap_or(i64::MAX))
+            .bytes("command", &session.command()?);
+        let header = match title {
+            Some(title) => header.bytes("title", title),
+            None => header,
+        };
+        let header = header.object_or_null("env", Some(Object::new().text("TERM", "xterm-256color")));
+        cli::written(self.stdout.write_all(header.line().as_bytes()))
+    }
+
+    /// Prints what of the log came now; of characters, whole ones.
+    fn output(&mut self, log: &Log, from: u64, until: u64) -> Result<()> {
+        log.blocks(from, until, |block| {
+            let bytes = [std::mem::take(&mut self.held).as_slice(), block].concat();
+            let (whole, begun) = bytes.split_at(bytes.len() - text::cut_off_length(&bytes));
+            self.held = begun.to_vec();
+            self.text(whole).map(|()| true)
+        })?;
+        Ok(())
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() { Ok(()) } else { self.event("o", &String::from_utf8_lossy(bytes)) }
+    }
+
+    fn event(&mut self, code: &str, data: &str) -> Result<()> {
+        let time = self.now.saturating_sub(self.begun.unwrap_or_default());
+        let (seconds, micros) = (time.as_secs(), time.subsec_micros());
+        let event = format!("[{seconds}.{micros:06}, \"{code}\", {}]\n", json::quoted(data));
+        cli::written(self.stdout.write_all(event.as_bytes()))
+    }
+}

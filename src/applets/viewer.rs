@@ -1,0 +1,40 @@
+//! viewer - shows a session on a terminal, and types into it
+//!
+//! An internal role. `nbs-viewer HANDLE` is started by `nbs-ts attach --interactive`,
+//! with its terminal as standard input and output; standard error is a pipe to it, for
+//! why this failed.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::parent_id,
+};
+
+use crate::{
+    attaching,
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    session::{self, Handle, Home, Target},
+    sys::{child, inherited, processes::Process},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let [handle] = &words[..] else {
+        return Err(cli::by_hand());
+    };
+    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
+    if !Process::read(parent_id()).is_some_and(|parent| parent.runs_our_file()) {
+        return Err(cli::by_hand());
+    }
+    inherited::shed().trying("shed what was inherited")?;
+    child::call_ourselves(session::VIEWER).trying("take our name")?;
+    let viewed = Home::open().and_then(|home| {
+        let session = home.session(&Target::Handle(handle))?;
+        attaching::view(&home, &session, &io::stderr())
+    });
+    viewed.map_err(|failure| {
+        // Where nobody listens there is nobody left to tell.
+        let _ = io::stderr().write_all(failure.message().unwrap_or("the reader has gone").as_bytes());
+        Failure::Quiet
+    })
+}

@@ -1,0 +1,70 @@
+//! The terminal that a person sits at, on our standard input and output.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+};
+
+use rustix::{
+    fs::OFlags,
+    stdio::{stdin, stdout},
+    termios::{self, OptionalActions, Termios},
+};
+
+use crate::sys::pty::Size;
+
+/// How the terminal was, to be put back.
+pub(crate) struct Before(Termios);
+
+impl Before {
+    /// `None` where standard input or output is no terminal.
+    pub(crate) fn look() -> io::Result<Option<Before>> {
+        if !termios::isatty(stdin()) || !termios::isatty(stdout()) {
+            return Ok(None);
+        }
+        Ok(Some(Before(termios::tcgetattr(stdin())?)))
+    }
+
+    /// From now on every key comes as it is, and nothing is echoed.
+    pub(crate) fn make_raw(&self) -> io::Result<()> {
+        let mut raw = self.0.clone();
+        raw.make_raw();
+        Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &raw)?)
+    }
+
+    /// Puts it back; not where it is somebody else's by now (a shell's that has us in
+    /// the background), which has modes of its own.
+    pub(crate) fn put_back(&self) -> io::Result<()> {
+        let is_anothers = termios::tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp());
+        if is_anothers {
+            return Ok(());
+        }
+        Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &self.0)?)
+    }
+}
+
+/// `None` where nobody has told the terminal.
+pub(crate) fn size() -> io::Result<Option<Size>> {
+    let size = termios::tcgetwinsize(stdout())?;
+    let known = size.ws_col > 0 && size.ws_row > 0;
+    Ok(known.then_some(Size { cols: size.ws_col, rows: size.ws_row }))
+}
+
+/// Standard output, such that no write waits. It is opened anew, for whether writes
+/// wait would else change for everybody who has it.
+pub(crate) fn output() -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let opened = OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/1");
+    // Of a terminal that is another user's (su) we have but the descriptor.
+    opened.or_else(|_| Ok(File::from(stdout().as_fd().try_clone_to_owned()?)))
+}
+
+/// Stops us, and who started us, until somebody has us go on.
+pub(crate) fn stop() -> io::Result<()> {
+    use rustix::process::{Signal, getpid, getppid, kill_process};
+    if let Some(parent) = getppid() {
+        kill_process(parent, Signal::STOP)?;
+    }
+    Ok(kill_process(getpid(), Signal::STOP)?)
+}

@@ -1,0 +1,230 @@
+//! The person's terminal is another session's: what it shows, and how it is left, can
+//! be looked at.
+
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually, run};
+
+/// A shell whose terminal a person sits at.
+fn person(scratch: &Scratch) -> String {
+    let shell = scratch.create_with(&["--size=100x30"], "bash");
+    scratch.ts(&["run", &shell, "stty -a >before; PS1='out> '"]).code(0);
+    shell
+}
+
+/// Has the person attach, and waits until the session has the window's size.
+fn attach(scratch: &Scratch, person: &str, session: &str, size: &str) {
+    scratch.ts(&["send", person, &format!("nbs-ts attach --interactive {session}; echo rc=$?")]).code(0);
+    has_size(scratch, session, size);
+}
+
+fn has_size(scratch: &Scratch, session: &str, size: &str) {
+    let wanted = format!("\"size\":{size}");
+    eventually(&format!("the size {size} of {session}"), || {
+        scratch.ts(&["status", "--json", session]).out().contains(&wanted)
+    });
+}
+
+const WINDOW: &str = "{\"cols\":100,\"rows\":30}";
+const USUAL: &str = "{\"cols\":80,\"rows\":24}";
+
+fn keys(scratch: &Scratch, person: &str, keys: &[u8]) {
+    scratch.ts_with_input(&["send", "--stdin", "--no-enter", person], keys).code(0);
+}
+
+fn sees(scratch: &Scratch, person: &str, text: &str) {
+    eventually(&format!("{text:?} on the screen"), || scratch.ts(&["screen", person]).out().contains(text));
+}
+
+/// The person is back at the shell, whose terminal is as it was.
+fn is_back(scratch: &Scratch, person: &str, code: i32) {
+    sees(scratch, person, &format!("rc={code}"));
+    scratch.ts(&["run", person, "stty -a >after; cmp before after"]).code(0);
+    let screen = scratch.ts(&["screen", "--json", person]).out();
+    assert!(screen.contains("\"visible\":true"), "{screen}");
+    assert!(screen.contains("\"alternate\":false"), "{screen}");
+    let log = scratch.file(person, "output.log");
+    for mode in ["1002", "1006", "2004", "1"] {
+        let (on, off) = (log.rfind(&format!("\u{1b}[?{mode}h")), log.rfind(&format!("\u{1b}[?{mode}l")));
+        // The shell's own line editor sets this one.
+        assert!(mode == "2004" || off >= on, "{mode}: {log:?}");
+    }
+    eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
+}
+
+/// A program that has everything of a terminal, and shows what it reads.
+const GREEDY: &str = r"stty raw -echo; printf '\33[?1049h\33[?25l\33[?1002h\33[?1006h\33[?2004h\33[?1h\33=\33]2;mine\7\33[31mready\33[5;9H'; exec cat -v";
+
+#[test]
+fn all_keys_go_to_the_session_but_the_one_to_leave() {
+    let scratch = Scratch::new();
+    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+    attach(&scratch, &person, &session, WINDOW);
+    sees(&scratch, &person, "ready");
+    keys(&scratch, &person, b"a\x03\x1a\x13\x11\x04\x1c\x1c-\x1cx\x1b[Az\xc3\xa9");
+    sees(&scratch, &person, "a^C^Z^S^Q^D^\\-^\\x^[[AzM-CM-)");
+    let screen = scratch.ts(&["screen", "--json", &person]).out();
+    assert!(screen.contains("\"alternate\":true") && screen.contains("\"title\":\"mine\""), "{screen}");
+    assert!(screen.contains("\"visible\":false"), "{screen}");
+    // Programs type and resize meanwhile, and everybody sees it.
+    scratch.ts(&["send", "--no-enter", &session, "other"]).code(0);
+    sees(&scratch, &person, "other");
+    scratch.ts(&["resize", &person, "90x25"]).code(0);
+    has_size(&scratch, &session, "{\"cols\":90,\"rows\":25}");
+    scratch.ts(&["resize", &person, "100x30"]).code(0);
+    has_size(&scratch, &session, WINDOW);
+    keys(&scratch, &person, b"\x1cd");
+    is_back(&scratch, &person, 0);
+    has_size(&scratch, &session, USUAL);
+    assert!(!scratch.file(&session, "output.log").contains("detached"));
+}
+
+#[test]
+fn the_terminal_is_given_back_however_it_ends() {
+    let scratch = Scratch::new();
+    let person = person(&scratch);
+    let kill = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
+    let of = |name: &str| {
+        let all = scratch.processes();
+        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
+        found.split(':').next().unwrap().to_owned()
+    };
+    let cases: [(&str, &str, i32); 6] = [
+        ("nbs-ts attach --interactive", "-TERM", 1),
+        ("nbs-viewer", "-TERM", 1),
+        ("nbs-viewer", "-KILL", 1),
+        ("nbs-viewer", "-ABRT", 1),
+        ("nbs-ts attach --interactive", "-HUP", 1),
+        ("relay", "-KILL", 0),
+    ];
+    for (who, signal, code) in cases {
+        let session = scratch.create(GREEDY);
+        scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+        attach(&scratch, &person, &session, WINDOW);
+        sees(&scratch, &person, "ready");
+        let pid = if who == "relay" { scratch.file(&session, "daemon_pid") } else { of(who) };
+        kill(signal, &pid);
+        is_back(&scratch, &person, code);
+        if who != "relay" {
+            has_size(&scratch, &session, USUAL);
+        }
+        scratch.ts(&["run", &person, "clear"]).code(0);
+        scratch.ts(&["kill", &session]).code(0);
+    }
+    // By itself, and at once of one that has ended.
+    let session = scratch.create("read x; exit 3");
+    attach(&scratch, &person, &session, WINDOW);
+    keys(&scratch, &person, b"\r");
+    sees(&scratch, &person, "[process exited with code 3]");
+    is_back(&scratch, &person, 0);
+    scratch.ts(&["run", &person, "clear"]).code(0);
+    scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}; echo rc=$?")]).code(0);
+    sees(&scratch, &person, "[process exited with code 3]");
+    is_back(&scratch, &person, 0);
+}
+
+#[test]
+fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
+    let scratch = Scratch::new();
+    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+    attach(&scratch, &person, &session, WINDOW);
+    sees(&scratch, &person, "ready");
+    let all = scratch.processes();
+    let call = all.iter().find(|process| process.contains("attach --interactive")).unwrap();
+    run(Command::new("kill").args(["-TSTP", call.split(':').next().unwrap()])).code(0);
+    sees(&scratch, &person, "Stopped");
+    scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
+    scratch.ts(&["send", &person, "clear; fg; echo rc=$?"]).code(0);
+    eventually("the session's screen", || {
+        let screen = scratch.ts(&["screen", "--json", &person]).out();
+        screen.contains("ready") && screen.contains("\"alternate\":true")
+    });
+    keys(&scratch, &person, b"again");
+    sees(&scratch, &person, "again");
+    keys(&scratch, &person, b"\x1cd");
+    is_back(&scratch, &person, 0);
+}
+
+#[test]
+fn the_terminal_of_a_person_is_never_asked() {
+    let scratch = Scratch::new();
+    let program = [
+        "import os, tty, time",
+        "tty.setraw(0)",
+        "os.write(1, b'ready\\r\\n')",
+        "os.read(0, 1)",
+        "for byte in b'\\x1b[c\\x1b]11;?\\x07\\x1b[?u\\x1b[>1u\\x1b[6n\\x1b[5n':",
+        "    os.write(1, bytes([byte]))",
+        "answer = b''",
+        "while not answer.endswith(b'\\x1b[0n'): answer += os.read(0, 99)",
+        "os.write(1, b'\\r\\ngot ' + ascii(answer).encode() + b' ')",
+        "os.write(1, b'then ' + ascii(os.read(0, 99)).encode())",
+        "os.read(0, 1)",
+    ];
+    fs::write(scratch.path.join("asks.py"), program.join("\n")).unwrap();
+    let (one, two) = (person(&scratch), person(&scratch));
+    let session = scratch.create("exec python3 asks.py");
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+    for person in [&one, &two] {
+        attach(&scratch, person, &session, WINDOW);
+    }
+    keys(&scratch, &one, b"x");
+    let answers = r"got b'\x1b[?62;22c\x1b]11;rgb:1010/1010/1010\x07\x1b[2;1R\x1b[0n'";
+    for person in [&one, &two] {
+        sees(&scratch, person, answers);
+        let log = scratch.file(person, "output.log");
+        for question in ["\u{1b}[c", "\u{1b}]11;?", "\u{1b}[?u", "\u{1b}[>1u", "\u{1b}[6n", "\u{1b}[5n"] {
+            assert!(!log.contains(question), "{question:?}");
+        }
+    }
+    keys(&scratch, &two, b"y");
+    sees(&scratch, &one, "then b'y'");
+    // One leaves, and then the other: only then is the size what it was.
+    scratch.ts(&["resize", &two, "70x20"]).code(0);
+    has_size(&scratch, &session, "{\"cols\":70,\"rows\":20}");
+    scratch.ts(&["kill", &two]).code(0);
+    has_size(&scratch, &session, WINDOW);
+    keys(&scratch, &one, b"\x1cd");
+    has_size(&scratch, &session, USUAL);
+    is_back(&scratch, &one, 0);
+}
+
+#[test]
+fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
+    let scratch = Scratch::new();
+    let (person, session) = (person(&scratch), scratch.create("bash"));
+    attach(&scratch, &person, &session, WINDOW);
+    let relay = scratch.file(&person, "daemon_pid");
+    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    scratch
+        .ts(&["run", &session, "seq 1000000 | tail -c 1000000000; echo the end"])
+        .code(0)
+        .stdout_has("the end");
+    let printed = fs::metadata(scratch.folder(&session).join("output.log")).unwrap().len();
+    run(Command::new("kill").args(["-CONT", &relay])).code(0);
+    sees(&scratch, &person, "the end");
+    let shown = fs::metadata(scratch.folder(&person).join("output.log")).unwrap().len();
+    assert!(shown < printed / 2, "{shown} of {printed}");
+    // A program that does not read keeps nobody from leaving, or from interrupting it.
+    scratch.ts(&["send", &session, "clear; sleep 1000"]).code(0);
+    for _ in 0..20 {
+        keys(&scratch, &person, &[b'x'; 1000]);
+    }
+    keys(&scratch, &person, b"\x03");
+    scratch.ts(&["wait", &session, "--input"]).code(0);
+    keys(&scratch, &person, b"\x1cd");
+    is_back(&scratch, &person, 0);
+}
+
+#[test]
+fn it_takes_a_terminal() {
+    let scratch = Scratch::new();
+    let session = scratch.create("exec sleep 1000");
+    scratch.ts(&["attach", "--interactive", &session]).code(1).stdout("").complains("no terminal");
+    scratch.ts(&["attach", "--interactive", "00000000"]).code(2);
+    for other in ["--new", "--last=3", "--json"] {
+        scratch.ts(&["attach", "--interactive", other, &session]).code(4);
+    }
+}
