@@ -52,7 +52,7 @@ pub(crate) use exit::{EndedBy, Notice, Receipt};
 pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use home::{Home, Making, Retention};
 pub(crate) use log::Log;
-pub(crate) use marks::{Found, Mark, Marks};
+pub(crate) use marks::{Found, Mark, Marks, without_marks};
 pub(crate) use settings::Settings;
 pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
