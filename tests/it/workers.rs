@@ -589,6 +589,25 @@ fn the_monitor_sleeps_while_nothing_happens_to_its_worker() {
 }
 
 #[test]
+fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    // What starts the agent is killed by it.
+    fs::write(bin.join("bash"), "#!/bin/sh\nkill -9 $PPID\n").unwrap();
+    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut path = OsString::from(&bin);
+    path.push(":");
+    path.push(scratch.command("true").get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap());
+    run(project.spawning(&["--startup=0.5", "--timeout=1h"]).env("PATH", path)).signal(9);
+    eventually("it being lost", || project.list().contains("\tlost\t-\t"));
+    let log = fs::read_dir(scratch.path.join("tmp")).unwrap().next().unwrap().unwrap().path();
+    eventually("the end of the log", || fs::read_to_string(&log).unwrap().contains("] ends\n"));
+    assert!(fs::read_to_string(&log).unwrap().contains("was killed"));
+}
+
+#[test]
 fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
