@@ -10,6 +10,7 @@ mod keeper;
 mod launch_agent;
 mod monitor;
 mod relay;
+mod sight;
 mod spawn_worker;
 mod ts;
 mod ts_helper;

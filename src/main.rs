@@ -12,10 +12,12 @@ mod helper;
 mod json;
 mod keys;
 mod manual;
+mod numbers;
 mod outcome;
 mod output;
 mod page;
 mod picture;
+mod queries;
 mod relay;
 #[cfg(test)]
 mod rounds;

@@ -10,6 +10,7 @@
 //! own and opens it again (EIO is not final) is still in its session; the end
 //! is the child's end, and what comes after it is `Phase`.
 
+mod answers;
 mod bound;
 mod clients;
 mod flow;
@@ -20,7 +21,6 @@ mod launch;
 mod limits;
 mod line;
 mod phase;
-mod private;
 mod recorder;
 mod terminal;
 
@@ -47,6 +47,7 @@ use crate::{
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
 };
+use answers::Answers;
 use clients::{ClientId, Clients};
 use flow::Flow;
 use journal::Journal;
@@ -105,6 +106,7 @@ enum Event {
     ClientLeft(ClientId),
     Keeper,
     OwnersEnd,
+    Sight,
 }
 
 pub(crate) struct Relay {
@@ -130,6 +132,11 @@ pub(crate) struct Relay {
     // Until then, what was typed last may be on its way to where it is read.
     settled: Deadline,
     journal: Journal,
+    answers: Answers,
+    // The process that keeps the session's screen for who looks next, while it runs.
+    sight: Option<u32>,
+    // How long the log will be when the next one is started.
+    next_sight: u64,
     // What is to be typed would overflow a canonical line.
     held: bool,
     listener: UnixListener,
@@ -179,6 +186,9 @@ impl Relay {
             line: Line::default(),
             settled: Deadline::after(Duration::ZERO),
             journal: Journal::default(),
+            answers: Answers::default(),
+            sight: None,
+            next_sight: SIGHT_EVERY,
             held: false,
             listener: start.listener,
             clients: Clients::new(child::open_files(), bounds),
@@ -230,10 +240,13 @@ impl Relay {
                     Event::ClientLeft(id) => self.client_left(id),
                     Event::Keeper => self.hear_keeper(),
                     Event::OwnersEnd => self.limits.note_owners_end(),
+                    Event::Sight => self.answers.hear(),
                 }
             }
             self.recorder.retry();
+            self.answer_program();
             self.type_on();
+            self.keep_sight();
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.clients.tell(self.recorder.changes(), self.size);
@@ -256,15 +269,18 @@ impl Relay {
             turn.readable(&self.fifo, Event::Input);
         }
         let types = self.wants_to_type();
-        if types && !self.held {
+        if types && !self.held || !self.answers.ready().is_empty() {
             turn.writable(&self.master, Event::CanType);
         }
         turn.readable(&caught.children, Event::Children);
         turn.readable(&caught.hang_up, Event::HangUp);
         match &self.keeper {
-            Some(keeper) if keeper.has_gone() => turn.readable(&keeper.child, Event::Keeper),
-            Some(keeper) => turn.readable(&keeper.stream, Event::Keeper),
-            None => {}
+            Some(keeper) if !keeper.has_gone() => turn.readable(&keeper.stream, Event::Keeper),
+            Some(keeper) if self.phase.command_runs() => turn.readable(&keeper.child, Event::Keeper),
+            _ => {}
+        }
+        if let Some(sight) = self.answers.sight() {
+            turn.readable(sight, Event::Sight);
         }
         if self.clients.have_room() {
             turn.readable(&self.listener, Event::Visitor);
@@ -342,11 +358,11 @@ impl Relay {
     /// A program may have changed it (stty(1)), of which nobody tells us; but who
     /// has mostly prints something then, and this is before we read that.
     fn note_size(&mut self) {
-        if let Ok(Size { cols, rows }) = self.master.size()
+        if let Ok(size @ Size { cols, rows }) = self.master.size()
             && (cols, rows) != (self.size.cols, self.size.rows)
         {
             self.size = SizeSince { cols, rows, offset: self.recorder.output_bytes() };
-            self.recorder.note_change();
+            self.recorder.note_size(size);
         }
     }
 
@@ -375,6 +391,42 @@ impl Relay {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Answers what the program has asked of its terminal: at once, whatever else is
+    /// to be typed, as a terminal does.
+    fn answer_program(&mut self) {
+        let asked = self.recorder.take_asked();
+        if !self.phase.command_runs() {
+            return self.answers.forget();
+        }
+        let size = Size { cols: self.size.cols, rows: self.size.rows };
+        let (session, sessions) = (&self.session, &self.sessions);
+        let start = || launch::start_sight(session.handle(), sessions);
+        self.answers.answer(asked, size, start);
+        if self.answers.ready().is_empty() {
+            return;
+        }
+        let Ok(modes) = self.master.modes() else { return };
+        if let Ok(count @ 1..) = self.master.write(self.answers.ready()) {
+            self.line.note(&self.answers.ready()[..count], &modes);
+            self.settled = Deadline::after(SETTLE);
+            if modes.is_canonical() {
+                self.recorder.note_answered_ahead();
+            }
+            self.answers.note_typed(count);
+        }
+    }
+
+    /// Has the screen kept now and then, so that to look at it first does not cost
+    /// as much as all that was printed.
+    fn keep_sight(&mut self) {
+        let length = self.recorder.output_bytes();
+        if length >= self.next_sight && self.sight.is_none() {
+            self.next_sight = length + SIGHT_EVERY;
+            // Where none can be started, the next look costs more.
+            self.sight = launch::start_keeping_sight(self.session.handle(), &self.sessions).ok();
+        }
     }
 
     /// From the FIFO only between the messages of clients, and one read's worth
@@ -459,6 +511,8 @@ impl Relay {
                 self.child_has_ended(Some(status));
             } else if Some(pid) == self.ender {
                 self.ender_has_ended();
+            } else if Some(pid) == self.sight {
+                self.sight = None;
             }
         }
         Ok(())
@@ -473,10 +527,8 @@ impl Relay {
         let ended = match keeper.hear() {
             Heard::Nothing => return,
             Heard::Ended(status) => Some(status),
-            Heard::Gone if !self.phase.command_runs() => {
-                self.keeper = None;
-                return;
-            }
+            // It stays for as long as we do not let go of it.
+            Heard::Gone if !self.phase.command_runs() => return,
             Heard::Gone if keeper.child_runs() => return,
             Heard::Gone => {
                 self.keeper = None;
@@ -617,8 +669,8 @@ impl Relay {
     fn key_modes(&self) -> io::Result<KeyModes> {
         let (modes, private) = (self.master.modes()?, self.recorder.private());
         Ok(KeyModes {
-            application_cursor: private.application_cursor,
-            bracketed_paste: private.bracketed_paste,
+            application_cursor: private.has(1),
+            bracketed_paste: private.has(2004),
             secret: modes.hide_line(),
             end_of_input: modes.end_of_input(),
             signals: modes.signals().into_iter().map(|(byte, _)| byte).collect(),
@@ -684,12 +736,12 @@ impl Relay {
         }
     }
 
-    /// While somebody ends the session, we (or the keeper) stay the parent of
-    /// whoever is left of it, so that nobody gets out of sight of who ends it.
+    /// While somebody ends the session, we (and the keeper) stay the parent of
+    /// whoever is left of it, so that nobody gets out of sight of who ends it;
+    /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        let others = self.enders.iter().any(is_there);
-        self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+        self.ender.is_some() || self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.
@@ -761,6 +813,10 @@ fn is_for_later(error: &io::Error) -> bool {
 /// slave reads it, and nothing tells when it has. It does at once, unless the
 /// machine is busy.
 const SETTLE: Duration = Duration::from_millis(50);
+
+/// How much is printed between two keepings of the screen: to look at so much takes
+/// some hundred milliseconds, or some ten where it is lines.
+const SIGHT_EVERY: u64 = 64 << 20;
 
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.

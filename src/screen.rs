@@ -21,8 +21,7 @@
 //! alacritty_terminal 110; and knowing its own state, it can pass over what scrolls
 //! away unseen (`skim.rs`).
 //!
-//! Answers to what programs ask would begin in [`Screen::control_sequence`], where DA
-//! and DSR fall through: there `cursor` is where it is at the moment of the question.
+//! What programs ask of a terminal, others answer (`queries.rs`, `relay/answers.rs`).
 //!
 //! Invariant: `cursor.col` may be the number of columns: then the last one has been
 //! written to, and the next character goes to the line below.
@@ -39,6 +38,7 @@ use std::collections::VecDeque;
 
 use grid::{Cell, Colour, Grid, Line, Pen};
 use parser::{Action, Parser, State};
+pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 /// As many titles are kept on the stack as xterm keeps.
 const TITLES: usize = 10;

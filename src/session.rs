@@ -7,6 +7,7 @@
 pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
 pub(crate) const ENDER: &str = "nbs-ender";
+pub(crate) const SIGHT: &str = "nbs-sight";
 
 /// What the monitor of a worker is called. It may be started from inside a
 /// session, and is not part of it.
@@ -34,6 +35,7 @@ pub(crate) mod sending;
 mod settings;
 mod shell;
 mod sight;
+mod trace;
 pub(crate) mod typing;
 mod wait;
 
@@ -41,8 +43,8 @@ pub(crate) use bounds::Bounds;
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
-    COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SOCKET, SessionDir, Summary,
-    TYPED, unix_seconds,
+    COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SIZES, SOCKET, SessionDir,
+    Summary, TYPED,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{GRACE, end_from_below, end_wholly};
@@ -56,4 +58,5 @@ pub(crate) use marks::{Found, Mark, Marks, without_marks};
 pub(crate) use settings::Settings;
 pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
+pub(crate) use trace::{Stage, Trace};
 pub(crate) use wait::Wait;

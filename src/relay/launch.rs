@@ -7,9 +7,15 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     io::{self, Read},
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            net::UnixStream,
+        },
+    },
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use crate::{
@@ -99,6 +105,27 @@ pub(crate) fn start_ender(handle: &Handle, sessions: &Path, cause: EndedBy) -> i
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // It is collected as every child of a relay is.
     Ok(command.spawn()?.id())
+}
+
+/// Starts the process that works out the session's screen: to be asked where the
+/// cursor is, by the connection that this gives.
+pub(crate) fn start_sight(handle: &Handle, sessions: &Path) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    sight(handle, sessions, "ask").stdin(OwnedFd::from(theirs)).spawn()?;
+    Ok(ours)
+}
+
+/// The same, to keep the screen for who looks next.
+pub(crate) fn start_keeping_sight(handle: &Handle, sessions: &Path) -> io::Result<u32> {
+    Ok(sight(handle, sessions, "keep").stdin(Stdio::null()).spawn()?.id())
+}
+
+fn sight(handle: &Handle, sessions: &Path, job: &str) -> Command {
+    let mut command = child::ourselves(crate::session::SIGHT);
+    command.arg(handle.as_str()).arg(sessions).arg(job);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// What the relay had to say: a warning, if any, or why there is no session.

@@ -10,12 +10,14 @@ use std::{
 };
 
 use crate::{
-    relay::{Prompt, RETRY, bound::Bound, flow::Flow, private::PrivateModes},
+    queries::{Modes, Part, Query, Sequences},
+    relay::{Prompt, RETRY, bound::Bound, flow::Flow},
     session::{Completion, Events, Found, Launch, Mark, Marks, Receipt, completion_line},
     sys::{
         child::ExitStatus,
         deadline::Deadline,
         files::{Folder, is_full, may_pass},
+        pty::Size,
         syncer::Syncer,
     },
 };
@@ -27,6 +29,9 @@ pub(crate) struct Recorder {
     bound: Option<Bound>,
     syncer: Syncer,
     completions: File,
+    sizes: File,
+    // What of the lines for `sizes` is still to be written.
+    size_lines: Vec<u8>,
     printed: Flow,
     // The end of what was run once is among the lines, or has been.
     concluded: bool,
@@ -34,7 +39,13 @@ pub(crate) struct Recorder {
     lines: Vec<u8>,
     marks: Marks,
     found: Vec<Found>,
-    private: PrivateModes,
+    sequences: Sequences,
+    private: Modes,
+    // What the program has asked of its terminal, each with where the question ended
+    // in the log. Invariant: no more than `MOST_ASKED`.
+    asked: Vec<(u64, Query)>,
+    // An answer has been typed that nobody may want: it stands at the next prompt.
+    answered_ahead: bool,
     prompt: Prompt,
     last_completion: Option<u64>,
     output_bytes: u64,
@@ -49,6 +60,8 @@ impl Recorder {
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
             completions: folder.open_appending(crate::session::COMPLETIONS)?,
+            sizes: folder.open_appending(crate::session::SIZES)?,
+            size_lines: Vec::new(),
             folder: folder.open_folder(".".as_ref())?,
             bound: max_log.map(|most| Bound::new(most, &log)).transpose()?,
             log,
@@ -57,7 +70,10 @@ impl Recorder {
             lines: Vec::new(),
             marks: Marks::new(&Launch::secret(folder)?, 0),
             found: Vec::new(),
-            private: PrivateModes::default(),
+            sequences: Sequences::default(),
+            private: Modes::default(),
+            asked: Vec::new(),
+            answered_ahead: false,
             prompt: Prompt::Unknown,
             last_completion: None,
             output_bytes: 0,
@@ -68,7 +84,7 @@ impl Recorder {
 
     /// Is everything written that was read?
     pub(crate) fn is_idle(&self) -> bool {
-        self.printed.is_empty() && self.lines.is_empty()
+        self.printed.is_empty() && self.lines.is_empty() && self.size_lines.is_empty()
     }
 
     /// When to try again, if something could not be written.
@@ -90,9 +106,19 @@ impl Recorder {
         self.prompt
     }
 
-    /// What the program has asked of the keyboard.
-    pub(crate) fn private(&self) -> PrivateModes {
+    /// The modes that the program has set.
+    pub(crate) fn private(&self) -> Modes {
         self.private
+    }
+
+    /// What the program has asked of its terminal since this was last called.
+    pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// An answer has been typed to a program that reads lines.
+    pub(crate) fn note_answered_ahead(&mut self) {
+        self.answered_ahead = true;
     }
 
     pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
@@ -113,9 +139,11 @@ impl Recorder {
         self.changes
     }
 
-    /// Something else than output has changed that a follower may want to see.
-    pub(crate) fn note_change(&mut self) {
+    /// The terminal's size is another one, before anything more is printed.
+    pub(crate) fn note_size(&mut self, Size { cols, rows }: Size) {
         self.changes += 1;
+        self.size_lines.extend_from_slice(format!("{} {cols} {rows}\n", self.output_bytes).as_bytes());
+        self.write_down();
     }
 
     /// Takes what one read gives, and writes it down.
@@ -154,17 +182,30 @@ impl Recorder {
     }
 
     fn write_some(&mut self) -> io::Result<()> {
+        while !self.size_lines.is_empty() {
+            let count = written(self.sizes.write(&self.size_lines))?;
+            self.size_lines.drain(..count);
+        }
         while !self.printed.is_empty() {
             if let Some(bound) = &mut self.bound {
                 let count = self.printed.waiting().len() as u64;
                 bound.make_room(&self.folder, &self.log, self.output_bytes, count)?;
             }
             let (log, marks, found) = (&mut self.log, &mut self.marks, &mut self.found);
-            let private = &mut self.private;
+            let (sequences, private, asked) = (&mut self.sequences, &mut self.private, &mut self.asked);
+            let start = self.output_bytes;
             let count = self.printed.drain(|bytes| {
                 let count = written(log.write(bytes))?;
                 marks.feed(&bytes[..count], found);
-                private.feed(&bytes[..count]);
+                sequences.feed(&bytes[..count], |part, left| {
+                    let Part::Sequence(sequence) = part else { return };
+                    private.heed(sequence);
+                    if asked.len() < MOST_ASKED {
+                        let offset = start + (count - left) as u64;
+                        let query = Query::parse(sequence).map(|query| query.fixed(private));
+                        asked.extend(query.map(|query| (offset, query)));
+                    }
+                });
                 Ok(count)
             })?;
             self.output_bytes += count as u64;
@@ -179,6 +220,9 @@ impl Recorder {
     fn heed_marks(&mut self) {
         for found in self.found.drain(..) {
             self.prompt = self.prompt.after(&found.mark);
+            if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
+                self.prompt = Prompt::Touched;
+            }
             // A prompt whose report is missing: ^C makes the kernel throw away
             // what was printed and not yet read. A command has ended all the
             // same, and nobody knows how.
@@ -246,6 +290,9 @@ impl Recorder {
 fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))
 }
+
+/// One read holds no more that anybody waits for.
+const MOST_ASKED: usize = 64;
 
 /// The exit code of a command that nobody knows the code of.
 const UNKNOWN: i32 = -1;

@@ -18,6 +18,13 @@ impl Screen {
         (self.cursor.row + 1, self.cursor.col.min(self.cols() - 1) + 1)
     }
 
+    /// The same, as a program is told it that asks: with DECOM counted from the first
+    /// row of the scroll region.
+    pub(crate) fn reported_cursor(&self) -> (usize, usize) {
+        let (row, col) = self.cursor();
+        (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
+    }
+
     pub(crate) fn has_visible_cursor(&self) -> bool {
         self.cursor_visible
     }

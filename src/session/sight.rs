@@ -45,12 +45,24 @@ impl Sight {
     pub(crate) fn look(session: &SessionDir) -> Result<Sight> {
         let log = session.log()?;
         let length = log.length().trying(what(session))?;
-        let mut sight = match Sight::kept(session, &log, length) {
+        Sight::look_at(session, &log, length)
+    }
+
+    /// The screen as it was when the log had come to `length`; or later, if somebody
+    /// has looked at it since.
+    pub(crate) fn look_at(session: &SessionDir, log: &Log, length: u64) -> Result<Sight> {
+        let now = log.length().trying(what(session))?;
+        let mut sight = match Sight::kept(session, log, now) {
             Some(sight) => sight,
             None => Sight { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
         };
-        sight.follow(session, &log, length)?;
+        sight.follow(session, log, length)?;
         Ok(sight)
+    }
+
+    /// The offset in the log that it has come to.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Takes what has come since, up to `length`, which must have been asked for
@@ -64,12 +76,22 @@ impl Sight {
             if self.offset >= length {
                 break;
             }
+            let start = log.start().trying(what(session))?.min(length);
+            if start > self.offset {
+                self.screen.feed(b"\x18");
+                self.offset = start;
+                continue;
+            }
             let next = sizes.iter().map(|(from, _)| *from).find(|from| *from > self.offset);
             let end = length.min(next.unwrap_or(u64::MAX)).min(self.offset + BLOCK);
             let bytes = log.bytes(self.offset, end).trying(what(session))?;
+            if (bytes.len() as u64) < end - self.offset {
+                // Some of a bounded log is gone: what it was the middle of ends here (CAN).
+                self.screen.feed(b"\x18");
+            }
             self.screen.feed(&bytes);
-            // A log that has become shorter has nothing more to tell.
-            self.offset = if bytes.is_empty() { length } else { self.offset + bytes.len() as u64 };
+            // Not as far as there are bytes: of a bounded log the first may be gone.
+            self.offset = end;
         }
         if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
             self.kept = self.offset;
@@ -86,7 +108,12 @@ impl Sight {
         let (offset, rest) = rest.split_first_chunk()?;
         let (print, saved) = rest.split_first_chunk()?;
         let offset = u64::from_le_bytes(*offset);
-        if offset > length || u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
+        if offset > length {
+            return None;
+        }
+        // What is gone of a bounded log cannot be compared.
+        let there = log.start().ok()? <= offset.saturating_sub(KNOWN_BY);
+        if there && u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
             return None;
         }
         Some(Sight { screen: Screen::resumed(saved)?, offset, kept: offset })

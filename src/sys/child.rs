@@ -121,6 +121,12 @@ pub(crate) fn leave_session() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets everybody else have the processor first, while they want it.
+pub(crate) fn be_nice() -> io::Result<()> {
+    rustix::process::setpriority_process(None, 19)?;
+    Ok(())
+}
+
 /// Sets the name by which `ps` and `top` show us.
 pub(crate) fn call_ourselves(name: &str) -> io::Result<()> {
     let name = std::ffi::CString::new(name)?;

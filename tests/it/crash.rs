@@ -23,6 +23,10 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    let (status, list) = (scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"]));
+    for name in ["command", "state", "exit_code", "started", "ended"] {
+        assert_eq!(status.field(name), list.field(name), "{name}: {status:?}");
+    }
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");
     scratch.ts(&["read", &handle]).code(0).stdout(before);
     assert_eq!(
@@ -271,6 +275,8 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     let socket = scratch.folder(&handle).join("relay.sock");
     let relay = scratch.file(&handle, "daemon_pid");
     let open = || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();
+    // A relay that answers has let go of all that it was started with.
+    scratch.ts(&["status", "--json", &handle]).code(0);
     let before = open();
     let connect = || std::os::unix::net::UnixStream::connect(&socket).unwrap();
     let mut silent = connect();

@@ -25,6 +25,7 @@ mod max_log; // create --max-log: the log within its bound, and its readers
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd
+mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else
 mod run; // a command in a shell: its output, its code, and nothing else

@@ -1,0 +1,78 @@
+//! sight - tells where a session's cursor is, and keeps its screen
+//!
+//! An internal role. `nbs-sight HANDLE SESSIONS ask` is started by the relay of the
+//! session, with a connection to it as standard input: for each line with an offset
+//! in the log it gives one with the cursor's row and column there, `3;14`.
+//! `nbs-sight HANDLE SESSIONS keep` looks once, so that the next look is cheap.
+
+use std::{
+    ffi::OsStr,
+    io::{self, Read, Write},
+    os::{
+        fd::AsFd,
+        unix::{net::UnixStream, process::parent_id},
+    },
+    path::Path,
+    time::Duration,
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Result, Trying},
+    session::{self, Handle, SessionDir, Sight},
+    sys::{child, deadline::Deadline, files::Folder, inherited, poll},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let [handle, sessions, job] = &words[..] else {
+        return Err(cli::by_hand());
+    };
+    inherited::shed().trying("shed what was inherited")?;
+    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
+    let folder = Folder::open(Path::new(sessions))
+        .and_then(|sessions| sessions.open_folder(OsStr::new(handle.as_str())))
+        .map_err(|_| cli::by_hand())?;
+    let session = SessionDir::new(handle, folder);
+    if !session.is_served_by(parent_id()) {
+        return Err(cli::by_hand());
+    }
+    child::call_ourselves(session::SIGHT).trying("take our name")?;
+    if job == "keep" {
+        child::be_nice().trying("give way to others")?;
+        return Sight::look(&session).map(|_| ());
+    }
+    let stdin = io::stdin().as_fd().try_clone_to_owned().trying("take standard input")?;
+    serve(&session, UnixStream::from(stdin))
+}
+
+/// Longer than a person waits between two prompts, mostly.
+const IDLE: Duration = Duration::from_secs(10);
+
+fn serve(session: &SessionDir, mut relay: UnixStream) -> Result<()> {
+    let what = "talk to the relay";
+    let log = session.log()?;
+    let mut sight: Option<Sight> = None;
+    let mut line = Vec::new();
+    while poll::wait_readable(&relay, Deadline::after(IDLE)).trying(what)? {
+        let mut buffer = [0; 64];
+        let count = relay.read(&mut buffer).trying(what)?;
+        if count == 0 {
+            break;
+        }
+        line.extend_from_slice(&buffer[..count]);
+        let Some(offset) = line.strip_suffix(b"\n") else { continue };
+        let offset = std::str::from_utf8(offset).ok().and_then(|digits| digits.parse().ok());
+        let offset = offset.ok_or_else(cli::by_hand)?;
+        line.clear();
+        let mut now = match sight.take().filter(|sight| sight.offset() <= offset) {
+            Some(sight) => sight,
+            None => Sight::look_at(session, &log, offset)?,
+        };
+        now.follow(session, &log, offset)?;
+        let (row, col) = now.screen.reported_cursor();
+        sight = Some(now);
+        relay.write_all(format!("{row};{col}\n").as_bytes()).trying(what)?;
+    }
+    Ok(())
+}

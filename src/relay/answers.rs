@@ -1,0 +1,132 @@
+//! Answers to what the program asks of its terminal.
+//!
+//! Each is given once, in the order of the questions, and typed as if it came from a
+//! keyboard, but is nobody's input. Only where the cursor is the relay does not know: it
+//! has no screen. A process of its own works it out from the log (`nbs-sight`), which
+//! is started by the first such question, and ends when there has been none for a while.
+//!
+//! A program may ask without ever reading: what is too much then is not answered.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+};
+
+use crate::{queries::Query, sys::pty::Size};
+
+/// How many questions may wait for those before them.
+const MOST_WAITING: usize = 128;
+
+/// How much of answers may wait to be typed: as much as a terminal holds.
+const MOST_READY: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Answers {
+    // In order, each with where in the log it was asked. Invariant: no more than `MOST_WAITING`.
+    waiting: VecDeque<(u64, Query)>,
+    // Invariant: no more than `MOST_READY`.
+    ready: Vec<u8>,
+    // Where `Position` is asked.
+    sight: Option<UnixStream>,
+    // The first of those that wait has been asked there.
+    is_asked: bool,
+    // What has come of the answer.
+    heard: Vec<u8>,
+    // The first of those that wait has been asked in vain.
+    in_vain: bool,
+}
+
+impl Answers {
+    /// The connection on which a cursor's place will be told, while it is.
+    pub(crate) fn sight(&self) -> Option<&UnixStream> {
+        self.sight.as_ref()
+    }
+
+    pub(crate) fn ready(&self) -> &[u8] {
+        &self.ready
+    }
+
+    /// Notes that so many bytes of the answers have been typed.
+    pub(crate) fn note_typed(&mut self, count: usize) {
+        self.ready.drain(..count);
+    }
+
+    pub(crate) fn forget(&mut self) {
+        *self = Answers::default();
+    }
+
+    /// Answers what can be answered, now that this has been asked as well.
+    pub(crate) fn answer(
+        &mut self,
+        asked: Vec<(u64, Query)>,
+        size: Size,
+        start: impl Fn() -> io::Result<UnixStream>,
+    ) {
+        let room = MOST_WAITING - self.waiting.len();
+        self.waiting.extend(asked.into_iter().take(room));
+        while let Some((offset, query)) = self.waiting.front() {
+            let answer = match query {
+                Query::Position { .. } if self.is_asked => return,
+                Query::Position { .. } => {
+                    if self.ask(*offset, &start).is_ok() {
+                        self.is_asked = true;
+                        return;
+                    }
+                    self.sight = None;
+                    Vec::new()
+                }
+                Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
+                Query::Fixed(answer) => answer.clone(),
+                Query::Mode { .. } | Query::Unanswered => Vec::new(),
+            };
+            self.give(&answer);
+        }
+    }
+
+    fn ask(&mut self, offset: u64, start: &impl Fn() -> io::Result<UnixStream>) -> io::Result<()> {
+        // There is always room for one question; unless the process has just ended.
+        let question = format!("{offset}\n");
+        if self.sight.as_ref().is_some_and(|mut sight| sight.write_all(question.as_bytes()).is_ok()) {
+            return Ok(());
+        }
+        self.heard.clear();
+        self.sight.insert(start()?).write_all(question.as_bytes())
+    }
+
+    /// The answer to the first of those that wait.
+    fn give(&mut self, answer: &[u8]) {
+        self.waiting.pop_front();
+        (self.is_asked, self.in_vain) = (false, false);
+        if self.ready.len() + answer.len() <= MOST_READY {
+            self.ready.extend_from_slice(answer);
+        }
+    }
+
+    /// Hears where the cursor was. A process that has gone is started again by the
+    /// next question, which is the same one, but not a third time.
+    pub(crate) fn hear(&mut self) {
+        let Some(sight) = &mut self.sight else { return };
+        let mut buffer = [0; 64];
+        match sight.read(&mut buffer) {
+            Ok(count @ 1..) => self.heard.extend_from_slice(&buffer[..count]),
+            Err(error) if super::is_for_later(&error) => return,
+            _ => {
+                (self.sight, self.heard) = (None, Vec::new());
+                if self.is_asked && self.in_vain {
+                    self.give(b"");
+                }
+                (self.is_asked, self.in_vain) = (false, self.is_asked);
+                return;
+            }
+        }
+        if let Some(place) = self.heard.strip_suffix(b"\n") {
+            let place = String::from_utf8_lossy(place).into_owned();
+            self.heard.clear();
+            if let Some((_, Query::Position { private })) = self.waiting.front().filter(|_| self.is_asked) {
+                let mark = if *private { "?" } else { "" };
+                self.give(format!("\x1b[{mark}{place}R").as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use std::fs;
+
+use crate::support::{Scratch, eventually};
+
+/// Asks all of it at once, and prints what it reads up to the answer to DSR 5.
+const ASK: &str = r"
+import os, sys, tty, termios
+old = termios.tcgetattr(0)
+tty.setraw(0)
+os.write(1, eval(sys.argv[1]) + b'\x1b[5n')
+answer = b''
+while not answer.endswith(b'\x1b[0n'):
+    answer += os.read(0, 1000)
+termios.tcsetattr(0, termios.TCSADRAIN, old)
+print('\r\n' + ascii(answer[:-4])[2:-1])
+";
+
+fn ask(scratch: &Scratch, options: &[&str], question: &str) -> String {
+    fs::write(scratch.path.join("ask.py"), ASK).unwrap();
+    fs::write(scratch.path.join("question"), format!("b'{question}'")).unwrap();
+    let handle = scratch.create_with(options, "python3 ask.py \"$(cat question)\"");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    scratch.ts(&["read", "--strip", "--last=1", &handle]).code(0).out().trim_end().to_owned()
+}
+
+#[test]
+fn what_is_asked_is_answered_once_and_in_order() {
+    let scratch = Scratch::new();
+    for (question, answer) in [
+        (r"\x1b[c\x1b[>c\x1b[=c", r"\x1b[?62;22c\x1b[>1;277;0c\x1bP!|00000000\x1b\\"),
+        (r"\x1b[6nabc\x1b[6n\x1b[c\x1b[?6n", r"\x1b[1;1R\x1b[1;4R\x1b[?62;22c\x1b[?1;4R"),
+        (r"\x1b[7;9H\x1b[6n\x1b[99;999H\x1b[6n", r"\x1b[7;9R\x1b[20;70R"),
+        (r"\x1b[5;10r\x1b[?6h\x1b[2;3H\x1b[6n\x1b[?6l", r"\x1b[2;3R"),
+        (r"\x1b]11;?\x07\x1b[18t", r"\x1b]11;rgb:1010/1010/1010\x07\x1b[8;20;70t"),
+        (r"\x1b[?2004$p\x1b[?2004h\x1b[?2004$p\x1b[4$p", r"\x1b[?2004;2$y\x1b[?2004;1$y\x1b[4;2$y"),
+        // As a terminal that has no such keyboard, window or clipboard.
+        (r"\x1b[?u\x1b[14t\x1b]52;c;?\x07", ""),
+    ] {
+        assert_eq!(ask(&scratch, &["--size=70x20"], question), answer, "{question}");
+    }
+}
+
+#[test]
+fn the_cursor_is_where_it_is_after_a_long_log_and_another_size() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("ask.py"), ASK).unwrap();
+    let handle =
+        scratch.create("stty -echo; seq 100000; stty cols 40 rows 10; python3 ask.py \"b'ab\\x1b[6n'\"");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    scratch.ts(&["read", "--strip", "--last=1", &handle]).stdout("\\x1b[10;3R\r\n");
+    // The size that the program gave it is written down with where that was.
+    let sizes = scratch.file(&handle, "sizes");
+    assert_eq!(sizes.lines().next(), Some("0 80 24"));
+    assert!(sizes.lines().nth(1).unwrap().ends_with(" 40 10"), "{sizes}");
+}
+
+#[test]
+fn who_asks_for_ever_and_never_reads_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let flood = "stty raw -echo; python3 -c 'import os\nfor n in range(4000): os.write(1, b\"\\x1b[c\\x1b[6n\" * 50)\n'";
+    let handle = scratch.create(&format!("{flood}; stty sane; echo; echo over"));
+    let relay = scratch.file(&handle, "daemon_pid");
+    let most = || {
+        let status = fs::read_to_string(format!("/proc/{relay}/status")).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("x 0").to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let mut highest = 0;
+    while scratch.ts(&["status", &handle]).out().starts_with("alive") {
+        highest = highest.max(most());
+    }
+    assert!(highest < 8192, "{highest} KiB");
+    // Whoever reads lines then sees the answers, as on any terminal.
+    scratch.ts(&["read", "--last=3", &handle]).code(0).stdout_has("over\r\n");
+    eventually("no process being left", || scratch.processes().is_empty());
+}
+
+#[test]
+fn a_question_in_a_file_disturbs_no_command() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("file"), "\x1b[c\x1b[6n\x1b[5n\n").unwrap();
+    let handle = scratch.create("bash");
+    for _ in 0..3 {
+        scratch.ts(&["run", &handle, "cat file >/dev/tty"]).code(0);
+        scratch.ts(&["run", &handle, "echo well; false"]).code(1).stdout("well\n");
+    }
+    // The answers are nobody's input.
+    let python = scratch.create("python3 -q");
+    scratch.ts(&["ask", &python, "print('\\x1b[6n', end='') or 6 * 7"]).code(0).stdout_has("42");
+}
