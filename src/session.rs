@@ -47,7 +47,7 @@ pub(crate) use dir::{
     Summary, TYPED,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
-pub(crate) use end::{GRACE, end_from_below, end_wholly};
+pub(crate) use end::{GRACE, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Notice, Receipt};

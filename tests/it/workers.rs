@@ -375,7 +375,9 @@ fn a_worker_that_has_lost_its_file_or_its_project_is_ended() {
 fn a_worker_whose_state_folder_is_removed_is_ended() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
-    let worker = project.spawn(&[]);
+    // It does not mind that its terminal hangs up.
+    let runs = "trap '' HUP; setsid sleep 1001 & sleep 1000";
+    let worker = project.spawn_by(project.spawning(&[]).env("AGENT_RUNS", runs));
     let session = worker.session();
     let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
     fs::remove_dir_all(scratch.state()).unwrap();
