@@ -784,15 +784,13 @@ impl Relay {
             return Ok(false);
         }
         let ended = *self.ended.get_or_insert_with(SystemTime::now);
-        let last_lines =
-            self.session.log().ok().and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok());
         let receipt = Receipt {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
             ended_by: self.ended_by(status),
             settings: self.settings.clone(),
-            last_lines: last_lines.unwrap_or_default(),
+            last_lines: self.session.last_lines(),
             started: self.started,
             ended,
             output_bytes: self.recorder.output_bytes(),

@@ -49,14 +49,14 @@ pub(crate) use dir::{
     Summary, TIMES, TYPED,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
-pub(crate) use end::{GRACE, end_from_below, end_wholly};
+pub(crate) use end::{GRACE, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Notice, Receipt};
 pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use home::{HELPER_LOCK, HELPER_SOCKET, Home, Making, Retention};
 pub(crate) use log::Log;
-pub(crate) use marks::{Found, Mark, Marks};
+pub(crate) use marks::{Found, Mark, Marks, without_marks};
 pub(crate) use settings::Settings;
 pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};

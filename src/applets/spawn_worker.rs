@@ -10,7 +10,7 @@
 //! the worker's sessions, those with its handle in their names, when its State
 //! is completed, done, failed or escalated; when its time is over; or when its
 //! task file is gone for 5 s. What they printed is then in WORKER.log beside
-//! the task file. What the monitor did, and when, is in
+//! the task file (whose times are UTC). What the monitor did, and when, is in
 //! $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json tells which); a SIGTERM to
 //! it ends worker and monitor.
 //!
@@ -168,6 +168,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
         monitor.withdraw()?;
         return Err(failure);
     }
+    monitor.started();
 
     if !args.json() {
         return cli::print(format!("{handle}\n"));

@@ -21,7 +21,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, Receipt,
-        Settings, runner, typing::Typing,
+        Settings, runner, typing::Typing, without_marks,
     },
     sys::{
         child::ExitStatus,
@@ -33,6 +33,7 @@ use crate::{
         pty::Size,
         socket,
     },
+    text,
 };
 
 pub(crate) use launch::Launch;
@@ -317,7 +318,6 @@ impl SessionDir {
     /// is what ended it where nobody noted that.
     pub(crate) fn late_receipt(&self, unnoted: EndedBy) -> Receipt {
         let log = self.log().ok();
-        let last_lines = log.as_ref().and_then(|log| log.last_visible_lines(Receipt::LAST_LINES).ok());
         let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
         Receipt {
             handle: self.handle.clone(),
@@ -325,12 +325,24 @@ impl SessionDir {
             settings: self.settings(),
             status: self.exit_code().ok().flatten().map(ExitStatus::Code),
             ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(unnoted),
-            last_lines: last_lines.unwrap_or_default(),
+            last_lines: self.last_lines(),
             started: self.created(),
             ended: self.last_sign(),
             output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
             drained: false,
         }
+    }
+
+    /// The last lines with anything visible in them, looked for in the last
+    /// `Evidence::TAIL` bytes, as the programs printed them: without our marks.
+    /// None where the log cannot be read.
+    pub(crate) fn last_lines(&self) -> Vec<Vec<u8>> {
+        let Some(tail) = self.log().ok().and_then(|log| log.tail().ok()) else { return Vec::new() };
+        let mut found = Vec::new();
+        if let Ok(secret) = self.secret() {
+            Marks::new(&secret, 0).feed(&tail, &mut found);
+        }
+        text::last_visible_lines(&without_marks(&tail, 0, &found), Receipt::LAST_LINES)
     }
 
     fn created(&self) -> SystemTime {

@@ -42,11 +42,9 @@ enum Ended {
 pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let handle = session.handle();
     if let Ended::But(left) = end(session, grace, cause)? {
-        let left: Vec<String> =
-            left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
         return Err(Failure::Failed(format!(
             "cannot end all of session '{handle}': still there: {}",
-            left.join(", ")
+            shown(&left)
         )));
     }
     if session.is_alive()? {
@@ -87,6 +85,31 @@ pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: Ended
     let (_relay, members) = begin(session, cause).trying(what())?;
     end_processes(&members, grace).trying(what())?;
     Ok(())
+}
+
+/// Ends a session whose folder is gone, or out of reach; its relay, `held`, is held
+/// on to.
+pub(crate) fn end_without_folder(handle: &Handle, relay: u32, held: &Held) -> Result<()> {
+    let what = || format!("end session '{handle}', whose folder is gone");
+    let root = Root::new(relay, held).trying(what())?;
+    let members =
+        Members { handle: handle.clone(), child: None, relay: Some(root), above: false, keeper: None };
+    let left = end_processes(&members, GRACE).trying(what())?;
+    // It ends by itself once its child has; one that was stopped does not.
+    let ended = poll::wait_readable(held, Deadline::after(PATIENCE)).and_then(|ended| match ended {
+        true => Ok(()),
+        false => held.signal(SIGKILL),
+    });
+    ended.trying(what())?;
+    match &left[..] {
+        [] => Ok(()),
+        left => Err(Failure::Failed(format!("cannot {}: still there: {}", what(), shown(left)))),
+    }
+}
+
+fn shown(left: &[Process]) -> String {
+    let each = left.iter().map(|process| format!("{} ({})", process.pid, process.name));
+    each.collect::<Vec<String>>().join(", ")
 }
 
 /// Takes hold of the relay, tells it why, and finds out who belongs to it.

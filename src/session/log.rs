@@ -13,7 +13,6 @@ use crate::{
     numbers::number,
     session::{Evidence, LOG_START},
     sys::files::{self, Folder},
-    text,
 };
 
 pub(crate) struct Log {
@@ -147,12 +146,6 @@ impl Log {
             block_end = block_start;
         }
         Ok(0)
-    }
-
-    /// The last lines with anything visible in them, looked for in the last
-    /// `Evidence::TAIL` bytes.
-    pub(crate) fn last_visible_lines(&self, count: usize) -> io::Result<Vec<Vec<u8>>> {
-        Ok(text::last_visible_lines(&self.tail()?, count))
     }
 
     /// The end of the log.

@@ -42,6 +42,20 @@ pub(crate) struct Found {
     pub(crate) end: u64,
 }
 
+/// These bytes, the first of which is the log's at `offset`, without those of the
+/// marks that are wholly within them.
+pub(crate) fn without_marks(bytes: &[u8], offset: u64, found: &[Found]) -> Vec<u8> {
+    let end = offset + bytes.len() as u64;
+    let at = |place: u64| usize::try_from(place - offset).unwrap_or(bytes.len());
+    let (mut rest, mut from) = (Vec::with_capacity(bytes.len()), 0);
+    for mark in found.iter().filter(|mark| offset <= mark.start && mark.end <= end) {
+        rest.extend_from_slice(&bytes[from..at(mark.start)]);
+        from = at(mark.end);
+    }
+    rest.extend_from_slice(&bytes[from..]);
+    rest
+}
+
 pub(crate) struct Marks {
     /// What stands between a mark's kind (and code) and its number.
     tag: Vec<u8>,
@@ -264,6 +278,16 @@ mod tests {
             at = end;
         }
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn bytes_without_marks_are_all_the_others() {
+        let text = [&a(0), "$ ", &b(0), "ls\r\n", "\x1b]133;A\x07", &a(0)].concat();
+        let found = found_in(&[text.as_bytes()], 1000);
+        assert_eq!(without_marks(text.as_bytes(), 1000, &found), b"$ ls\r\n\x1b]133;A\x07");
+        let (from, to) = (a(0).len() - 1, text.len() - 1);
+        let part = without_marks(&text.as_bytes()[from..to], 1000 + from as u64, &found);
+        assert_eq!(part, ["\x07$ ls\r\n\x1b]133;A\x07", &a(0)[..a(0).len() - 1]].concat().as_bytes());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::sys::{deadline::Deadline, poll};
+use crate::sys::{deadline::Deadline, poll, signals::SIGKILL};
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) struct Process {
     started: u64,
     threads: u32,
     flags: u32,
+    /// The signals below 32 that its first thread is still to get.
+    pending: u32,
 }
 
 impl Process {
@@ -66,6 +68,7 @@ impl Process {
             started: fields.get(19)?.parse().ok()?,
             threads: fields.get(17)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
+            pending: fields.get(28)?.parse().ok()?,
         })
     }
 
@@ -74,11 +77,12 @@ impl Process {
         self.state == 'X' || (self.state == 'Z' && self.threads <= 1)
     }
 
-    /// Has it ended, or is it about to: it runs no more of its code, and the
-    /// kernel may be closing its files (PF_EXITING, proc_pid_stat(5)).
+    /// Has it ended, or is it about to: it runs no more of its code, since it has
+    /// been killed, and the kernel may be closing its files (PF_EXITING,
+    /// proc_pid_stat(5)).
     pub(crate) fn is_ending(&self) -> bool {
         const EXITING: u32 = 0x4;
-        self.has_ended() || self.flags & EXITING != 0
+        self.has_ended() || self.flags & EXITING != 0 || self.pending & (1 << (SIGKILL - 1)) != 0
     }
 
     /// Whether its environment, as it was at its start, has this entry.
@@ -535,7 +539,9 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_parentheses_and_spaces() {
-        let stat = b"7 (a) R (b) S 3 4 5 34816 6 4194304 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
+        let stat =
+            b"7 (a) R (b) S 3 4 5 34816 6 4194304 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10 18446744073709551615 \
+                     1 2 3 4 5 256 0 0 0";
         let process = Process::parse(7, stat).unwrap();
         assert_eq!((process.name.as_str(), process.state), ("a) R (b", 'S'));
         assert_eq!((process.parent, process.group, process.session, process.started), (3, 4, 5, 99));

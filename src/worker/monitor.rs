@@ -48,9 +48,11 @@ impl Limits {
         Limits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
 }
 
-/// What is said to a monitor: that the agent is about to be started; and that
-/// it could not be, after all. Who hangs up before either was killed in time.
+/// What is said to a monitor: that the agent is about to be started; then that it
+/// has been, or could not be, after all. Who hangs up before was killed: before the
+/// first in time, after it nobody knows.
 const GO: u8 = b'+';
+const STARTED: u8 = b'=';
 const NEVER_MIND: u8 = b'-';
 
 /// A monitor that stands ready, as whoever started it sees it.
@@ -96,6 +98,12 @@ impl Watched {
     /// Lets it watch. The agent is started next.
     pub(crate) fn go(&mut self) -> Result<()> {
         self.word.write_all(&[GO]).trying("tell the monitor to begin")
+    }
+
+    /// Tells it that the agent has been started. One that has ended by now has
+    /// nothing to learn.
+    pub(crate) fn started(&mut self) {
+        let _ = self.word.write_all(&[STARTED]);
     }
 
     /// Takes it back, where there is nothing to watch; it leaves nothing.
@@ -152,7 +160,13 @@ impl Monitor {
         // Where it has gone, its word that does not come tells.
         let _ = tell([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
         let now = Instant::now();
-        let phase = Phase { startup: now, timeout: now, standing: Standing::new(now), had_session: false };
+        let phase = Phase {
+            startup: now,
+            timeout: now,
+            standing: Standing::new(now),
+            had_session: false,
+            doubtful: false,
+        };
         let (lookout, followed) = (Lookout::default(), Vec::new());
         Ok(Monitor { task, limits, log, lookout, stop, word: Some(word), followed, phase, trouble: None })
     }
@@ -226,12 +240,20 @@ impl Monitor {
                     // The look that follows tells what.
                     Event::Changed | Event::SessionEnded => {}
                     Event::Stop => return Err(Failure::Failed("told to end by a signal".into())),
-                    Event::Word if self.heard() == Some(NEVER_MIND) => {
-                        // Somebody else may have removed it.
-                        let _ = self.task.remove();
-                        return Ok(None);
-                    }
-                    Event::Word => self.word = None,
+                    Event::Word => match self.heard() {
+                        Some(NEVER_MIND) => {
+                            // Somebody else may have removed it.
+                            let _ = self.task.remove();
+                            return Ok(None);
+                        }
+                        word => {
+                            self.word = None;
+                            self.phase.doubtful = word != Some(STARTED);
+                            if self.phase.doubtful {
+                                self.log.say("whoever was to start the agent was killed");
+                            }
+                        }
+                    },
                 }
             }
         }
@@ -312,6 +334,7 @@ impl Monitor {
     fn finish(&mut self, why: &Why) {
         match why {
             Why::SessionGone => return self.log.say("no session is left"),
+            Why::NeverBegun => return self.log.say("no agent has been started, as it seems"),
             Why::State(state) => self.log.say(&format!("the task is over: {state}")),
             Why::FileGone => {
                 self.log.say("the task file has gone, and nobody can tell that the task is done")

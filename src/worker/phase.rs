@@ -72,6 +72,7 @@ pub(crate) enum Why {
     FileGone,
     TimedOut,
     SessionGone,
+    NeverBegun,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub(crate) struct Phase {
     pub(crate) standing: Standing,
     /// A session of the worker has been seen.
     pub(crate) had_session: bool,
+    /// Whoever was to start the agent was killed, maybe before it had.
+    pub(crate) doubtful: bool,
 }
 
 impl Phase {
@@ -100,6 +103,9 @@ impl Phase {
         }
         // A session that is still to appear must not outlive the one who ends it.
         let may_come = (!self.had_session && now < self.startup).then_some(self.startup);
+        if self.doubtful && !self.had_session && may_come.is_none() {
+            return Next::Over(Why::NeverBegun);
+        }
         let timeout = may_come.map_or(self.timeout, |come| self.timeout.max(come));
         if now >= timeout {
             return Next::Over(Why::TimedOut);
@@ -131,7 +137,18 @@ mod tests {
             timeout: now + 600 * SECOND,
             standing: Standing::new(now),
             had_session: false,
+            doubtful: false,
         }
+    }
+
+    #[test]
+    fn an_agent_that_may_not_have_been_started_has_the_startup_time_only() {
+        let now = Instant::now();
+        let phase = Phase { doubtful: true, ..begun(now) };
+        assert_eq!(phase.next(0, now), Next::Wait(now + 15 * SECOND));
+        assert_eq!(phase.next(0, now + 15 * SECOND), Next::Over(Why::NeverBegun));
+        let phase = Phase { had_session: true, ..phase };
+        assert_eq!(phase.next(1, now + 15 * SECOND), Next::Wait(now + 600 * SECOND));
     }
 
     #[test]

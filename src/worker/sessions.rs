@@ -5,20 +5,15 @@ use std::{io, time::Duration};
 use crate::{
     outcome::{Result, Trying},
     session::{self, EndedBy, Handle, Home, Log, SessionDir, Target},
-    sys::{
-        deadline::Deadline,
-        poll,
-        processes::Held,
-        signals::{SIGKILL, SIGTERM},
-    },
+    sys::{deadline::Deadline, poll, processes::Held},
     worker::{TaskFile, WorkerHandle},
 };
 
 /// A live session of a worker.
 pub(crate) struct Followed {
     pub(crate) handle: Handle,
-    // `None` where it could not be held, for want of descriptors.
-    relay: Option<Held>,
+    // With its PID; `None` where it could not be held, for want of descriptors.
+    relay: Option<(u32, Held)>,
     // Open, so that what was printed can be read when the session is removed.
     log: Option<Log>,
 }
@@ -44,23 +39,23 @@ pub(crate) fn find(home: &Home, worker: &WorkerHandle, workers: &[WorkerHandle])
 impl Followed {
     pub(crate) fn open(home: &Home, handle: &Handle) -> Result<Followed> {
         let session = home.session(&Target::Handle(handle.clone()))?;
-        let relay = session.hold_relay().ok().flatten().map(|(_, held)| held);
+        let relay = session.hold_relay().ok().flatten();
         Ok(Followed { handle: handle.clone(), relay, log: session.log().ok() })
     }
 
     /// Readable once its relay has ended; `None` where that must be looked for.
     pub(crate) fn relay(&self) -> Option<&Held> {
-        self.relay.as_ref()
+        self.relay.as_ref().map(|(_, held)| held)
     }
 
     pub(crate) fn into_relay(self) -> Option<Held> {
-        self.relay
+        self.relay.map(|(_, held)| held)
     }
 
     /// Has its relay ended? No, as far as it can be told.
     pub(crate) fn has_ended(&self) -> bool {
         let ended = |relay| poll::wait_readable(relay, Deadline::after(Duration::ZERO)).unwrap_or(false);
-        self.relay.as_ref().is_some_and(ended)
+        self.relay().is_some_and(ended)
     }
 
     /// Ends it, keeps what it printed beside the task file, and removes it.
@@ -69,7 +64,11 @@ impl Followed {
         let session = home.as_ref().ok().and_then(|home| home.session(&self.target()).ok());
         match &session {
             Some(session) => session::end_wholly(session, session::GRACE, cause)?,
-            None => self.end_without_folder()?,
+            // All that is left to act on is its relay.
+            None => match &self.relay {
+                Some((pid, held)) => session::end_without_folder(&self.handle, *pid, held)?,
+                None => {}
+            },
         }
         let kept = self.keep_output(task);
         home?.remove(&self.handle, cause)?;
@@ -78,22 +77,6 @@ impl Followed {
 
     fn target(&self) -> Target {
         Target::Handle(self.handle.clone())
-    }
-
-    /// Its folder is gone or out of reach, and all that is left to act on is its
-    /// relay: told to go, it hangs up the terminal.
-    fn end_without_folder(&self) -> Result<()> {
-        /// How long a relay and its command may take to end.
-        const PATIENCE: Duration = Duration::from_secs(5);
-        let Some(relay) = &self.relay else { return Ok(()) };
-        let ended = || -> io::Result<()> {
-            relay.signal(SIGTERM)?;
-            if !poll::wait_readable(relay, Deadline::after(PATIENCE))? {
-                relay.signal(SIGKILL)?;
-            }
-            Ok(())
-        };
-        ended().trying(format!("end session '{}', whose folder is gone", self.handle))
     }
 
     pub(crate) fn keep_output(&self, task: &TaskFile) -> Result<()> {

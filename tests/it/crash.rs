@@ -300,7 +300,9 @@ fn rubbish_in_state_files_is_an_error_and_no_crash() {
 fn clients_that_misbehave_cost_the_session_nothing() {
     use std::io::{Read, Write};
     let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; while read x; do echo \"<$x>\"; done");
+    let handle = scratch.create("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
+    // By then the relay has all open that it will ever have for itself.
+    eventually("the output", || scratch.file(&handle, "output.log").contains("ready"));
     let socket = scratch.folder(&handle).join("relay.sock");
     let relay = scratch.file(&handle, "daemon_pid");
     let open = || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();

@@ -593,3 +593,20 @@ impl Drop for Mount {
         run(Command::new("umount").arg("-l").arg(&self.0));
     }
 }
+
+#[test]
+fn a_session_whose_relay_was_just_killed_was_not_ended_by_kill() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let scratch = Scratch::new();
+    for _ in 0..20 {
+        let handle = scratch.create("exec sleep 1000");
+        let relay = scratch.file(&handle, "daemon_pid").parse().ok().and_then(Pid::from_raw).unwrap();
+        kill_process(relay, Signal::KILL).unwrap();
+        scratch.ts(&["kill", &handle]).code(0);
+    }
+    let told = scratch.ts(&["events"]).code(0).out();
+    assert_eq!(told.lines().count(), 20);
+    for event in told.lines() {
+        assert_eq!(field(event, "ended_by"), "\"unknown\"", "{event}");
+    }
+}

@@ -31,7 +31,7 @@ fn keep_leaves_what_was_said() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo said; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "said"]).code(0);
-    let ran = scratch.ts(&["kill", "--keep", "--json", &handle]).code(0);
+    let ran = scratch.ts(&["kill", "--keep", "--grace=60", "--json", &handle]).code(0);
     assert_eq!(ran.field("exit_code"), "143");
     scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 143\n");
     scratch.ts(&["read", &handle]).stdout("said\r\n");

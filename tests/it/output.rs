@@ -246,6 +246,29 @@ fn what_outlives_the_command_and_holds_the_terminal_delays_its_end_little() {
 }
 
 #[test]
+fn the_receipt_of_a_shell_has_none_of_our_marks() {
+    let scratch = Scratch::new();
+    for kill_relay in [false, true] {
+        let handle = scratch.create("bash");
+        scratch.ts(&["send", &handle, "printf '\\033]133;A\\007mine\\n'"]).code(0);
+        scratch.ts(&["wait-complete", &handle]).code(0);
+        scratch.ts(&["wait", &handle, "--idle=0.01"]).code(0);
+        if kill_relay {
+            let relay = scratch.file(&handle, "daemon_pid");
+            crate::support::run(std::process::Command::new("kill").args(["-KILL", &relay])).code(0);
+            scratch.wait_for_end(&handle);
+            scratch.ts(&["events"]).code(0);
+        } else {
+            scratch.ts(&["send", &handle, "exit"]).code(0);
+            scratch.wait_for_end(&handle);
+        }
+        let lines = field(&scratch.file(&handle, "exit.json"), "last_lines");
+        assert!(lines.contains(r#"\u001b]133;A\u0007mine""#) && lines.contains("$ "), "{lines}");
+        assert!(!lines.contains("nbs="), "{lines}");
+    }
+}
+
+#[test]
 fn the_receipt_has_the_last_lines_with_anything_in_them() {
     let scratch = Scratch::new();
     let handle = scratch.create(r"printf 'a\nb\nc\n\n  \nd\n\033[1me\033[0m\n\033[0m\nf'; exit 2");

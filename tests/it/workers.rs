@@ -375,7 +375,9 @@ fn a_worker_that_has_lost_its_file_or_its_project_is_ended() {
 fn a_worker_whose_state_folder_is_removed_is_ended() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
-    let worker = project.spawn(&[]);
+    // It does not mind that its terminal hangs up.
+    let runs = "trap '' HUP; setsid sleep 1001 & sleep 1000";
+    let worker = project.spawn_by(project.spawning(&[]).env("AGENT_RUNS", runs));
     let session = worker.session();
     let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
     fs::remove_dir_all(scratch.state()).unwrap();
@@ -586,6 +588,25 @@ fn the_monitor_sleeps_while_nothing_happens_to_its_worker() {
     assert!(switches() - before < 20, "{before} {}", switches());
     worker.says("done");
     worker.is_cleaned_up();
+}
+
+#[test]
+fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    // What starts the agent is killed by it.
+    fs::write(bin.join("bash"), "#!/bin/sh\nkill -9 $PPID\n").unwrap();
+    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut path = OsString::from(&bin);
+    path.push(":");
+    path.push(scratch.command("true").get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap());
+    run(project.spawning(&["--startup=0.5", "--timeout=1h"]).env("PATH", path)).signal(9);
+    eventually("it being lost", || project.list().contains("\tlost\t-\t"));
+    let log = fs::read_dir(scratch.path.join("tmp")).unwrap().next().unwrap().unwrap().path();
+    eventually("the end of the log", || fs::read_to_string(&log).unwrap().contains("] ends\n"));
+    assert!(fs::read_to_string(&log).unwrap().contains("was killed"));
 }
 
 #[test]

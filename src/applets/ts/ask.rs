@@ -284,12 +284,8 @@ impl Place {
             // Its beginning may be gone.
             let start = started.map(|started| started.end).or(done.filter(|_| lost > 0).map(|_| from));
             if let Some(start) = start {
-                let mut output = bytes[at(start)..at(stop)].to_vec();
-                // Ours that somebody has printed again.
-                for mark in found.iter().rev().filter(|mark| start <= mark.start && mark.end <= stop) {
-                    let behind = at(mark.start) - at(start);
-                    output.drain(behind..behind + at(mark.end) - at(mark.start));
-                }
+                // Ours may be among it, if somebody has printed them again.
+                let mut output = session::without_marks(&bytes[at(start)..at(stop)], start, &found);
                 output.truncate(output.len() - session::shown_hook(&output, done.is_some()));
                 return Ok(Answer { output: shown(&output), end, lost });
             }

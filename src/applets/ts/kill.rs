@@ -70,7 +70,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
     let session = home.session(target)?;
-    let alive = session.is_alive()?;
+    // One whose relay somebody else has just killed is not ended by us.
+    let alive = !session.ends()?;
     session::end_wholly(&session, grace, EndedBy::Kill)?;
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
