@@ -333,7 +333,8 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     silent.write_all(b"state\n").unwrap();
     silent.read_exact(&mut answer).unwrap();
     drop((silent, dribbling, endless, odd));
-    eventually("every descriptor being given back", || open() == before);
+    // What it had open for a moment when it began may have been counted.
+    eventually("every descriptor being given back", || open() <= before);
     assert_eq!(field(&scratch.ts(&["status", "--json", &handle]).out(), "state"), "\"alive\"");
 }
 
