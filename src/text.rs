@@ -115,7 +115,7 @@ impl Strip {
     /// byte at a time takes three times as long.
     fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let (text, rest) = bytes.split_at(text_length(bytes));
-        out.extend_from_slice(text);
+        append(text, out);
         let Some(&first) = rest.first() else {
             return text.len();
         };
@@ -244,6 +244,18 @@ pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u
         }
     }
     strip.feed(rest, out);
+}
+
+/// Appends what is mostly a few words between two sequences. musl's memcpy(3) takes
+/// longer to begin than to copy so little, and is not called for this.
+fn append(text: &[u8], out: &mut Vec<u8>) {
+    const LONG: usize = 256;
+    if text.len() >= LONG {
+        return out.extend_from_slice(text);
+    }
+    let (pieces, rest) = text.as_chunks::<8>();
+    out.extend(pieces.iter().flat_map(|piece| *piece));
+    out.extend(rest.iter().copied());
 }
 
 /// How much text there is before the next ESC, C1 control or cut-off character.
