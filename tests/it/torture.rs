@@ -211,8 +211,8 @@ impl World {
     fn check_bytes(&self, printer: &Printer) {
         let handle = &printer.handle;
         let ran = self.scratch.ts(&["read", "--json", handle]).code(0);
-        let end: usize = ran.field("offset").parse().unwrap_or(0);
-        let lost = if ran.out().contains("\"lost\":") { ran.field("lost").parse().unwrap() } else { 0 };
+        let lost: usize =
+            if ran.out().contains("\"lost\":") { ran.field("lost").parse().unwrap() } else { 0 };
         let log = self.scratch.ts(&["read", handle]).code(0).stdout;
         if printer.once {
             let expected: String = (0..printer.lines).map(|line| format!("L{line}\r\n")).collect();
@@ -224,13 +224,17 @@ impl World {
                     log.drain(at..at + echo.len());
                 }
             }
-            let there =
-                expected.as_bytes().get(lost..(lost + log.len()).min(expected.len())).unwrap_or_default();
-            assert!(log == there, "{handle}: {} bytes are not those from {lost} on (to {end})", log.len());
+            // What is gone may hold echoes, too.
+            let begins = (lost.saturating_sub(64)..=lost).find(|begin| {
+                expected.as_bytes().get(*begin..).is_some_and(|expected| expected.starts_with(&log))
+            });
+            let Some(begins) = begins else {
+                panic!("{handle}: {} bytes are not those from {lost} on", log.len());
+            };
             let receipt =
                 fs::read_to_string(self.scratch.folder(handle).join("exit.json")).unwrap_or_default();
             if receipt.contains("\"exit_code\":7,") && receipt.contains("\"drained\":true") {
-                assert_eq!(lost + log.len(), expected.len(), "{handle}: the end is missing");
+                assert_eq!(begins + log.len(), expected.len(), "{handle}: the end is missing");
             }
         }
         let cursor = fs::read_to_string(self.scratch.folder(handle).join("read_cursor")).unwrap();
@@ -340,7 +344,7 @@ fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
             let mut command = sabotage(&world.scratch, random);
             let handle = random.choice(&world.printers).unwrap().handle.clone();
             let words = random.choice(CALLS).unwrap();
-            if words.contains(&"--follow") {
+            if words.contains(&"--follow") || words.contains(&"attach") {
                 continue;
             }
             command.arg("nbs-ts").args(words.iter().map(|word| if *word == "H" { &*handle } else { word }));
