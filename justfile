@@ -43,6 +43,16 @@ fuzz rounds='20000':
     NBS_ROUNDS={{ rounds }} cargo test --bin nbs
     NBS_ROUNDS={{ rounds }} cargo test --test it -- fuzz:: hostile::
 
+# Kills, stops and refuses at random, and looks whether all is still in order;
+# NBS_SEED=17 repeats a round that failed.
+torture rounds='1000':
+    NBS_ROUNDS={{ rounds }} cargo test --test it -- torture:: --nocapture
+
+# Uses sessions in all ways for so long; fails if memory or descriptors grow.
+soak minutes='60':
+    cargo build
+    tests/soak {{ minutes }}
+
 # Tries dist/nbs in a root folder of its own, as a container has one.
 container:
     tests/dist/container '{{ static }}'
