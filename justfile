@@ -53,5 +53,6 @@ reproduce:
 
 # Puts dist/nbs, its links, man pages and completions below $DESTDIR$PREFIX.
 install:
-    tests/dist/prove '{{ static }}'
+    # As large as `dist` makes it at most.
+    tests/dist/prove '{{ static }}' 1400000
     tests/dist/install '{{ static }}' '{{ DESTDIR }}{{ PREFIX }}'

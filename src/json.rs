@@ -5,6 +5,8 @@
 
 use std::{fmt::Write, time::Duration};
 
+use crate::numbers;
+
 #[derive(Debug, Default)]
 pub(crate) struct Object {
     body: String,
@@ -55,11 +57,10 @@ impl Object {
     }
 
     /// Seconds (since 1970, where it is a moment) with six digits of fraction, or
-    /// `null`. Like all of nbs without floating point, whose code in std would be a
-    /// fiftieth of the file.
+    /// `null`.
     pub(crate) fn seconds_or_null(self, name: &str, value: Option<Duration>) -> Object {
         match value {
-            Some(value) => self.raw(name, &format!("{}.{:06}", value.as_secs(), value.subsec_micros())),
+            Some(value) => self.raw(name, &numbers::seconds(value, 6)),
             None => self.raw(name, "null"),
         }
     }

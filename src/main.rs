@@ -13,6 +13,7 @@ mod helper;
 mod json;
 mod keys;
 mod manual;
+mod numbers;
 mod outcome;
 mod output;
 mod page;

@@ -199,16 +199,89 @@ fn number(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
+/// Gives stretches of the log one after another, with `\n` for `\r\n`.
+pub(crate) struct Printer {
+    pub(crate) log: Log,
+    /// How far it has come.
+    pub(crate) from: u64,
+    /// How many bytes of the output were gone.
+    pub(crate) lost: u64,
+    // Where escape sequences are to be left out.
+    strip: Option<Strip>,
+    newlines: Newlines,
+    /// The last byte that it has given.
+    pub(crate) last: u8,
+}
+
+impl Printer {
+    /// `strip`: without escape sequences.
+    pub(crate) fn new(log: Log, strip: bool) -> Printer {
+        Printer {
+            log,
+            from: 0,
+            lost: 0,
+            strip: strip.then(Strip::new),
+            newlines: Newlines::default(),
+            last: b'\n',
+        }
+    }
+
+    /// Gives what is in `range`, without the cuts, which it uses up.
+    pub(crate) fn print(
+        &mut self,
+        range: Range<u64>,
+        cuts: &mut Vec<Range<u64>>,
+        mut give: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut plain = Vec::new();
+        let mut at = range.start;
+        let passed = cuts.partition_point(|cut| cut.start < range.end);
+        let ends = cuts.drain(..passed).chain(std::iter::once(range.end..range.end));
+        for cut in ends.filter(|cut| cut.end >= range.start) {
+            let (strip, newlines, last) = (&mut self.strip, &mut self.newlines, &mut self.last);
+            let (log, lost) = (&self.log, &mut self.lost);
+            let mut stripped = Vec::new();
+            log.blocks(at, cut.start, |block| {
+                *lost += log.take_lost();
+                plain.clear();
+                if let Some(strip) = strip {
+                    stripped.clear();
+                    strip.feed(block, &mut stripped);
+                }
+                newlines.feed(if strip.is_some() { &stripped } else { block }, &mut plain);
+                *last = plain.last().copied().unwrap_or(*last);
+                give(&plain).map(|()| true)
+            })?;
+            *lost += log.take_lost();
+            at = at.max(cut.end);
+        }
+        self.from = range.end;
+        Ok(())
+    }
+
+    /// What of a stretch was held back, now that nothing follows it.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let (mut stripped, mut plain) = (Vec::new(), Vec::new());
+        if let Some(strip) = &mut self.strip {
+            strip.finish(&mut stripped);
+            *strip = Strip::new();
+        }
+        self.newlines.feed(&stripped, &mut plain);
+        self.newlines.finish(&mut plain);
+        plain
+    }
+}
+
 /// Makes `\r\n`, as a terminal prints a line's end, `\n` again, however the two
 /// are split; a lone `\r` stays.
 #[derive(Default)]
-pub(crate) struct Newlines {
+struct Newlines {
     // A `\r` has come, and what is behind it has not.
     held: bool,
 }
 
 impl Newlines {
-    pub(crate) fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
+    fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
         let mut rest = bytes;
         if let (true, Some(first)) = (self.held, bytes.first()) {
             if *first != b'\n' {
@@ -228,7 +301,7 @@ impl Newlines {
         plain.extend_from_slice(rest);
     }
 
-    pub(crate) fn finish(&mut self, plain: &mut Vec<u8>) {
+    fn finish(&mut self, plain: &mut Vec<u8>) {
         if self.held {
             plain.push(b'\r');
             self.held = false;

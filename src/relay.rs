@@ -14,6 +14,7 @@ mod answers;
 mod bound;
 mod clients;
 mod flow;
+mod inbox;
 mod journal;
 mod keeper;
 mod launch;
@@ -42,6 +43,7 @@ use crate::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::Turn,
+        processes::Held,
         pty::{self, Master, Size},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
@@ -278,9 +280,9 @@ impl Relay {
         turn.readable(&caught.children, Event::Children);
         turn.readable(&caught.hang_up, Event::HangUp);
         match &self.keeper {
-            Some(keeper) if keeper.has_gone() => turn.readable(&keeper.child, Event::Keeper),
-            Some(keeper) => turn.readable(&keeper.stream, Event::Keeper),
-            None => {}
+            Some(keeper) if !keeper.has_gone() => turn.readable(&keeper.stream, Event::Keeper),
+            Some(keeper) if self.phase.command_runs() => turn.readable(&keeper.child, Event::Keeper),
+            _ => {}
         }
         if let Some(sight) = self.answers.sight() {
             turn.readable(sight, Event::Sight);
@@ -354,7 +356,7 @@ impl Relay {
         self.ender = None;
         if self.needs_ender() {
             self.start_ender = Deadline::after(END_AGAIN);
-            terminal::signal_leader(self.child, &[SIGKILL]);
+            self.signal_child(&[SIGKILL]);
         }
     }
 
@@ -539,10 +541,8 @@ impl Relay {
         let ended = match keeper.hear() {
             Heard::Nothing => return,
             Heard::Ended(status) => Some(status),
-            Heard::Gone if !self.phase.command_runs() => {
-                self.keeper = None;
-                return;
-            }
+            // It stays for as long as we do not let go of it.
+            Heard::Gone if !self.phase.command_runs() => return,
             Heard::Gone if keeper.child_runs() => return,
             Heard::Gone => {
                 self.keeper = None;
@@ -563,7 +563,22 @@ impl Relay {
     /// it looks as if it had been unplugged.
     fn hang_up(&mut self) {
         terminal::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
-        terminal::signal_leader(self.child, &[SIGHUP, SIGCONT]);
+        self.signal_child(&[SIGHUP, SIGCONT]);
+    }
+
+    /// Signals the child, also before it has made the terminal its own. While it
+    /// runs for us, nobody has collected it who would not have told us: so the PID
+    /// of a child of our own is still its.
+    fn signal_child(&self, signals: &[i32]) {
+        if !self.phase.command_runs() {
+            return;
+        }
+        let ours = if self.keeper.is_none() { Held::open(self.child).ok().flatten() } else { None };
+        let child = self.keeper.as_ref().map(|keeper| &keeper.child).or(ours.as_ref());
+        for signal in signals {
+            // One that has ended meanwhile, or is another user's by now, is left alone.
+            let _ = child.map(|child| child.signal(*signal));
+        }
     }
 
     fn attend(&mut self, id: ClientId) {
@@ -638,10 +653,8 @@ impl Relay {
             },
             Request::Press { byte } => self.press(byte),
             Request::Secret { length } => {
-                let mut secret = self.clients.take_secret(id, length);
-                let answer = self.type_secret(&secret);
-                wipe(&mut secret);
-                answer
+                let secret = self.clients.take_secret(id, length);
+                self.type_secret(&secret)
             }
             Request::Folder => match terminal::folder(&self.master, self.child) {
                 Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
@@ -749,12 +762,12 @@ impl Relay {
         }
     }
 
-    /// While somebody ends the session, we (or the keeper) stay the parent of
-    /// whoever is left of it, so that nobody gets out of sight of who ends it.
+    /// While somebody ends the session, we (and the keeper) stay the parent of
+    /// whoever is left of it, so that nobody gets out of sight of who ends it;
+    /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        let others = self.enders.iter().any(is_there);
-        self.ender.is_some() || others && (self.keeper.is_some() || child::any_left().unwrap_or(false))
+        self.ender.is_some() || self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.
@@ -818,15 +831,6 @@ impl Relay {
 enum Hold {
     WhatIsTooLong,
     Nothing,
-}
-
-/// Overwrites what must not stay in memory.
-fn wipe(bytes: &mut Vec<u8>) {
-    bytes.fill(0);
-    bytes.resize(bytes.capacity(), 0);
-    // Else the compiler may see that nobody reads it again, and not do it.
-    std::hint::black_box(&bytes[..]);
-    bytes.clear();
 }
 
 fn is_for_later(error: &io::Error) -> bool {

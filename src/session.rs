@@ -36,6 +36,7 @@ pub(crate) mod sending;
 mod settings;
 mod shell;
 mod sight;
+mod trace;
 pub(crate) mod typing;
 mod wait;
 
@@ -44,7 +45,7 @@ pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
     COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SIZES, SOCKET, SessionDir,
-    Summary, TIMES, TYPED, unix_seconds,
+    Summary, TIMES, TYPED,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{GRACE, end_from_below, end_wholly};
@@ -58,4 +59,5 @@ pub(crate) use marks::{Found, Mark, Marks};
 pub(crate) use settings::Settings;
 pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
+pub(crate) use trace::{Stage, Trace};
 pub(crate) use wait::Wait;

@@ -12,7 +12,6 @@ pub(crate) mod files;
 pub(crate) mod gate;
 pub(crate) mod inherited;
 pub(crate) mod links;
-pub(crate) mod paths;
 pub(crate) mod poll;
 pub(crate) mod processes;
 pub(crate) mod pty;

@@ -9,6 +9,7 @@ use regex_lite::Regex;
 
 use crate::{
     cli::{self, Args},
+    numbers,
     outcome::{Failure, Result, Trying},
     output,
     session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, Sight, typing::Typing},
@@ -145,7 +146,6 @@ pub(crate) struct Watch<'a> {
     // Both `None` once the session has ended.
     news: Option<Contact>,
     asks: Option<Contact>,
-    following: bool,
     stirred: bool,
 
     echo: Echo,
@@ -181,19 +181,13 @@ impl<'a> Watch<'a> {
         let log = session.log()?;
         let mut asks = Contact::open(session)?;
         let news = if asks.is_some() { Contact::open(session)? } else { None };
-        let place = match &mut asks {
-            Some(contact) => contact.place()?,
-            None => None,
-        };
+        let place = asks.as_mut().map_or(Ok(None), Contact::place)?;
         let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
             Some(last) => last + 1,
             // The first of a shell is its start, which completes no command.
             None => u64::from(session.is_interactive()?),
         });
-        let typing = match &mut asks {
-            Some(contact) => contact.typing(0)?,
-            None => None,
-        };
+        let typing = asks.as_mut().map_or(Ok(None), |contact| contact.typing(0))?;
         let typing = typing.or_else(|| session.typed());
         let sight = match conditions.stable {
             Some(_) => {
@@ -213,7 +207,6 @@ impl<'a> Watch<'a> {
             session,
             conditions,
             log,
-            following: false,
             stirred: news.is_none(),
             news,
             asks,
@@ -256,12 +249,9 @@ impl<'a> Watch<'a> {
 
     fn follow(&mut self) -> Result<()> {
         if let Some(news) = &mut self.news
-            && !self.following
+            && !news.follow()?
         {
-            self.following = news.follow()?;
-            if !self.following {
-                self.note_end();
-            }
+            self.note_end();
         }
         Ok(())
     }
@@ -269,10 +259,7 @@ impl<'a> Watch<'a> {
     fn hear(&mut self) -> Result<()> {
         let Some(news) = &mut self.news else { return Ok(()) };
         match news.hear_news(Deadline::after(Duration::ZERO), None)? {
-            News::Changed => {
-                self.following = false;
-                self.stirred = true;
-            }
+            News::Changed => self.stirred = true,
             News::Ended => self.note_end(),
             News::TimedOut => {}
         }
@@ -305,10 +292,7 @@ impl<'a> Watch<'a> {
     /// that we have not been told of.
     fn look_at_output(&mut self) -> Result<Option<Met>> {
         let length = self.log.length().trying(self.what())?;
-        let typing = match &mut self.asks {
-            Some(contact) => contact.typing(self.known)?,
-            None => None,
-        };
+        let typing = self.asks.as_mut().map_or(Ok(None), |contact| contact.typing(self.known))?;
         if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
             if typing.total > self.known {
                 self.typed_at = Some(typing.anchor);
@@ -412,11 +396,11 @@ impl<'a> Watch<'a> {
             && let Some(since) = self.look_at_screen()?
             && since.elapsed() >= time
         {
-            return Ok(self.met("stable", seconds(since.elapsed())));
+            return Ok(self.met("stable", numbers::seconds(since.elapsed(), 3)));
         }
         match self.conditions.idle {
             Some(idle) if self.changed.elapsed() >= idle => {
-                Ok(self.met("idle", seconds(self.changed.elapsed())))
+                Ok(self.met("idle", numbers::seconds(self.changed.elapsed(), 3)))
             }
             _ => Ok(None),
         }
@@ -424,8 +408,9 @@ impl<'a> Watch<'a> {
 
     /// Since when it has shown what it shows.
     fn look_at_screen(&mut self) -> Result<Option<Instant>> {
+        let what = self.what();
         let Some((sight, lines, changed)) = &mut self.sight else { return Ok(None) };
-        let length = self.log.length().trying(format!("wait in session '{}'", self.session.handle()))?;
+        let length = self.log.length().trying(what)?;
         sight.follow(self.session, &self.log, length)?;
         let now = sight.screen.coloured_lines(0);
         if now != *lines {
@@ -437,10 +422,7 @@ impl<'a> Watch<'a> {
     /// The kernel tells nobody that a process went to sleep in a read. So we
     /// look after each change, and again at growing intervals.
     fn look_for_input(&mut self) -> Result<Option<String>> {
-        let state = match &mut self.asks {
-            Some(contact) => contact.look()?,
-            None => None,
-        };
+        let state = self.asks.as_mut().map_or(Ok(None), Contact::look)?;
         let Some((doing, unread, offset)) = state else { return Ok(None) };
         let only_passed_over = !self.conditions.input;
         if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
@@ -520,11 +502,10 @@ impl<'a> Watch<'a> {
                 Evidence::gather(self.session, timeout)
             )),
             _ => match self.session.ended() {
-                Failure::Failed(reason) => {
-                    let line = Evidence::last_line(self.session);
-                    let line = line.map(|line| format!("; last line: '{line}'")).unwrap_or_default();
-                    Failure::Failed(format!("cannot {what}: {reason}{line}"))
-                }
+                Failure::Failed(reason) => Failure::Failed(format!(
+                    "cannot {what}: {reason}{}",
+                    Evidence::and_last_line(self.session)
+                )),
                 other => other,
             },
         }
@@ -544,11 +525,6 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
         at > known
     });
     Some(typing)
-}
-
-/// In thousandths.
-fn seconds(time: Duration) -> String {
-    format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
 /// Waits until all have met a condition, or with `any`, one has; one that has
@@ -586,7 +562,7 @@ fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
     let mut until = deadline;
     for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
         let Some(news) = &watch.news else { continue };
-        if watch.stirred || !watch.following {
+        if watch.stirred {
             until = Deadline::after(Duration::ZERO);
         }
         until = until.min(watch.deadline());

@@ -14,7 +14,7 @@
 //! $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json tells which); a SIGTERM to
 //! it ends worker and monitor.
 //!
-//! SKILL-FILE may be named relative to ~/.nbs. The agent is nbs-claude, of
+//! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, of
 //! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH.
 //! INSTRUCTIONS are taken as they are, unless they are an option of ours.
 //!
@@ -48,8 +48,8 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Home, unix_seconds},
-    sys::{deadline::Deadline, files, inherited},
+    session::Home,
+    sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     text,
     worker::{self, Ended, Launch, Limits, Role, TaskFile, View, Watched, WorkerHandle},
 };

@@ -5,14 +5,17 @@
 //! every orphan of the session, so that `kill` finds them below it, and tells
 //! the relay how the child ended.
 //!
-//! It ends when nobody is left that it could be a parent to; or when the child
-//! has ended and the relay has let go, as a relay without a helper would. It
-//! ends in no other way (but SIGKILL): a shutdown is the relay's to handle.
+//! When nobody is left that it could be a parent to, it hangs up its half. It
+//! ends when the child has ended and the relay has let go, as a relay without a
+//! helper would, and in no other way (but SIGKILL): so for whoever ends the
+//! session, its being there proves that nobody has got out of its sight. A
+//! shutdown is the relay's to handle.
 
 use std::{
     ffi::OsString,
     fs,
     io::{self, Read, Write},
+    net::Shutdown,
     os::{fd::AsFd, unix::ffi::OsStringExt, unix::net::UnixStream},
     path::PathBuf,
     time::Duration,
@@ -163,8 +166,11 @@ impl Keeper {
                     self.child_has_ended(status);
                 }
             }
-            if !child::any_left()? || (self.ended && self.relay.is_none()) {
-                return Ok(());
+            match &self.relay {
+                None if self.ended => return Ok(()),
+                // Where it has gone, its end is about to be heard.
+                Some(relay) if !child::any_left()? => _ = relay.shutdown(Shutdown::Write),
+                _ => {}
             }
             let stdout = io::stdout();
             let mut turn = Turn::new();

@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    relay::RETRY,
+    relay::{RETRY, inbox::Inbox},
     session::{
         Bounds,
         protocol::{Answer, LONGEST_LINE, Request, SizeSince},
@@ -65,7 +65,7 @@ pub(crate) struct Clients {
 
 pub(crate) struct Client {
     stream: UnixStream,
-    inbox: Vec<u8>,
+    inbox: Inbox,
     outbox: Vec<u8>,
     wish: Wish,
     hung_up: bool,
@@ -134,7 +134,7 @@ impl Client {
         match self.stream.read(&mut buffer[..room]) {
             Ok(0) => self.hung_up = true,
             Ok(count) => {
-                self.inbox.extend_from_slice(&buffer[..count]);
+                self.inbox.append(&buffer[..count]);
                 // It may be a secret.
                 buffer[..count].fill(0);
                 std::hint::black_box(&buffer);
@@ -162,7 +162,7 @@ impl Client {
     fn skip(&mut self) {
         if let Wish::Skip { left } = self.wish {
             let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            self.inbox.drain(..here);
+            self.inbox.skip(here);
             let left = left - here as u64;
             self.wish = if left == 0 { Wish::None } else { Wish::Skip { left } };
         }
@@ -175,8 +175,9 @@ impl Client {
         }
         match memchr::memchr(b'\n', &self.inbox) {
             Some(end) => {
-                let line: Vec<u8> = self.inbox.drain(..=end).collect();
-                Ok(Some(line[..end].to_vec()))
+                let line = self.inbox[..end].to_vec();
+                self.inbox.skip(end + 1);
+                Ok(Some(line))
             }
             None if self.inbox.len() >= LONGEST_LINE => Err(()),
             None => Ok(None),
@@ -265,7 +266,7 @@ impl Clients {
         }
         self.last += 1;
         let client =
-            Client { stream, inbox: Vec::new(), outbox: Vec::new(), wish: Wish::None, hung_up: false };
+            Client { stream, inbox: Inbox::default(), outbox: Vec::new(), wish: Wish::None, hung_up: false };
         self.all.insert(ClientId(self.last), client);
     }
 
@@ -396,7 +397,7 @@ impl Clients {
         let Some(id) = self.typists.front().copied() else { return };
         let Some(client) = self.all.get_mut(&id) else { return };
         let Wish::Type { left, done, .. } = &mut client.wish else { return };
-        client.inbox.drain(..count);
+        client.inbox.skip(count);
         *left -= count as u64;
         *done += count as u64;
         let (left, count) = (*left, *done);
@@ -423,14 +424,9 @@ impl Clients {
     }
 
     /// Gives the secret that has come, and keeps nothing of it.
-    pub(crate) fn take_secret(&mut self, id: ClientId, length: u64) -> Vec<u8> {
-        let Some(client) = self.all.get_mut(&id) else { return Vec::new() };
-        let here = client.inbox.len().min(usize::try_from(length).unwrap_or(usize::MAX));
-        let secret = client.inbox[..here].to_vec();
-        let rest = client.inbox[here..].to_vec();
-        super::wipe(&mut client.inbox);
-        client.inbox = rest;
-        secret
+    pub(crate) fn take_secret(&mut self, id: ClientId, length: u64) -> Inbox {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        self.all.get_mut(&id).map(|client| client.inbox.take(length)).unwrap_or_default()
     }
 
     /// Notes whether the typist's text is held back.
@@ -476,10 +472,7 @@ impl Clients {
     }
 
     fn dismiss(&mut self, id: ClientId) {
-        if let Some(mut client) = self.all.remove(&id) {
-            // Half a secret, perhaps.
-            super::wipe(&mut client.inbox);
-        }
+        self.all.remove(&id);
         self.typists.retain(|typist| *typist != id);
         self.patience = Deadline::after(PATIENCE);
         self.full = None;

@@ -82,7 +82,7 @@ pub(crate) struct Keeper {
 pub(crate) enum Heard {
     Nothing,
     Ended(ExitStatus),
-    /// It has gone.
+    /// It has gone, or has nobody left.
     Gone,
 }
 
@@ -273,7 +273,7 @@ fn next_line(inbox: &mut Vec<u8>) -> Option<Vec<u8>> {
 }
 
 impl Keeper {
-    /// Was it killed?
+    /// Was it killed, or has it hung up because nobody is left?
     pub(crate) fn has_gone(&self) -> bool {
         self.gone
     }

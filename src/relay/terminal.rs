@@ -202,14 +202,6 @@ pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
     });
 }
 
-/// Signals the session's leader, if it still is.
-pub(crate) fn signal_leader(shell: u32, signals: &[i32]) {
-    let leader = Process::read(shell).filter(|process| u32::try_from(process.session) == Ok(shell));
-    if let Some(leader) = leader {
-        signal_all(&leader, signals);
-    }
-}
-
 /// One that has ended meanwhile, or that we may not signal, is left alone.
 fn signal_all(process: &Process, signals: &[i32]) {
     if let Ok(Some(held)) = process.hold() {

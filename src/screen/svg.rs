@@ -11,11 +11,19 @@ use super::{
     grid::{Colour, Line, Pen},
 };
 
-/// Of a cell, in pixels.
-const WIDTH: usize = 8;
-const HEIGHT: usize = 17;
+/// The picture's unit is an eighth of a pixel, so that all its numbers are whole ones:
+/// to print floating-point numbers would make the program 28 KB longer.
+const PIXEL: usize = 8;
+/// Of a cell.
+const WIDTH: usize = 8 * PIXEL;
+const HEIGHT: usize = 17 * PIXEL;
 /// From the top of a cell to where letters stand.
-const BASE: usize = 13;
+const BASE: usize = 13 * PIXEL;
+const FONT_SIZE: usize = 14 * PIXEL;
+/// The breadth of a thin line; a heavy one has three of it.
+const THIN: usize = PIXEL;
+/// From the middle of a double line to that of each of its two.
+const APART: usize = 3 * PIXEL / 2;
 
 pub(crate) const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
 pub(crate) const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
@@ -47,10 +55,12 @@ impl Screen {
         let (width, height) = (self.cols() * WIDTH, lines.len() * HEIGHT);
         let mut picture = Picture(String::new());
         picture.add(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, \
-             Consolas, 'Liberation Mono', monospace\" font-size=\"14\">\n\
-             <style>text {{ white-space: pre; }}</style>\n"
+             Consolas, 'Liberation Mono', monospace\" font-size=\"{FONT_SIZE}\">\n\
+             <style>text {{ white-space: pre; }}</style>\n",
+            width / PIXEL,
+            height / PIXEL
         ));
         picture.rectangle(0, 0, width, height, BACKGROUND);
         for (row, line) in lines.iter().enumerate() {
@@ -185,7 +195,7 @@ impl Picture {
     fn lines_of(&mut self, character: char, x: usize, y: usize, ink: [u8; 3]) {
         let arms = ARMS[(u32::from(character) - 0x2500) as usize];
         let (left, right, top, bottom) = (x, x + WIDTH, y, y + HEIGHT);
-        let (middle, centre) = (x as f32 + WIDTH as f32 / 2.0, y as f32 + HEIGHT as f32 / 2.0);
+        let (middle, centre) = (x + WIDTH / 2, y + HEIGHT / 2);
         let mut path = String::new();
         let mut heavy = String::new();
         match character {
@@ -203,42 +213,37 @@ impl Picture {
                 path += &format!("M{side} {centre}Q{middle} {centre} {middle} {end}");
             }
             _ => {
-                for (index, (end_x, end_y)) in [
-                    (middle, top as f32),
-                    (right as f32, centre),
-                    (middle, bottom as f32),
-                    (left as f32, centre),
-                ]
-                .into_iter()
-                .enumerate()
-                {
+                for (index, end) in [top, right, bottom, left].into_iter().enumerate() {
                     let is_level = index % 2 == 1;
-                    let stroke = |offset: f32, path: &mut String| {
-                        let (dx, dy) = if is_level { (0.0, offset) } else { (offset, 0.0) };
+                    let from = if is_level { middle } else { centre };
+                    let stroke = |path: &mut String, aside: usize, beyond: usize| {
                         // A little beyond the middle, so that corners are closed.
-                        let (from_x, from_y) = match is_level {
-                            true => (middle - (end_x - middle).signum() * offset.abs().max(0.5), centre),
-                            false => (middle, centre - (end_y - centre).signum() * offset.abs().max(0.5)),
+                        let from = if end < from { from + beyond } else { from - beyond };
+                        *path += &match is_level {
+                            true => format!("M{from} {aside}H{end}"),
+                            false => format!("M{aside} {from}V{end}"),
                         };
-                        *path += &format!("M{} {}L{} {}", from_x + dx, from_y + dy, end_x + dx, end_y + dy);
                     };
+                    let middle = if is_level { centre } else { middle };
                     match arms >> (2 * index) & 3 {
-                        1 => stroke(0.0, &mut path),
-                        2 => stroke(0.0, &mut heavy),
-                        3 => [-1.5, 1.5].into_iter().for_each(|offset| stroke(offset, &mut path)),
+                        1 => stroke(&mut path, middle, THIN / 2),
+                        2 => stroke(&mut heavy, middle, THIN / 2),
+                        3 => [middle - APART, middle + APART]
+                            .into_iter()
+                            .for_each(|aside| stroke(&mut path, aside, APART)),
                         _ => {}
                     }
                 }
             }
         }
         let dashes = match character {
-            '┄'..='┇' => " stroke-dasharray=\"2 1\"",
-            '┈'..='┋' => " stroke-dasharray=\"1 1\"",
-            '╌'..='╏' => " stroke-dasharray=\"3 2\"",
+            '┄'..='┇' => " stroke-dasharray=\"16 8\"",
+            '┈'..='┋' => " stroke-dasharray=\"8 8\"",
+            '╌'..='╏' => " stroke-dasharray=\"24 16\"",
             _ => "",
         };
         let ink = hex(ink);
-        for (path, width) in [(path, 1), (heavy, 3)] {
+        for (path, width) in [(path, THIN), (heavy, 3 * THIN)] {
             if !path.is_empty() {
                 self.add(format_args!(
                     "<path d=\"{path}\" stroke=\"{ink}\" stroke-width=\"{width}\" fill=\"none\"{dashes}/>\n"
@@ -249,9 +254,8 @@ impl Picture {
 
     /// Parts of the cell in eighths; the shades are the whole of it, seen through.
     fn block(&mut self, character: char, x: usize, y: usize, ink: [u8; 3]) {
-        let eighths = |part: u32, of: usize| part as f32 * of as f32 / 8.0;
-        let code = u32::from(character);
-        let parts: &[(u32, u32, u32, u32)] = match code {
+        let code = u32::from(character) as usize;
+        let parts: &[(usize, usize, usize, usize)] = match code {
             0x2580 => &[(0, 0, 8, 4)],
             0x2581..=0x2588 => &[(0, 0x2588 - code, 8, code - 0x2580)],
             0x2589..=0x258f => &[(0, 0, 0x2590 - code, 8)],
@@ -275,13 +279,13 @@ impl Picture {
             _ => String::new(),
         };
         let ink = hex(ink);
-        for (left, top, width, height) in parts {
+        for &(left, top, width, height) in parts {
             self.add(format_args!(
                 "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{ink}\"{seen}/>\n",
-                x as f32 + eighths(*left, WIDTH),
-                y as f32 + eighths(*top, HEIGHT),
-                eighths(*width, WIDTH),
-                eighths(*height, HEIGHT)
+                x + left * WIDTH / 8,
+                y + top * HEIGHT / 8,
+                width * WIDTH / 8,
+                height * HEIGHT / 8
             ));
         }
     }

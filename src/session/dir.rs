@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     json::Object,
+    numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
         Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Making, Marks, Name, Notice,
@@ -23,10 +24,11 @@ use crate::{
     },
     sys::{
         child::ExitStatus,
+        clock::unix_seconds,
         deadline::Deadline,
         files::{self, Folder},
         poll,
-        processes::Process,
+        processes::{Held, Process},
         pty::Size,
         random, socket,
     },
@@ -97,7 +99,7 @@ impl Launch {
     /// Writes the files that are known before anything runs.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         let secret = random::hex::<16>()?;
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let started = unix_seconds(self.started).as_secs();
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
         let interactive = Launch::is_interactive(&self.command);
         folder.create(COMMAND, &self.command)?;
@@ -300,17 +302,6 @@ impl SessionDir {
         self.name().is_some_and(|name| name.as_str().contains(pattern))
     }
 
-    /// What does not change while it lives, as JSON.
-    pub(crate) fn described(&self) -> Result<Object> {
-        let object = Object::new()
-            .text("handle", self.handle.as_str())
-            .bytes_or_null("name", self.name().as_ref().map(|name| name.as_str().as_bytes()))
-            .bytes("command", &self.command()?)
-            .number_or_null("pid", self.pid().map(i64::from))
-            .seconds_or_null("started", self.started());
-        Ok(self.settings().describe(object))
-    }
-
     /// What it was told when it was started; nothing where that is unreadable.
     pub(crate) fn settings(&self) -> Settings {
         Settings::read(&self.folder).unwrap_or_default()
@@ -328,8 +319,18 @@ impl SessionDir {
     }
 
     /// What the relay wrote of itself; proved by [`SessionDir::is_served_by`].
-    pub(crate) fn relay_pid(&self) -> Option<u32> {
+    fn relay_pid(&self) -> Option<u32> {
         self.number(RELAY_PID)
+    }
+
+    /// Takes hold of the relay, and tells its PID; `None` where the session is
+    /// dead. The PID is what the relay wrote; that its lock is still held after we
+    /// took hold of the process proves it, since the relay that holds it has had
+    /// that PID all the while.
+    pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, Held)>> {
+        let Some(pid) = self.relay_pid() else { return Ok(None) };
+        let held = Held::open(pid)?;
+        Ok(held.filter(|_| self.is_served_by(pid)).map(|held| (pid, held)))
     }
 
     /// Is it alive, and is this what its relay says is its PID?
@@ -349,18 +350,14 @@ impl SessionDir {
     }
 
     fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
-        let digits = self.folder.read(file, LONGEST_WORD).ok()?;
-        std::str::from_utf8(&digits).ok()?.trim_end().parse().ok()
+        number(self.folder.read(file, LONGEST_WORD).ok()?.trim_ascii_end())
     }
 
     /// `None` while the child runs, or where nobody saw how it ended.
     pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
         match self.folder.read(EXIT_CODE, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => {
-                let digits = self.trying(other, "read the exit code")?;
-                Ok(std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok()))
-            }
+            other => Ok(number(self.trying(other, "read the exit code")?.trim_ascii_end())),
         }
     }
 
@@ -438,15 +435,15 @@ impl SessionDir {
         }
     }
 
-    fn created(&self) -> SystemTime {
+    pub(crate) fn created(&self) -> SystemTime {
         self.folder.modified(META).unwrap_or(UNIX_EPOCH)
     }
 
     /// When its end was written down, or else the last time that it printed: a
     /// relay that was killed did nothing after that which can be seen.
     fn last_sign(&self) -> SystemTime {
-        let printed = || self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created());
-        self.end_time().unwrap_or_else(printed)
+        let written = self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT));
+        written.unwrap_or_else(|_| self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created()))
     }
 
     /// Has it ended, or is it about to, because its relay is? Then waits for it.
@@ -470,11 +467,6 @@ impl SessionDir {
         Ok(!self.is_alive()?)
     }
 
-    /// When its end was written down.
-    pub(crate) fn end_time(&self) -> Option<SystemTime> {
-        self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT)).ok()
-    }
-
     /// Did the helper make its terminal, so that its processes are not below
     /// its relay?
     pub(crate) fn was_made_by_helper(&self) -> bool {
@@ -485,12 +477,12 @@ impl SessionDir {
     /// files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        if !self.folder.has(META) && !self.folder.has(LOCK) {
-            return None;
-        }
+        let created = match self.folder.modified(META) {
+            Err(_) if !self.folder.has(LOCK) => return None,
+            other => other.unwrap_or(UNIX_EPOCH),
+        };
         // Where that cannot be told, nothing may be done that harms a live one.
         let alive = self.is_alive().unwrap_or(true);
-        let created = self.created();
         Some(Summary {
             handle: self.handle.clone(),
             alive,
@@ -547,11 +539,6 @@ impl SessionDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => self.trying(other, "open the recording").map(Some),
         }
-    }
-
-    /// When it was started, since 1970.
-    pub(crate) fn started(&self) -> Option<Duration> {
-        self.folder.modified(META).ok().map(unix_seconds)
     }
 
     /// What somebody who looked at the screen has left for the next one.
@@ -662,8 +649,7 @@ impl SessionDir {
     /// For the marks of its shell from `offset` on, where its prompt stands and
     /// its last completion was `last`.
     pub(crate) fn marks(&self, offset: u64, last: Option<u64>) -> Result<Marks> {
-        let secret = self.trying(Launch::secret(&self.folder), "read the secret")?;
-        Ok(Marks::resumed(&secret, offset, last))
+        Ok(Marks::resumed(&self.secret()?, offset, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.
@@ -706,26 +692,23 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// Where to go on.
     pub(crate) fn cursor(&self) -> Result<u64> {
-        match self.session.folder.read(&self.file, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => self.session.trying(Err(error), "read the cursor"),
-            Ok(digits) => {
-                let number =
-                    std::str::from_utf8(&digits).ok().and_then(|digits| digits.trim_end().parse().ok());
-                let bad = || io::Error::other(format!("'{}' holds no number", self.file));
-                self.session.trying(number.ok_or_else(bad), "read the cursor")
-            }
+        let folder = &self.session.folder;
+        let digits = match folder.read(&self.file, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            // A power cut has emptied it, and perhaps the one before as well.
+            Ok(digits) if digits.is_empty() => folder.replaced(&self.file, LONGEST_WORD).unwrap_or_default(),
+            other => self.session.trying(other, "read the cursor")?,
+        };
+        if digits.is_empty() {
+            return Ok(0);
         }
+        let bad = || io::Error::other(format!("'{}' holds no number", self.file));
+        self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        let written = self.session.folder.replace(&self.file, cursor.to_string().as_bytes());
+        let written = self.session.folder.exchange(&self.file, cursor.to_string().as_bytes());
         self.session.trying(written, "move the cursor")
     }
-}
-
-/// Unix seconds with a fraction.
-pub(crate) fn unix_seconds(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

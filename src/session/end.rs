@@ -2,10 +2,11 @@
 //!
 //! The relay is a subreaper: what leaves the session by `setsid` or a double
 //! fork becomes its child when its parent ends. So the session is all that
-//! descends from the relay. Where the relay does not stand above them (it was
-//! killed, or the helper made the terminal), the mark in their environment
-//! tells, and the kernel session that those who bear it are in; who has shed
-//! both is out of reach then. A session that was created from inside this one is not part of it.
+//! descends from the relay, or from the keeper where the helper made the
+//! terminal: only below this root they are looked for. Where there is none any
+//! more (it was killed), the mark in their environment tells, and the kernel
+//! session that those who bear it are in; who has shed both is out of reach
+//! then. A session that was created from inside this one is not part of it.
 
 use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
@@ -72,10 +73,7 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
             let _ = session.note_ending(cause);
         }
     }
-    // A relay that stands above all, and stays, has none.
-    let may_have_keepers = members.by_mark || members.keeper.is_some();
-    let keepers = if may_have_keepers { members.keepers() } else { Ok(Vec::new()) };
-    match keepers.and_then(|keepers| wait_or_kill(&keepers)).trying(what())? {
+    match members.keepers_left().trying(what())? {
         left if left.is_empty() => Ok(Ended::Wholly),
         left => Ok(Ended::But(left)),
     }
@@ -110,13 +108,12 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Mem
         }
         None => None,
     };
-    let above = relay.as_ref().is_some_and(|relay| relay.stays) && !session.was_made_by_helper();
     let members = Members {
         handle: session.handle().clone(),
         child: session.pid(),
-        relay: relay.as_ref().map(|relay| relay.pid),
-        by_mark: !above && keeper.is_none(),
-        keeper: keeper.map(|(pid, _)| pid),
+        above: relay.as_ref().is_some_and(|relay| relay.stays) && !session.was_made_by_helper(),
+        relay: relay.as_ref().map(|relay| Root::new(relay.pid, &relay.held)).transpose()?,
+        keeper,
     };
     Ok((relay, members))
 }
@@ -133,15 +130,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// `None` where the session is dead. The PID is what the relay wrote; that
-    /// its lock is still held after we took hold of the process proves it, since
-    /// the relay that holds it has had that PID all the while.
+    /// `None` where the session is dead.
     fn of(session: &SessionDir) -> io::Result<Option<Relay>> {
-        let Some(pid) = session.relay_pid() else { return Ok(None) };
-        let Some(held) = Held::open(pid)? else { return Ok(None) };
-        if !session.is_served_by(pid) {
-            return Ok(None);
-        }
+        let Some((pid, held)) = session.hold_relay()? else { return Ok(None) };
         let contact = Contact::open(session).ok().flatten();
         Ok(Some(Relay { pid, held, contact, stays: false }))
     }
@@ -158,12 +149,12 @@ impl Relay {
 
     /// The keeper of its child, held on to. That the relay still has it after
     /// we took hold proves that it is no other process.
-    fn keeper(&mut self) -> io::Result<Option<(u32, Held)>> {
+    fn keeper(&mut self) -> io::Result<Option<Root>> {
         let Some(contact) = self.contact.as_mut().filter(|_| self.stays) else { return Ok(None) };
         let Some(pid) = contact.keeper().ok().flatten() else { return Ok(None) };
         let held = Held::open(pid)?;
         let same = contact.keeper().ok().flatten() == Some(pid);
-        Ok(held.filter(|_| same).map(|held| (pid, held)))
+        Ok(held.filter(|_| same).map(|held| Root { pid, held }))
     }
 
     /// It ends by itself once its child has and we are done; one that does not
@@ -190,17 +181,64 @@ struct Members {
     handle: Handle,
     // The PID of its command: the number of its kernel session, too.
     child: Option<u32>,
-    relay: Option<u32>,
-    keeper: Option<u32>,
-    by_mark: bool,
+    relay: Option<Root>,
+    // Does the relay stay, and stand above them all?
+    above: bool,
+    keeper: Option<Root>,
+}
+
+/// One of those whom a session descends from.
+struct Root {
+    pid: u32,
+    held: Held,
+}
+
+impl Root {
+    fn new(pid: u32, held: &Held) -> io::Result<Root> {
+        Ok(Root { pid, held: held.again()? })
+    }
 }
 
 impl Members {
+    /// Whom they all descend from, while it is there.
+    fn root(&self) -> Option<&Root> {
+        self.keeper.as_ref().or(self.relay.as_ref().filter(|_| self.above))
+    }
+
     /// Those that run now. Never the relay, and never we ourselves.
     fn now(&self) -> io::Result<Vec<Process>> {
+        let Some(root) = self.root() else { return self.among_all(true) };
+        let found = if processes::lists_children() { self.below(root) } else { self.among_all(false)? };
+        // While it was there, its PID was its own, and nobody got out of its sight.
+        let stays =
+            Process::read(root.pid).is_some_and(|root| !root.is_ending()) && !root.held.has_ended()?;
+        if stays { Ok(found) } else { self.among_all(true) }
+    }
+
+    /// Nobody only where there was a moment at which nobody was below the root.
+    fn below(&self, root: &Root) -> Vec<Process> {
+        while let Some(top) = Process::read(root.pid) {
+            let roots = [root.pid];
+            let family = processes::family(&roots, |process| !self.is_anothers_root(process));
+            let found: Vec<Process> = family.filter(|process| self.is_to_end(process)).collect();
+            let nobodys = |child: &Process| !self.is_to_end(child) || self.is_anothers_root(child);
+            if !found.is_empty() || top.had_only(nobodys) {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Those among all processes of this machine.
+    fn among_all(&self, by_mark: bool) -> io::Result<Vec<Process>> {
         let all = processes::all()?;
-        let mut ours: HashSet<u32> = self.relay.into_iter().chain(self.keeper).collect();
-        if self.by_mark {
+        let mut ours = HashSet::new();
+        for root in self.relay.iter().chain(&self.keeper) {
+            if !root.held.has_ended()? {
+                ours.insert(root.pid);
+            }
+        }
+        if by_mark {
             let marked = all.iter().filter(|process| self.marks(process));
             let marked: Vec<&Process> = marked.filter(|process| !self.is_anothers_root(process)).collect();
             // A number of a kernel session that one of ours is in cannot be
@@ -227,20 +265,20 @@ impl Members {
             strangers.extend(relays.iter().map(|process| process.pid));
             ours.extend(children.iter().map(|process| process.pid));
         }
-        let never = [self.relay.unwrap_or(0), std::process::id()];
-        let is_ours = |process: &Process| ours.contains(&process.pid) && !never.contains(&process.pid);
-        Ok(all
-            .into_iter()
-            .filter(|process| is_ours(process) && !process.has_ended() && !self.is_keeper(process))
-            .collect())
+        Ok(all.into_iter().filter(|process| ours.contains(&process.pid) && self.is_to_end(process)).collect())
     }
 
-    /// Our own keeper is not signalled: it ends when nobody is left below it.
+    /// Is it one that is to end, if it is ours? Our own keeper is not signalled:
+    /// it ends when the relay does.
+    fn is_to_end(&self, process: &Process) -> bool {
+        let roots = self.relay.iter().chain(&self.keeper).map(|root| root.pid);
+        let keeps = || self.keeper.is_none() && self.is_keeper(process);
+        !process.has_ended() && !roots.chain([std::process::id()]).any(|pid| pid == process.pid) && !keeps()
+    }
+
+    /// Does it say that it is our keeper?
     fn is_keeper(&self, process: &Process) -> bool {
-        match self.keeper {
-            Some(pid) => process.pid == pid,
-            None => process.name == KEEPER && self.marks(process) && names(process, KEEPER, &self.handle),
-        }
+        process.name == KEEPER && self.marks(process) && names(process, KEEPER, &self.handle)
     }
 
     /// Is a kernel session all ours: does its leader bear the mark, or did it
@@ -254,12 +292,20 @@ impl Members {
         process.had_in_environment(format!("{MARK}={}", self.handle).as_bytes())
     }
 
-    fn keepers(&self) -> io::Result<Vec<Process>> {
-        Ok(processes::all()?
-            .into_iter()
-            .filter(|process| !process.has_ended() && process.name == KEEPER)
-            .filter(|process| self.marks(process) && names(process, KEEPER, &self.handle))
-            .collect())
+    /// Those keepers that do not end. A relay that stands above all has none.
+    fn keepers_left(&self) -> io::Result<Vec<Process>> {
+        let keepers = match &self.keeper {
+            Some(keeper) => {
+                let process = Process::read(keeper.pid);
+                process.filter(|_| keeper.held.has_ended().is_ok_and(|ended| !ended)).into_iter().collect()
+            }
+            None if self.above => Vec::new(),
+            None => {
+                let all = processes::all()?.into_iter();
+                all.filter(|process| !process.has_ended() && self.is_keeper(process)).collect()
+            }
+        };
+        wait_or_kill(&keepers)
     }
 
     /// Is it the relay or the keeper of another session, or the monitor of a
@@ -281,13 +327,15 @@ impl Members {
         let Some(handle) = Handle::parse(handle).filter(|_| *role == process.name.as_bytes()) else {
             return false;
         };
+        if handle == self.handle {
+            return false;
+        }
         let folder = Folder::open(&Path::new(OsStr::from_bytes(sessions)).join(handle.as_str()));
         let session = folder.map(|folder| SessionDir::new(handle.clone(), folder));
-        handle != self.handle
-            && session.is_ok_and(|session| match process.name == RELAY {
-                true => session.is_served_by(process.pid),
-                false => session.is_kept_by(process.pid),
-            })
+        session.is_ok_and(|session| match process.name == RELAY {
+            true => session.is_served_by(process.pid),
+            false => session.is_kept_by(process.pid),
+        })
     }
 }
 
@@ -297,7 +345,7 @@ fn names(process: &Process, role: &str, handle: &Handle) -> bool {
     matches!(&arguments[..], [first, second, ..] if first == role.as_bytes() && second == handle.as_str().as_bytes())
 }
 
-/// Waits until these have ended; kills what does not.
+/// Waits until these have ended; kills what does not, and tells what is left.
 fn wait_or_kill(keepers: &[Process]) -> io::Result<Vec<Process>> {
     for (_, held) in hold_all(keepers)? {
         if !poll::wait_readable(&held, Deadline::after(PATIENCE))? {

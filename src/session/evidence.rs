@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    numbers,
     session::{Contact, Form, SessionDir},
     text,
 };
@@ -35,7 +36,13 @@ impl Evidence {
         text::last_line_shown(&seen)
     }
 
-    /// The same where nobody has waited.
+    /// The same as the end of a message that has no more to say of the wait.
+    pub(crate) fn and_last_line(session: &SessionDir) -> String {
+        let line = Evidence::last_line(session);
+        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
+    }
+
+    /// The evidence where nobody has waited.
     pub(crate) fn now(session: &SessionDir) -> Evidence {
         Evidence::gather(session, Duration::ZERO)
     }
@@ -46,9 +53,7 @@ impl Evidence {
             Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
         Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session) }
     }
-}
 
-impl Evidence {
     /// Does something other than a shell at its prompt wait for input?
     pub(crate) fn is_asked_for_input(&self) -> bool {
         matches!(self.doing.as_deref(), Some("line" | "raw" | "secret"))
@@ -70,7 +75,7 @@ impl fmt::Display for Evidence {
 }
 
 fn seconds(time: Duration) -> String {
-    let seconds = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
+    let seconds = numbers::seconds(time, 3);
     format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
 }
 

@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::{
     json::Object,
-    session::{Handle, Name, Settings, dir::unix_seconds, settings::seconds},
-    sys::{child::ExitStatus, signals},
+    numbers::parse_seconds,
+    session::{Handle, Name, Settings},
+    sys::{child::ExitStatus, clock::unix_seconds, signals},
 };
 
 /// Who or what ended a session.
@@ -107,7 +108,7 @@ impl Notice {
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
         line.strip_suffix('\n').filter(|object| !object.contains('\n'))?;
-        let ended = seconds(field(&line, "ended")?.as_bytes())?;
+        let ended = parse_seconds(field(&line, "ended")?.as_bytes())?;
         Some(Notice { line, ended })
     }
 

@@ -111,18 +111,19 @@ impl Home {
 
     /// The handle for a name: the newest live one, else the newest dead one.
     pub(crate) fn newest(&self, name: &Name) -> Result<Handle> {
-        let named = self.summaries(|session| session.name().as_ref() == Some(name))?;
-        let newest = named.into_iter().max_by_key(|summary| (summary.alive, summary.created));
-        newest.map(|summary| summary.handle).ok_or_else(|| {
+        self.newest_of(name)?.map(|summary| summary.handle).ok_or_else(|| {
             Failure::NotFound(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
         })
     }
 
     /// The newest live session of a name, if there is one.
     pub(crate) fn newest_live(&self, name: &Name) -> Result<Option<Handle>> {
+        Ok(self.newest_of(name)?.filter(|summary| summary.alive).map(|summary| summary.handle))
+    }
+
+    fn newest_of(&self, name: &Name) -> Result<Option<Summary>> {
         let named = self.summaries(|session| session.name().as_ref() == Some(name))?;
-        let newest = named.into_iter().filter(|summary| summary.alive).max_by_key(|summary| summary.created);
-        Ok(newest.map(|summary| summary.handle))
+        Ok(named.into_iter().max_by_key(|summary| (summary.alive, summary.created)))
     }
 
     /// Waits until nobody else ensures that there is a session, and keeps all

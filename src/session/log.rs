@@ -10,6 +10,7 @@
 use std::{cell::Cell, fs::File, io, os::unix::fs::FileExt};
 
 use crate::{
+    numbers::number,
     session::{Evidence, LOG_START},
     sys::files::{self, Folder},
     text,
@@ -46,9 +47,7 @@ impl Log {
         match folder.read(LOG_START, LONGEST_START) {
             // The session has been removed; the file that we hold changes no more.
             Err(error) if error.kind() == io::ErrorKind::NotFound => files::first_data(&self.file),
-            digits => std::str::from_utf8(&digits?)
-                .ok()
-                .and_then(|digits| digits.trim_end().parse().ok())
+            digits => number(digits?.trim_ascii_end())
                 .ok_or_else(|| io::Error::other(format!("'{LOG_START}' holds no number"))),
         }
     }

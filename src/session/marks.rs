@@ -11,6 +11,8 @@
 
 use memchr::memchr;
 
+use crate::numbers::number;
+
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 const OPENING: &[u8] = b"\x1b]133;";
@@ -181,11 +183,11 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'D' => {
             let rest = rest.strip_prefix(b";")?;
             let length = memchr(b';', rest)?;
-            (decimal(&rest[..length])?, &rest[length..])
+            (number(&rest[..length])?, &rest[length..])
         }
         _ => (0, rest),
     };
-    let seq = decimal(rest.strip_prefix(tag)?)?;
+    let seq = number(rest.strip_prefix(tag)?)?;
     match kind {
         b'A' => Some(Mark::PromptStart { seq }),
         b'B' => Some(Mark::PromptEnd { seq }),
@@ -194,14 +196,6 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
     }
-}
-
-fn decimal<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
-    // Unlike `parse`, no plus sign: bash prints none.
-    if digits.first() == Some(&b'+') {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
-use crate::session::typing::Typing;
+use crate::{
+    numbers::{hex, parse_hex},
+    session::typing::Typing,
+};
 
 /// How long a request's line may be, with its end.
 pub(crate) const LONGEST_LINE: usize = 256;
@@ -187,15 +190,6 @@ impl SizeSince {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).map(|pair| if pair.len() == 2 { byte(pair) } else { None }).collect()
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The session has now changed so many times. `size`: for who has asked.
@@ -336,8 +330,8 @@ impl Answer {
         }
         Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
             ["cut", count] => Answer::Cut { count: count.parse().ok()? },
-            ["folder", "there", path] => Answer::Folder { path: from_hex(path)?, removed: false },
-            ["folder", "removed", path] => Answer::Folder { path: from_hex(path)?, removed: true },
+            ["folder", "there", path] => Answer::Folder { path: parse_hex(path)?, removed: false },
+            ["folder", "removed", path] => Answer::Folder { path: parse_hex(path)?, removed: true },
             ["changed", seen] => Answer::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
                 Answer::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
@@ -352,7 +346,7 @@ impl Answer {
                 Answer::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
             }
             ["shell", waits, successor] => {
-                let name = |digits| Some(String::from_utf8_lossy(&from_hex(digits)?).into_owned());
+                let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
                 let successor = if successor == "-" { None } else { Some(name(successor)?) };
                 let passes_on = waits.ends_with("-on");
                 Answer::Shell { waits: waits.starts_with("waits"), passes_on, successor }

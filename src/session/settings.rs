@@ -6,7 +6,11 @@
 
 use std::{io, time::Duration};
 
-use crate::{json::Object, sys::files::Folder};
+use crate::{
+    json::Object,
+    numbers::{self, number, parse_seconds},
+    sys::files::Folder,
+};
 
 const SETTINGS: &str = "settings";
 
@@ -65,18 +69,16 @@ impl Settings {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let number = |number: Option<String>| number.map(String::into_bytes);
-        let seconds = |time: Option<Duration>| {
-            number(time.map(|time| format!("{}.{:09}", time.as_secs(), time.subsec_nanos())))
-        };
+        let written = |number: Option<String>| number.map(String::into_bytes);
+        let seconds = |time: Option<Duration>| written(time.map(|time| numbers::seconds(time, 9)));
         let all = [
             ("title", self.title.clone()),
             ("description", self.description.clone()),
             ("parent", self.parent.clone()),
             ("timeout", seconds(self.timeout)),
             ("idle_timeout", seconds(self.idle_timeout)),
-            ("owner", number(self.owner.map(|pid| pid.to_string()))),
-            ("max_log", number(self.max_log.map(|size| size.to_string()))),
+            ("owner", written(self.owner.map(|pid| pid.to_string()))),
+            ("max_log", written(self.max_log.map(|size| size.to_string()))),
             ("record", self.record.then(|| b"yes".to_vec())),
         ];
         let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
@@ -94,8 +96,8 @@ impl Settings {
                 b"title" => settings.title = Some(value),
                 b"description" => settings.description = Some(value),
                 b"parent" => settings.parent = Some(value),
-                b"timeout" => settings.timeout = Some(seconds(&value)?),
-                b"idle_timeout" => settings.idle_timeout = Some(seconds(&value)?),
+                b"timeout" => settings.timeout = Some(parse_seconds(&value)?),
+                b"idle_timeout" => settings.idle_timeout = Some(parse_seconds(&value)?),
                 b"owner" => settings.owner = Some(number(&value)?),
                 b"max_log" => settings.max_log = Some(number(&value)?),
                 b"record" => settings.record = true,
@@ -105,20 +107,6 @@ impl Settings {
         }
         Some(settings)
     }
-}
-
-/// Seconds as they are written to files and to JSON, with up to nine digits of
-/// a fraction.
-pub(crate) fn seconds(digits: &[u8]) -> Option<Duration> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-    let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 9)?;
-    let nanoseconds = fraction.parse::<u32>().ok()? * 10_u32.pow(9 - places);
-    Some(Duration::new(whole.parse().ok()?, nanoseconds))
-}
-
-fn number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn escaped(value: &[u8]) -> Vec<u8> {

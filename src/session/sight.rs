@@ -90,6 +90,7 @@ impl Sight {
                 self.screen.feed(b"\x18");
             }
             self.screen.feed(&bytes);
+            // Not as far as there are bytes: of a bounded log the first may be gone.
             self.offset = end;
         }
         if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {

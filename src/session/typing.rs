@@ -1,5 +1,7 @@
 //! What has been typed into a session, as its relay remembers it.
 
+use crate::numbers::{hex, parse_hex};
+
 /// Some bytes that were typed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -39,10 +41,7 @@ impl Typing {
                 Mode::Raw => 'r',
                 Mode::Prompt => 'p',
             };
-            line += &format!(" {}{mode}", keys.offset);
-            for byte in &keys.bytes {
-                line += &format!("{byte:02x}");
-            }
+            line += &format!(" {}{mode}{}", keys.offset, hex(&keys.bytes));
         }
         line
     }
@@ -65,11 +64,5 @@ fn decode_keys(word: &str) -> Option<Keys> {
         "p" => Mode::Prompt,
         _ => return None,
     };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let bytes = digits
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| Some((digit(pair[0])? * 16 + digit(*pair.get(1)?)?) as u8))
-        .collect::<Option<Vec<u8>>>()?;
-    Some(Keys { offset: offset.parse().ok()?, mode, bytes })
+    Some(Keys { offset: offset.parse().ok()?, mode, bytes: parse_hex(digits)? })
 }

@@ -49,9 +49,11 @@ impl<'a> Wait<'a> {
     /// What to say when it did not come to what was waited for.
     pub(crate) fn in_vain(&self, why: Over, what: &str) -> Failure {
         match why {
-            Over::Ended => {
-                Failure::Failed(format!("cannot {what}: {}{}", self.session.ended(), self.last_line()))
-            }
+            Over::Ended => Failure::Failed(format!(
+                "cannot {what}: {}{}",
+                self.session.ended(),
+                Evidence::and_last_line(self.session)
+            )),
             Over::TimedOut => Failure::TimedOut(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
@@ -67,10 +69,5 @@ impl<'a> Wait<'a> {
             Failure::NotFound(message) => Failure::Failed(message),
             other => other,
         }
-    }
-
-    fn last_line(&self) -> String {
-        let line = Evidence::last_line(self.session);
-        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 }

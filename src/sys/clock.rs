@@ -1,10 +1,15 @@
-//! The time of day, as log lines show it.
+//! The time of day, in numbers and as log lines show it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Seconds since 1970, with a fraction; of a moment before that, 0.
+pub(crate) fn unix_seconds(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// `2026-03-25T14:30:00Z`. A moment before 1970 is shown as its beginning.
 pub(crate) fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = unix_seconds(time).as_secs();
     let (year, month, day) = civil(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -17,7 +17,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Stat};
+use rustix::{
+    fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Stat},
+    io::Errno,
+};
 
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
@@ -114,7 +117,24 @@ impl Folder {
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
-    /// The same, as if it had been written at that time.
+    /// The same, but never waits for the disk, as ext4 does where a file is renamed
+    /// over another; so after a power cut it may be empty. Then
+    /// [`Folder::replaced`] has what was there before.
+    pub(crate) fn exchange(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let beside = self.write_beside(name, content)?;
+        match fs::renameat_with(self, &*beside, self, name, RenameFlags::EXCHANGE) {
+            // There is none yet, or it is a file system that cannot.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, &*beside, self, name)?),
+            other => Ok(other?),
+        }
+    }
+
+    /// The content that the last [`Folder::exchange`] has replaced, if it is there.
+    pub(crate) fn replaced(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        self.read(&beside(name), limit)
+    }
+
+    /// The same as [`Folder::replace`], as if it had been written at that time.
     pub(crate) fn replace_as_of(&self, name: &str, content: &[u8], time: SystemTime) -> io::Result<()> {
         let beside = self.write_beside(name, content)?;
         self.open_appending(&beside)?.set_modified(time)?;
@@ -122,9 +142,9 @@ impl Folder {
     }
 
     fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {
-        let beside = format!(".{name}.new");
+        let beside = beside(name);
         match self.create(&beside, content) {
-            // Left by a killed caller, or planted.
+            // Replaced the last time, left by a killed caller, or planted.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.remove_file(OsStr::new(&beside))?;
                 self.create(&beside, content)?;
@@ -142,7 +162,7 @@ impl Folder {
     /// Takes now the room on the disk that the next [`Folder::replace`] of a small
     /// file of this name needs.
     pub(crate) fn reserve(&self, name: &str) -> io::Result<()> {
-        self.create(&format!(".{name}.new"), b"-")
+        self.create(&beside(name), b"-")
     }
 
     pub(crate) fn make_fifo(&self, name: &str) -> io::Result<()> {
@@ -194,11 +214,11 @@ impl Folder {
         })
     }
 
-    /// Renames within the folder, or from it to `other`; nothing is replaced.
+    /// Renames within the folder; nothing is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match fs::renameat_with(self, from, self, to, RenameFlags::NOREPLACE) {
             // A file system without the flag; our names are random, or our own.
-            Err(rustix::io::Errno::INVAL) => Ok(fs::renameat(self, from, self, to)?),
+            Err(Errno::INVAL) => Ok(fs::renameat(self, from, self, to)?),
             other => Ok(other?),
         }
     }
@@ -262,8 +282,8 @@ impl Folder {
                     let up = OsString::from(format!(".{moved}"));
                     match fs::renameat_with(&deeper, &inner, &folder, &up, RenameFlags::NOREPLACE) {
                         Ok(()) => folders.push(up),
-                        Err(rustix::io::Errno::EXIST) => continue,
-                        Err(rustix::io::Errno::NOENT) => {}
+                        Err(Errno::EXIST) => continue,
+                        Err(Errno::NOENT) => {}
                         Err(error) => return Err(error.into()),
                     }
                     break;
@@ -276,7 +296,7 @@ impl Folder {
 
     fn remove_empty(&self, name: &OsStr) -> io::Result<()> {
         match fs::unlinkat(self, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -286,8 +306,8 @@ impl Folder {
         let mut folders = Vec::new();
         for name in self.names()? {
             match fs::unlinkat(self, &name, AtFlags::empty()) {
-                Err(rustix::io::Errno::ISDIR) => folders.push(name),
-                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(Errno::ISDIR) => folders.push(name),
+                Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -299,7 +319,7 @@ impl Folder {
     fn open_to_empty(&self, name: &OsStr) -> io::Result<Option<Folder>> {
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let folder = match fs::openat(self, name, flags, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return Ok(None),
             other => other?,
         };
         if fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
@@ -307,6 +327,11 @@ impl Folder {
         }
         Folder(folder).open_folder(OsStr::new(".")).map(Some)
     }
+}
+
+/// Where a file is written before it takes the place of `name`.
+fn beside(name: &str) -> String {
+    format!(".{name}.new")
 }
 
 /// The unit in which a file's room on the disk is counted.
@@ -326,7 +351,7 @@ pub(crate) fn punch(file: &File, start: u64, end: u64) -> io::Result<()> {
 pub(crate) fn first_data(file: &File) -> io::Result<u64> {
     match fs::seek(file, SeekFrom::Data(0)) {
         // There is none.
-        Err(rustix::io::Errno::NXIO) => Ok(fs::fstat(file)?.st_size.unsigned_abs()),
+        Err(Errno::NXIO) => Ok(fs::fstat(file)?.st_size.unsigned_abs()),
         other => Ok(other?),
     }
 }
@@ -335,7 +360,6 @@ pub(crate) fn first_data(file: &File) -> io::Result<u64> {
 /// room then, or a descriptor to be had.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, ReadOnlyFilesystem};
-    use rustix::io::Errno;
     let descriptors = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
     is_full(error)
         || matches!(error.kind(), FileTooLarge | ReadOnlyFilesystem)

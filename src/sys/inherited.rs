@@ -22,10 +22,10 @@ pub(crate) fn is_setuid() -> bool {
     getuid() != geteuid() || getgid() != getegid()
 }
 
-/// Closes every descriptor from 3 up, stops ignoring three signals, and lets every signal through again that
-/// our caller has blocked: a mask outlives exec(3), and std leaves it as it is.
-/// To be called first thing, before anything of our own is open: `main` has
-/// opened nothing by then.
+/// Closes every descriptor from 3 up, stops ignoring three signals, and lets
+/// every signal through again that our caller has blocked: a mask outlives
+/// exec(3), and std leaves it as it is. To be called first thing, before anything
+/// of our own is open: `main` has opened nothing by then.
 pub(crate) fn shed() -> io::Result<()> {
     // The three that the library for signals refuses to touch.
     shed_with(&[libc::SIGILL, libc::SIGFPE, libc::SIGSEGV])

@@ -16,9 +16,12 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::sys::{deadline::Deadline, poll};
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +137,18 @@ impl Process {
         lists
             .flat_map(|list| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<u32>>())
             .collect()
+    }
+
+    /// Was there a moment at which all its children passed a test? What does once
+    /// must do for good, as one that has ended does.
+    ///
+    /// A list that is empty is so at one moment. Of a longer one the kernel may
+    /// leave somebody out, but only where one whom it listed before was collected
+    /// meanwhile; and whoever was, is not in the next list any more.
+    pub(crate) fn had_only(&self, test: impl Fn(&Process) -> bool) -> bool {
+        let children = self.children();
+        let passed = || children.iter().copied().filter_map(Process::read).all(|child| test(&child));
+        children.is_empty() || passed() && self.children() == children && self.children() == children
     }
 
     /// Where it is now.
@@ -409,8 +424,9 @@ fn epolled(fdinfo: &str) -> Vec<i32> {
 /// children (CONFIG_PROC_CHILDREN).
 pub(crate) fn any_in_group(group: i32, session: i32, roots: &[u32], test: impl Fn(&Process) -> bool) -> bool {
     let mut found = false;
-    if Path::new("/proc/thread-self/children").exists() {
-        let mut members = family(session, roots).filter(|process| process.group == group);
+    if lists_children() {
+        let near = |process: &Process| process.session == session || roots.contains(&process.pid);
+        let mut members = family(roots, near).filter(|process| process.group == group);
         if members.any(|process| {
             found = true;
             test(&process)
@@ -421,9 +437,15 @@ pub(crate) fn any_in_group(group: i32, session: i32, roots: &[u32], test: impl F
     !found && all().unwrap_or_default().iter().any(|process| process.group == group && test(process))
 }
 
-/// The roots, the last one first, and all below them that are in the session.
-/// Each one's children are only looked for when its turn is over.
-fn family(session: i32, roots: &[u32]) -> impl Iterator<Item = Process> {
+/// Does the kernel list the children of a process (CONFIG_PROC_CHILDREN)?
+pub(crate) fn lists_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
+}
+
+/// The roots, the last one first, and all below them that belong to them: below
+/// one that does not, nobody is looked for. Each one's children are only looked
+/// for when its turn is over. Who is adopted meanwhile may be passed over.
+pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl Iterator<Item = Process> {
     let mut pending = roots.to_vec();
     let mut seen = HashSet::new();
     let mut last: Option<Process> = None;
@@ -431,7 +453,7 @@ fn family(session: i32, roots: &[u32]) -> impl Iterator<Item = Process> {
         pending.extend(last.take().iter().flat_map(Process::children));
         while let Some(pid) = pending.pop() {
             let process = Process::read(pid).filter(|_| seen.insert(pid));
-            last = process.filter(|process| process.session == session || roots.contains(&pid));
+            last = process.filter(|process| belongs(process));
             if last.is_some() {
                 return last.clone();
             }
@@ -467,6 +489,15 @@ impl Held {
             Err(rustix::io::Errno::SRCH) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The same process, held on to once more.
+    pub(crate) fn again(&self) -> io::Result<Held> {
+        Ok(Held(self.0.try_clone()?))
+    }
+
+    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+        poll::wait_readable(self, Deadline::after(Duration::ZERO))
     }
 
     /// Sends a signal; to a process that has ended already, that is no error.
@@ -578,6 +609,25 @@ mod tests {
         assert!(!finds(ourselves.group, -1, &[ourselves.pid]), "not in the session");
         Held::open(child.id()).unwrap().unwrap().signal(9).unwrap();
         { child }.wait().unwrap();
+    }
+
+    #[test]
+    fn what_all_children_pass_is_known_and_of_none_everything_is_true() {
+        use std::process::{Command, Stdio};
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", "sleep 600 & sleep 600 & echo; wait"]).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let parent = Process::read(shell.id()).unwrap();
+        let children: Vec<Process> = parent.children().into_iter().filter_map(Process::read).collect();
+        assert_eq!(children.len(), 2);
+        assert!(parent.had_only(|child| children.contains(child)));
+        assert!(!parent.had_only(|child| *child == children[0]));
+        assert!(children[0].had_only(|_| false));
+        for process in children.iter().chain([&parent]) {
+            process.hold().unwrap().unwrap().signal(9).unwrap();
+        }
+        shell.wait().unwrap();
     }
 
     #[test]

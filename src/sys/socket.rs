@@ -32,29 +32,30 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects. Where so many wait already that the kernel lets nobody else queue,
-/// gives up after `patience`: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
-pub(crate) fn connect(folder: &Folder, name: &str, patience: Duration) -> io::Result<UnixStream> {
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    net::connect(&socket, &SocketAddrUnix::new(address(folder, name))?)?;
-    Ok(UnixStream::from(socket))
-}
-
-/// Is the process at the other end our very own user's?
-pub(crate) fn peer_is_us(stream: &UnixStream) -> io::Result<bool> {
-    Ok(sockopt::socket_peercred(stream)?.uid == rustix::process::geteuid())
-}
-
 /// Is this a socket that listens?
 pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
     Ok(sockopt::socket_acceptconn(socket)?)
 }
 
-/// Is the process at the other end our own user's, or root's (SO_PEERCRED)?
+/// Connects. Where so many wait already that the kernel lets nobody else queue,
+/// gives up after `patience`: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
+pub(crate) fn connect(folder: &Folder, name: &str, patience: Duration) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    let address = SocketAddrUnix::new(address(folder, name))?;
+    // With a timeout, no call is begun again after a signal (signal(7)).
+    rustix::io::retry_on_intr(|| net::connect(&socket, &address))?;
+    Ok(UnixStream::from(socket))
+}
+
+/// Is the process at the other end our very own user's (SO_PEERCRED)?
+pub(crate) fn peer_is_us(stream: &UnixStream) -> io::Result<bool> {
+    Ok(sockopt::socket_peercred(stream)?.uid == rustix::process::geteuid())
+}
+
+/// The same, or root's?
 pub(crate) fn peer_is_trusted(stream: &UnixStream) -> io::Result<bool> {
-    let peer = sockopt::socket_peercred(stream)?;
-    Ok(peer.uid == rustix::process::geteuid() || peer.uid.is_root())
+    Ok(peer_is_us(stream)? || sockopt::socket_peercred(stream)?.uid.is_root())
 }
 
 /// The process at the other end: of a listening peer, the one that listens.

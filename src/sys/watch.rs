@@ -1,8 +1,13 @@
-//! What happens in a folder (inotify(7)).
+//! What happens in folders (inotify(7)).
+//!
+//! [`Watch`] tells what happens to the names in one folder that is there;
+//! [`Paths`] only that there is cause to look at some paths, whatever has them
+//! now, or nothing yet.
 //!
 //! Watch first, look second: what comes between is seen by one of the two. The
 //! kernel's queue is bounded; where it has overflowed it says so, and one has
-//! to look again.
+//! to look again. Nor are there many queues: 128 for a user, unless the system
+//! was told otherwise.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,8 +20,56 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::{
+    fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags},
+    io::Errno,
+};
 
+/// What the kernel has to tell, in order. Where a limit of its own is in the
+/// way, the error names it.
+#[derive(Debug)]
+struct Queue(OwnedFd);
+
+impl Queue {
+    fn new() -> io::Result<Queue> {
+        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        // The other reason is our own limit of open files, which is higher.
+        queue.map(Queue).map_err(|errno| told_limit(errno, Errno::MFILE, "max_user_instances"))
+    }
+
+    /// From now on this is what is watched of a folder.
+    fn add(&self, folder: &Path, what: WatchFlags) -> io::Result<()> {
+        inotify::add_watch(&self.0, folder, what | WatchFlags::ONLYDIR)
+            .map(drop)
+            .map_err(|errno| told_limit(errno, Errno::NOSPC, "max_user_watches"))
+    }
+
+    /// Takes all that has come by now; does not wait.
+    fn take(&self, mut each: impl FnMut(&Event<'_>)) -> io::Result<()> {
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut reader = Reader::new(&self.0, &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => each(&event),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The same error, but if it is the one that a limit makes, with its name.
+fn told_limit(errno: Errno, at_limit: Errno, name: &str) -> io::Error {
+    let error = io::Error::from(errno);
+    if errno != at_limit {
+        return error;
+    }
+    let limit = std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).unwrap_or_default();
+    io::Error::new(error.kind(), format!("{error}; fs.inotify.{name} is {}", limit.trim()))
+}
+
+/// What has happened in a folder that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// There is a file of this name, new or in the place of another.
@@ -32,51 +85,36 @@ pub(crate) enum Change {
 }
 
 /// A folder that is watched. It is readable when something has happened.
-pub(crate) struct Watch(OwnedFd);
+pub(crate) struct Watch(Queue);
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.0.as_fd()
     }
 }
 
 impl Watch {
-    /// Watches the names of a folder. Where a limit of the kernel is in the
-    /// way, the error names it.
+    /// Watches the names of a folder.
     pub(crate) fn folder(path: &Path) -> io::Result<Watch> {
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|errno| {
-            // The other reason is our own limit of open files, which is higher.
-            told_limit(errno, rustix::io::Errno::MFILE, "max_user_instances")
-        })?;
+        let queue = Queue::new()?;
         let what = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        inotify::add_watch(&watch, path, what)
-            .map_err(|errno| told_limit(errno, rustix::io::Errno::NOSPC, "max_user_watches"))?;
-        Ok(Watch(watch))
+            | ITSELF;
+        queue.add(path, what)?;
+        Ok(Watch(queue))
     }
 
     /// All that has happened by now, in order; does not wait.
     pub(crate) fn changes(&self) -> io::Result<Vec<Change>> {
-        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-        let mut reader = Reader::new(&self.0, &mut buffer);
         let mut changes = Vec::new();
-        loop {
-            match reader.next() {
-                Ok(event) => {
-                    let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
-                    changes.extend(change(event.events(), name));
-                }
-                Err(rustix::io::Errno::AGAIN) => return Ok(changes),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.0.take(|event| {
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
+            changes.extend(change(event.events(), name));
+        })?;
+        Ok(changes)
     }
 }
 
@@ -97,20 +135,83 @@ fn change(events: ReadFlags, name: Option<OsString>) -> Option<Change> {
     events.contains(ReadFlags::CLOSE_WRITE).then_some(Change::Written(name))
 }
 
-/// The same error, but if it is the one that a limit makes, with its name.
-fn told_limit(errno: rustix::io::Errno, at_limit: rustix::io::Errno, name: &str) -> io::Error {
-    let error = io::Error::from(errno);
-    if errno != at_limit {
-        return error;
+/// The folder itself has another name now, or none. Of a folder that somebody
+/// has open, or is in, a removal is told only when it is let go of; so the
+/// content is watched, too.
+const ITSELF: WatchFlags = WatchFlags::MOVE_SELF.union(WatchFlags::DELETE_SELF);
+
+/// What is in the folder has been made, written to, renamed or removed.
+const CONTENT: WatchFlags = ITSELF
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::DELETE);
+
+/// Paths that are watched, not only what has them now: where a folder is not
+/// there yet, or is renamed or removed, the folders above it are what tells that
+/// it has come. A change is a reason to look and says no more: names may be lost
+/// when there are too many, reasons are not.
+///
+/// Readable once something has changed.
+#[derive(Debug)]
+pub(crate) struct Paths(Queue);
+
+impl AsFd for Paths {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.as_fd()
     }
-    let limit = std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).unwrap_or_default();
-    io::Error::new(error.kind(), format!("{error}; fs.inotify.{name} is {}", limit.trim()))
+}
+
+impl Paths {
+    /// Watches nothing yet.
+    pub(crate) fn new() -> io::Result<Paths> {
+        Queue::new().map(Paths)
+    }
+
+    /// Watches the content of the folders that have these absolute paths, or
+    /// will. To be called again after each change, before looking: they may be
+    /// other folders by now.
+    pub(crate) fn watch(&self, paths: &[&Path]) -> io::Result<()> {
+        for path in paths {
+            for folder in path.ancestors() {
+                self.add(folder, ITSELF)?;
+            }
+        }
+        for path in paths {
+            // From the root down: a folder that comes after it was missed here is
+            // seen by the one above it, which is watched by then.
+            let mut left: Vec<&Path> = path.ancestors().collect();
+            while let Some(folder) = left.pop() {
+                if left.last().is_none_or(|below| !below.is_dir()) {
+                    self.add(folder, CONTENT)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not there, or is not ours to read, is passed over.
+    fn add(&self, folder: &Path, what: WatchFlags) -> io::Result<()> {
+        use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+        match self.0.add(folder, what) {
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes note of all that has changed so far.
+    pub(crate) fn take(&self) -> io::Result<()> {
+        self.0.take(|_| {})
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::sys::{deadline::Deadline, poll};
+    use std::{fs, time::Duration};
 
     #[test]
     fn what_comes_goes_and_is_written_is_seen() {
@@ -132,5 +233,41 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert!(watch.changes().unwrap().contains(&FolderWent));
         assert!(Watch::folder(&folder).is_err());
+    }
+
+    /// Has anything changed since the last time?
+    fn changed(paths: &Paths) -> bool {
+        let changed = poll::wait_readable(paths, Deadline::after(Duration::ZERO)).unwrap();
+        paths.take().unwrap();
+        changed
+    }
+
+    #[test]
+    fn a_folder_is_watched_before_it_is_there_and_after_it_was_replaced() {
+        let root = std::env::temp_dir().join(format!("nbs-paths-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("a")).unwrap();
+        let folder = root.join("a/b/c");
+        let paths = Paths::new().unwrap();
+        let step = |what: &str, change: &dyn Fn() -> io::Result<()>| {
+            paths.watch(&[&folder, &root.join("a")]).unwrap();
+            assert!(!changed(&paths), "before: {what}");
+            change().unwrap();
+            assert!(changed(&paths), "{what}");
+        };
+        step("the one above it comes", &|| fs::create_dir(root.join("a/b")));
+        step("it comes", &|| fs::create_dir(&folder));
+        step("a file", &|| fs::write(folder.join("f"), "1"));
+        step("another content", &|| fs::write(folder.join("f"), "2"));
+        step("an editor's rename", &|| {
+            fs::write(root.join("new"), "3").and_then(|()| fs::rename(root.join("new"), folder.join("f")))
+        });
+        step("one above it gets another name", &|| fs::rename(root.join("a"), root.join("x")));
+        step("one above it is made again", &|| fs::create_dir_all(&folder));
+        step("a file in the new one", &|| fs::write(folder.join("f"), "4"));
+        step("it is removed", &|| fs::remove_dir_all(&folder));
+        step("one above it is removed", &|| fs::remove_dir_all(root.join("a")));
+        step("all are made again", &|| fs::create_dir_all(&folder));
+        fs::remove_dir_all(&root).unwrap();
     }
 }

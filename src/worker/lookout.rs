@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use crate::sys::{deadline::Deadline, paths::Paths};
+use crate::sys::{deadline::Deadline, watch::Paths};
 
 /// How often we look where we cannot be woken: a user may have no more than 128
 /// watches (inotify(7)), and a worker must not go unwatched for that.
@@ -17,7 +17,7 @@ impl Lookout {
     /// each look.
     pub(crate) fn watch(&mut self, folders: &[&Path]) -> io::Result<()> {
         let paths = match self.0.take() {
-            Some(mut paths) => {
+            Some(paths) => {
                 paths.take()?;
                 paths
             }

@@ -44,9 +44,7 @@ pub(crate) fn find(home: &Home, worker: &WorkerHandle, workers: &[WorkerHandle])
 impl Followed {
     pub(crate) fn open(home: &Home, handle: &Handle) -> Result<Followed> {
         let session = home.session(&Target::Handle(handle.clone()))?;
-        // That the session is alive after we took hold proves that it is its relay.
-        let held = session.relay_pid().and_then(|pid| Some((pid, Held::open(pid).ok().flatten()?)));
-        let relay = held.filter(|(pid, _)| session.is_served_by(*pid)).map(|(_, held)| held);
+        let relay = session.hold_relay().ok().flatten().map(|(_, held)| held);
         Ok(Followed { handle: handle.clone(), relay, log: session.log().ok() })
     }
 

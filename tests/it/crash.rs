@@ -23,6 +23,10 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
+    let (status, list) = (scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"]));
+    for name in ["command", "state", "exit_code", "started", "ended"] {
+        assert_eq!(status.field(name), list.field(name), "{name}: {status:?}");
+    }
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended");
     scratch.ts(&["read", &handle]).code(0).stdout(before);
     assert_eq!(
@@ -46,6 +50,34 @@ fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
     scratch.ts(&["wait-complete", &handle]).code(0);
     signal("-TERM", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
+}
+
+#[test]
+fn a_relay_that_is_told_to_go_while_its_child_still_begins_hangs_it_up() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let child_of = |pid: u32| {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.trim().parse::<u32>().ok()
+    };
+    // Before that, its parent waits for it to be.
+    let has_begun = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with(b"nbs-child\0"))
+    };
+    let scratch = Scratch::new();
+    for _ in 0..40 {
+        let creating = scratch.start(&["create", "--no-helper", "exec sleep 1000"]);
+        // As early as can be: mostly it has not made the terminal its own yet.
+        while is_running(&creating.pid().to_string()) {
+            if let Some(child) = child_of(creating.pid()).and_then(child_of).filter(has_begun) {
+                let _ = kill_process(Pid::from_raw(child.cast_signed()).unwrap(), Signal::STOP);
+                break;
+            }
+        }
+        let handle = creating.finish().code(0).out().trim().to_owned();
+        signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+        scratch.wait_for_end(&handle);
+        scratch.ts(&["exit-code", &handle]).stdout("129\n");
+    }
 }
 
 #[test]
@@ -243,6 +275,8 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     let socket = scratch.folder(&handle).join("relay.sock");
     let relay = scratch.file(&handle, "daemon_pid");
     let open = || fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();
+    // A relay that answers has let go of all that it was started with.
+    scratch.ts(&["status", "--json", &handle]).code(0);
     let before = open();
     let connect = || std::os::unix::net::UnixStream::connect(&socket).unwrap();
     let mut silent = connect();

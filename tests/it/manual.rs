@@ -167,7 +167,10 @@ fn tab_completes_in_bash() {
 fn completions_are_for_shells_that_we_know() {
     let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish"] {
-        nbs(&scratch, &["--completions", shell]).code(0).silent().stdout_has("nbs nbs-ts nbs-ts-helper");
+        nbs(&scratch, &["--completions", shell])
+            .code(0)
+            .silent()
+            .stdout_has("nbs nbs-launch-agent nbs-spawn-worker nbs-ts nbs-ts-helper");
     }
     nbs(&scratch, &["--completions", "ksh"]).code(4).complains("'ksh' is none of bash, zsh and fish");
     nbs(&scratch, &["--completions"]).code(4).complains("none of bash, zsh and fish");

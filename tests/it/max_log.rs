@@ -21,6 +21,24 @@ fn numbers(last: u64) -> String {
 }
 
 #[test]
+fn the_screen_of_a_bounded_log_is_its_end() {
+    let scratch = Scratch::new();
+    // What is looked at first is gone as a whole, and of what comes then a part.
+    let handle = scratch.create_with(&["--max-log=64K"], "yes | head -c 7M; seq 90");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let last = |first: u64| (first..=90).map(|n| format!("{n}\n")).collect::<String>();
+    scratch.ts(&["screen", &handle]).code(0).stdout(last(68) + "\n");
+    let seen = scratch.ts(&["screen", "--scrollback=67", &handle]).code(0).out();
+    assert_eq!(seen, last(1) + "\n");
+
+    // With a cursor that a piece which is drawn twice would have moved.
+    let handle = scratch.create_with(&["--max-log=64K"], "yes | head -c 99K; printf '\\nend\\033[A'");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let seen = scratch.ts(&["screen", "--scrollback=20000", &handle]).code(0).out();
+    assert_eq!(seen.matches("end").count(), 1, "{} lines", seen.lines().count());
+}
+
+#[test]
 fn a_bounded_log_keeps_its_offsets_and_its_end() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--max-log=256K"], "seq 1000000");

@@ -108,7 +108,7 @@ fn a_broken_cursor_is_told_not_guessed() {
     let handle = scratch.create("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let cursor = scratch.folder(&handle).join("read_cursor");
-    for content in ["rubbish", "", "-1", "99999999999999999999999999"] {
+    for content in ["rubbish", "-1", "99999999999999999999999999"] {
         fs::write(&cursor, content).unwrap();
         scratch.ts(&["read-new", &handle]).code(1).stdout("").complains("read_cursor");
     }
@@ -120,6 +120,21 @@ fn a_broken_cursor_is_told_not_guessed() {
         .complains("the cursor at 1000 is beyond its end at 7");
     fs::write(&cursor, "5\n").unwrap();
     scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+}
+
+#[test]
+fn where_a_power_cut_has_emptied_a_cursor_what_may_not_have_been_read_comes_again() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo hello");
+    scratch.ts(&["wait-complete", &handle]).code(0);
+    let cursor = scratch.folder(&handle).join("read_cursor");
+    fs::write(&cursor, "").unwrap();
+    scratch.ts(&["read-new", &handle]).code(0).stdout("hello\r\n");
+    fs::write(&cursor, "5").unwrap();
+    scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+    fs::write(&cursor, "").unwrap();
+    scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+    scratch.ts(&["read-new", &handle]).code(0).stdout("");
 }
 
 #[test]

@@ -43,6 +43,40 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
     assert!(!memory(&scratch.file(&handle, "daemon_pid")).windows(5).any(|bytes| bytes == b"horse"));
 }
 
+#[test]
+fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
+    use std::{io::Read, io::Write, os::unix::net::UnixStream};
+    let scratch = Scratch::new();
+    let handle = scratch.create(&format!("stty -echo; {ASKS}"));
+    scratch.ts(&["wait-pattern", &handle, "Password"]).code(0);
+    let long = (0..300).map(|n| format!("horse{n}-")).collect::<String>();
+    let connect = || UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
+    let memory = || memory(&scratch.file(&handle, "daemon_pid"));
+    let has = |memory: &[u8]| memory.windows(5).any(|bytes| bytes == b"horse");
+    // Two in turns, so that neither can grow where it is.
+    let (relay, half) = (connect(), connect());
+    for mut stream in [&relay, &half] {
+        stream.write_all(format!("secret {}\n", long.len() + 1).as_bytes()).unwrap();
+    }
+    for piece in long.as_bytes().chunks(40) {
+        for mut stream in [&relay, &half] {
+            stream.write_all(piece).unwrap();
+            // What was written before has been read when this is answered.
+            scratch.ts(&["status", "--json", &handle]).code(0);
+        }
+    }
+    assert!(has(&memory()));
+    // One says more than that; the other hangs up before the end.
+    drop(half);
+    (&relay).write_all(b"\rsecret 9\nhorse").unwrap();
+    let mut answer = [0; 6];
+    (&relay).read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"typed ");
+    got(&scratch, &long);
+    drop(relay);
+    eventually("it being forgotten", || !has(&memory()));
+}
+
 /// All memory of a process that it may write to.
 fn memory(pid: &str) -> Vec<u8> {
     use std::os::unix::fs::FileExt;

@@ -39,6 +39,21 @@ fn its_examples_do_what_they_say() {
 }
 
 #[test]
+fn the_readme_s_examples_do_what_they_say() {
+    let scratch = Scratch::new();
+    let readme = include_str!("../../README.md");
+    std::fs::create_dir(scratch.home().join("project")).unwrap();
+    std::fs::write(scratch.home().join("project/Makefile"), "all:\n\t@echo made\n").unwrap();
+    let ran = scratch.bash(&format!("set -e -o pipefail\n{}", blocks(readme))).code(0);
+    let out = ran.out();
+    let minute = format!("made\n{}/project\n45\n", scratch.home().display());
+    assert!(out.starts_with(&minute) && out.contains("\nmade\n42\n"), "{ran:?}");
+    let printed =
+        ["\tpattern\tready\n", "\tinput\traw\n", "\nhi\n~\n", "\tvim notes.txt\n", "\"ended_by\":\"kill\""];
+    assert!(printed.iter().all(|printed| out.contains(printed)), "{ran:?}");
+}
+
+#[test]
 fn every_call_in_its_text_works() {
     let scratch = Scratch::new();
     let page = page(&scratch);

@@ -50,13 +50,12 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    output::{self, Newlines},
-    session::{self, Contact, Evidence, Found, Home, LONGEST_SHOWN_HOOK, Log, Mark, Marks, News, SessionDir},
+    output::{self, Printer},
+    session::{self, Contact, Evidence, Home, LONGEST_SHOWN_HOOK, News, SessionDir, Stage, Trace},
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
     },
-    text::Strip,
 };
 
 /// As coreutils `timeout` has them.
@@ -223,18 +222,7 @@ impl<'a> Run<'a> {
         let mut news = Contact::open(session)?.ok_or_else(|| session.ended())?;
         let (offset, last) = await_prompt(session, &mut turn, &mut news, &mut signals)?;
         let line = session.prepare_run(sessions, command, last)?;
-        let trace = Trace {
-            marks: session.marks(offset, Some(last))?,
-            stage: Stage::Typed,
-            last,
-            gap: false,
-            unseen: 0,
-            next: offset,
-            found: Vec::new(),
-            has_entered: false,
-            begun: None,
-            cuts: Vec::new(),
-        };
+        let trace = Trace::new(session.marks(offset, Some(last))?, offset, last);
         let typist = Contact::open(session)?.ok_or_else(|| session.ended())?;
         let typed = typist.type_in(&line, Deadline::after(NEXT_PROMPT))?.ok_or_else(|| session.ended())?;
         if typed.count < line.len() as u64 {
@@ -244,14 +232,7 @@ impl<'a> Run<'a> {
                 Evidence::gather(session, NEXT_PROMPT)
             )));
         }
-        let printer = Printer {
-            log,
-            from: 0,
-            lost: 0,
-            strip: wishes.strip.then(Strip::new),
-            newlines: Newlines::default(),
-            last: b'\n',
-        };
+        let printer = Printer::new(log, wishes.strip);
         Ok(Run { session, wishes, signals, turn, news, trace, printer, evidence: None, unread: false })
     }
 
@@ -562,7 +543,7 @@ impl<'a> Run<'a> {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
-                last_line(self.session)
+                Evidence::and_last_line(self.session)
             ))),
             (_, Some(Cause::Timeout)) => Err(status(
                 TIMED_OUT,
@@ -656,191 +637,11 @@ fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, 
     Err(Failure::Failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{}",
         session.handle(),
-        last_line(session),
+        Evidence::and_last_line(session),
         if why == "it is busy" { "; 'nbs-ts key C-c' interrupts" } else { "" }
     )))
 }
 
 fn replaced(name: &str) -> String {
     format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
-}
-
-fn last_line(session: &SessionDir) -> String {
-    let line = Evidence::last_line(session);
-    line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
-}
-
-/// The command's way through the log.
-struct Trace {
-    marks: Marks,
-    stage: Stage,
-    // The number of the completion before the command's.
-    last: u64,
-    // Something was gone of the log that should have been read.
-    gap: bool,
-    // How much of that was gone before it was seen to begin.
-    unseen: u64,
-    // How far the log has been read.
-    next: u64,
-    found: Vec<Found>,
-    // The shell has begun to execute a line, which may be ours.
-    has_entered: bool,
-    // When we saw it begin.
-    begun: Option<Instant>,
-    // Marks within the output, or what looks like them, in order.
-    cuts: Vec<Range<u64>>,
-}
-
-#[derive(Clone, Copy)]
-enum Stage {
-    Typed,
-    /// Its output begins at `start`.
-    Running {
-        seq: u64,
-        start: u64,
-    },
-    Done {
-        start: u64,
-        end: u64,
-        code: i32,
-    },
-    /// The next prompt has begun, or has ended.
-    Prompt {
-        start: u64,
-        end: u64,
-        code: i32,
-        ended: bool,
-    },
-}
-
-impl Trace {
-    /// Reads on.
-    fn look(&mut self, log: &Log) -> Result<()> {
-        let mut lost = 0;
-        let (marks, found) = (&mut self.marks, &mut self.found);
-        let mut skip = |marks: &mut Marks| {
-            let gone = log.take_lost();
-            marks.skip(gone);
-            lost += gone;
-        };
-        self.next = log.blocks(self.next, u64::MAX, |block| {
-            skip(marks);
-            marks.feed(block, found);
-            Ok::<bool, Failure>(true)
-        })?;
-        skip(marks);
-        for found in std::mem::take(&mut self.found) {
-            self.heed(&found);
-        }
-        if lost > 0 {
-            self.gap = true;
-            // So much has not been printed by the echo of our line.
-            if matches!(self.stage, Stage::Typed) {
-                self.begun = Some(Instant::now());
-                self.unseen = lost;
-                self.stage =
-                    Stage::Running { seq: self.last + 1, start: log.start().trying("read the output")? };
-            }
-        }
-        Ok(())
-    }
-
-    fn heed(&mut self, found: &Found) {
-        self.stage = match (self.stage, found.mark) {
-            // Of the command whose turn it is: ours, whatever completed before it.
-            (Stage::Typed, Mark::Running { seq }) => {
-                self.begun = Some(Instant::now());
-                Stage::Running { seq, start: found.end }
-            }
-            (Stage::Typed, Mark::Started { .. }) => {
-                self.has_entered = true;
-                Stage::Typed
-            }
-            (Stage::Running { seq, start }, Mark::Done { seq: done, code }) if done == seq => {
-                Stage::Done { start, end: found.start, code }
-            }
-            (Stage::Running { .. }, _) => {
-                self.cuts.push(found.start..found.end);
-                self.stage
-            }
-            (Stage::Done { start, end, code }, Mark::PromptStart { .. }) => {
-                Stage::Prompt { start, end, code, ended: false }
-            }
-            (
-                Stage::Done { start, end, code } | Stage::Prompt { start, end, code, .. },
-                Mark::PromptEnd { .. },
-            ) => Stage::Prompt { start, end, code, ended: true },
-            (stage, _) => stage,
-        };
-    }
-
-    /// Where the output lies, as far as that is known by now.
-    fn output(&self) -> Range<u64> {
-        match self.stage {
-            Stage::Typed => self.next..self.next,
-            Stage::Running { start, .. } => start..self.marks.settled(),
-            Stage::Done { start, end, .. } | Stage::Prompt { start, end, .. } => start..end,
-        }
-    }
-}
-
-/// Prints stretches of the log one after another.
-struct Printer {
-    log: Log,
-    // How far it has come.
-    from: u64,
-    // How many bytes of the output were gone.
-    lost: u64,
-    // Where escape sequences are to be left out.
-    strip: Option<Strip>,
-    newlines: Newlines,
-    // The last byte that it has given.
-    last: u8,
-}
-
-impl Printer {
-    /// Gives what is in `range`, without the cuts, which it uses up.
-    fn print(
-        &mut self,
-        range: Range<u64>,
-        cuts: &mut Vec<Range<u64>>,
-        mut give: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let mut plain = Vec::new();
-        let mut at = range.start;
-        let passed = cuts.partition_point(|cut| cut.start < range.end);
-        let ends = cuts.drain(..passed).chain(std::iter::once(range.end..range.end));
-        for cut in ends.filter(|cut| cut.end >= range.start) {
-            let (strip, newlines, last) = (&mut self.strip, &mut self.newlines, &mut self.last);
-            let (log, lost) = (&self.log, &mut self.lost);
-            let mut stripped = Vec::new();
-            log.blocks(at, cut.start, |block| {
-                *lost += log.take_lost();
-                plain.clear();
-                if let Some(strip) = strip {
-                    stripped.clear();
-                    strip.feed(block, &mut stripped);
-                }
-                newlines.feed(if strip.is_some() { &stripped } else { block }, &mut plain);
-                *last = plain.last().copied().unwrap_or(*last);
-                give(&plain).map(|()| true)
-            })?;
-            *lost += log.take_lost();
-            at = at.max(cut.end);
-        }
-        self.from = range.end;
-        Ok(())
-    }
-
-    /// What of a stretch was held back, now that nothing follows it.
-    fn rest(&mut self) -> Vec<u8> {
-        let (mut stripped, mut plain) = (Vec::new(), Vec::new());
-        if let Some(strip) = &mut self.strip {
-            strip.finish(&mut stripped);
-            *strip = Strip::new();
-        }
-        self.newlines.feed(&stripped, &mut plain);
-        self.newlines.finish(&mut plain);
-        plain
-    }
 }

@@ -16,7 +16,7 @@
 //!                     (the alternate screen is shown), lines
 //!
 //! Example:
-//!   nbs-ts send @edit --no-enter ':set number'; nbs-ts screen @edit
+//!   nbs-ts wait @edit --stable=200ms && nbs-ts screen @edit
 
 use crate::{
     cli::{self, Args},

@@ -4,9 +4,9 @@
 //!        nbs-ts send --secret-fd=N|--secret-stdin [--timeout=TIME] SESSION
 //!
 //! Types the words, joined by spaces, and a carriage return; without words just
-//! that. What comes after SESSION is text, also where it begins with `--`. Two
-//! sends at once never interleave. When the call returns, the terminal has
-//! taken all of it.
+//! that. What comes after SESSION is text, also where it begins with `--`: put
+//! options before it. Two sends at once never interleave. When the call
+//! returns, the terminal has taken all of it.
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while
 //! the program asks for a line with the echo off (`secret` in `status --json`).
@@ -28,7 +28,7 @@
 //!                     a secret: just that it was)
 //!
 //! Example:
-//!   nbs-ts send "$h" make -j8
+//!   nbs-ts send "$h" make -j8 && nbs-ts wait-complete "$h"
 
 use std::{
     fs::{self, File},
@@ -92,7 +92,18 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         text.push(b'\r');
     }
     let count = sending::type_all(&session, &text, timeout)?;
+    if let Some(option) = option_in(&text).filter(|_| !args.json()) {
+        cli::warn("nbs-ts", &format!("'{option}' was typed, as text: options stand before the session"));
+    }
     print(args, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+/// The option of ours that a text begins with, which is then easily typed unmeant, and
+/// into a file that somebody edits.
+fn option_in(text: &[u8]) -> Option<&'static str> {
+    let options = ["--no-enter", "--stdin", "--paste", "--timeout", "--json"];
+    let word = text.split(|byte| matches!(byte, b' ' | b'=' | b'\r')).next()?;
+    options.into_iter().find(|option| option.as_bytes() == word)
 }
 
 fn print(args: &Args, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {

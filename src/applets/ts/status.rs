@@ -14,33 +14,36 @@
 //! Example:
 //!   nbs-ts status "$h"
 
-use std::time::SystemTime;
-
 use crate::{
     cli::{self, Args},
     frames,
     json::Object,
     outcome::Result,
-    session::{Contact, Home, SessionDir, unix_seconds},
+    session::{Contact, Home, SessionDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
     let session = Home::open()?.session(&target)?;
-    let alive = session.is_alive()?;
     if args.json() {
-        return cli::print(json(&session, alive)?);
+        return cli::print(json(&session)?);
     }
-    if alive {
+    if session.is_alive()? {
         return cli::print("alive\n");
     }
     let code = session.exit_code()?.map_or("unknown".to_owned(), |code| code.to_string());
     cli::print(format!("dead\nexit_code: {code}\n"))
 }
 
-fn json(session: &SessionDir, alive: bool) -> Result<String> {
-    let mut contact = if alive { Contact::open(session)? } else { None };
+fn json(session: &SessionDir) -> Result<String> {
+    let mut summary = session.summary().ok_or_else(|| session.removed())?;
+    // A listing shows as empty what cannot be read; who asks of this one is told.
+    summary.command = session.command()?;
+    if !summary.alive {
+        summary.exit_code = session.exit_code()?;
+    }
+    let mut contact = if summary.alive { Contact::open(session)? } else { None };
     let (state, size, sync_error) = match &mut contact {
         Some(contact) => (contact.state()?, contact.size()?, contact.sync_error()?),
         None => (None, None, None),
@@ -51,13 +54,9 @@ fn json(session: &SessionDir, alive: bool) -> Result<String> {
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
     let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
-    let exit_code = if alive { None } else { session.exit_code()? };
-    let ended: Option<SystemTime> = if alive { None } else { session.end_time() };
-    Ok(session
-        .described()?
-        .text("state", if alive { "alive" } else { "dead" })
-        .number_or_null("exit_code", exit_code.map(i64::from))
-        .seconds_or_null("ended", ended.map(unix_seconds))
+    Ok(summary
+        .json()
+        .number_or_null("pid", session.pid().map(i64::from))
         .bytes_or_null("terminal", doing.as_deref().map(str::as_bytes))
         .object_or_null("size", size)
         .object_or_null("log", log)

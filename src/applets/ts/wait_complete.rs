@@ -4,8 +4,10 @@
 //!
 //! Completions come in order, each once. When one is printed, all that its
 //! command printed can be read. Commands of `run` and `ask` are among them, and
-//! do not move the cursor. What was run once is complete when it ends. If
-//! the session ends with nothing complete, that is an error, at once.
+//! do not move the cursor: what they ran comes first here, if not yet printed.
+//! (`wait --input` is the wait for a shell that has done everything.) What was
+//! run once is complete when it ends. If the session ends with nothing
+//! complete, that is an error, at once.
 //!
 //! Options:
 //!   --timeout=TIME    give up after this (default: 60)

@@ -1,0 +1,67 @@
+//! Numbers, times and bytes as our own files, lines and JSON have them: written,
+//! and read again to the letter.
+//!
+//! Pure. What is not as we write it (a sign, a blank, nothing) is no number.
+
+use std::{str::FromStr, time::Duration};
+
+/// A decimal number.
+pub(crate) fn number<N: FromStr>(digits: &[u8]) -> Option<N> {
+    std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?.parse().ok()
+}
+
+/// Seconds with so many digits of a fraction, at most nine; what is left of it is
+/// cut off. Like all of nbs without floating point, whose code in std would be a
+/// fiftieth of the file.
+pub(crate) fn seconds(time: Duration, places: usize) -> String {
+    let fraction = format!("{:09}", time.subsec_nanos());
+    format!("{}.{}", time.as_secs(), &fraction[..places])
+}
+
+/// The time that [`seconds`] has written, or one without a fraction.
+pub(crate) fn parse_seconds(digits: &[u8]) -> Option<Duration> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 9)?;
+    let nanoseconds = number::<u32>(fraction.as_bytes())? * 10_u32.pow(9 - places);
+    Some(Duration::new(number(whole.as_bytes())?, nanoseconds))
+}
+
+/// Bytes as lower-case hexadecimal digits, two each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes that [`hex`] has written.
+pub(crate) fn parse_hex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| match *pair {
+        [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+        _ => None,
+    };
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_nothing_else_is() {
+        for time in [Duration::ZERO, Duration::new(60, 1), Duration::new(u64::MAX, 999_999_999)] {
+            assert_eq!(parse_seconds(seconds(time, 9).as_bytes()), Some(time));
+        }
+        assert_eq!(seconds(Duration::from_micros(1_500_999), 3), "1.500");
+        assert_eq!(parse_seconds(b"7"), Some(Duration::from_secs(7)));
+        for bad in ["", ".", "1.", ".5", "-1", "+1", "1.+5", "1.0000000000", "1 ", "x"] {
+            assert_eq!(parse_seconds(bad.as_bytes()), None, "{bad:?}");
+        }
+        let every_byte: Vec<u8> = (0..=255).collect();
+        assert_eq!(parse_hex(&hex(&every_byte)), Some(every_byte));
+        for bad in ["0", "+f", "0g", "é"] {
+            assert_eq!(parse_hex(bad), None, "{bad:?}");
+        }
+        assert_eq!(number::<i32>(b"-7"), Some(-7));
+        assert_eq!([number::<u8>(b""), number(b"+7"), number(b"7\n"), number(b"256")], [None; 4]);
+    }
+}
