@@ -345,7 +345,7 @@ impl SessionDir {
         text::last_visible_lines(&without_marks(&tail, 0, &found), Receipt::LAST_LINES)
     }
 
-    fn created(&self) -> SystemTime {
+    pub(crate) fn created(&self) -> SystemTime {
         self.folder.modified(META).unwrap_or(UNIX_EPOCH)
     }
 
@@ -449,11 +449,6 @@ impl SessionDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => self.trying(other, "open the recording").map(Some),
         }
-    }
-
-    /// When it was started, since 1970.
-    pub(crate) fn started(&self) -> Option<Duration> {
-        self.folder.modified(META).ok().map(unix_seconds)
     }
 
     /// What somebody who looked at the screen has left for the next one.

@@ -62,13 +62,11 @@ impl Followed {
     pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
         let home = Home::open();
         let session = home.as_ref().ok().and_then(|home| home.session(&self.target()).ok());
-        match &session {
-            Some(session) => session::end_wholly(session, session::GRACE, cause)?,
+        match (&session, &self.relay) {
+            (Some(session), _) => session::end_wholly(session, session::GRACE, cause)?,
             // All that is left to act on is its relay.
-            None => match &self.relay {
-                Some((pid, held)) => session::end_without_folder(&self.handle, *pid, held)?,
-                None => {}
-            },
+            (None, Some((pid, held))) => session::end_without_folder(&self.handle, *pid, held)?,
+            (None, None) => {}
         }
         let kept = self.keep_output(task);
         home?.remove(&self.handle, cause)?;

@@ -8,6 +8,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
@@ -31,7 +32,7 @@ fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
     for seed in seeds {
         let result = catch_unwind(AssertUnwindSafe(|| round(&mut Rng::with_seed(seed))));
         result.unwrap_or_else(|panic| {
-            eprintln!("NBS_SEED={seed}");
+            let _ = writeln!(std::io::stderr(), "NBS_SEED={seed}");
             resume_unwind(panic)
         });
     }
@@ -297,7 +298,7 @@ fn whoever_is_killed_or_stopped_at_random_nothing_is_lost() {
             *struck.borrow_mut().entry(what.clone()).or_insert(0) += count;
         }
     });
-    eprintln!("struck: {:#?}", struck.borrow());
+    let _ = writeln!(std::io::stderr(), "struck: {:#?}", struck.borrow());
 }
 
 /// What a system call may fail with, of those that we make.

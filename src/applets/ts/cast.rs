@@ -20,7 +20,7 @@ use crate::{
     json::{self, Object},
     outcome::{Failure, Result, Trying},
     session::{Home, Log, SessionDir},
-    sys::pty::Size,
+    sys::{clock::unix_seconds, pty::Size},
     text,
 };
 
@@ -84,7 +84,7 @@ struct Cast {
 impl Cast {
     fn begin(&mut self, session: &SessionDir, size: Size) -> Result<()> {
         self.begun = Some(self.now);
-        let started = session.started().unwrap_or_default() + self.now;
+        let started = unix_seconds(session.created()) + self.now;
         let title = session.settings().title;
         let name = session.name();
         let title = title.as_deref().or(name.as_ref().map(|name| name.as_str().as_bytes()));
