@@ -330,6 +330,11 @@ fn read_all(from: &mut impl Read) -> Vec<u8> {
 }
 
 impl Running {
+    /// The command line, for people.
+    pub(crate) fn words(&self) -> &str {
+        &self.words
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }

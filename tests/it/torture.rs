@@ -142,12 +142,15 @@ impl World {
         environment.split(|byte| *byte == 0).any(|entry| entry == mark)
     }
 
-    /// Signals one of all processes of this world; half the time the last call's.
+    /// Signals one of our processes in this world; half the time the last call's.
     fn strike(&mut self, random: &mut Rng) {
         sleep(Duration::from_micros(random.u64(..6_000)));
-        // Who prints may be struck by nobody, or its shell says so.
+        // Only ours: of another that is struck its shell may say so.
         let mut members = self.scratch.processes();
-        members.retain(|line| !line.contains(": seq "));
+        members.retain(|line| {
+            let program = line.split(' ').nth(1).unwrap_or_default();
+            program.rsplit('/').next().is_some_and(|name| name.starts_with("nbs"))
+        });
         let pid_of = |line: &String| line.split(':').next().unwrap().parse::<u32>().unwrap();
         let newest = self.calls.last().map(Running::pid).filter(|_| random.bool());
         let Some(pid) = newest.or_else(|| random.choice(&members).map(pid_of)) else { return };
@@ -185,11 +188,8 @@ impl World {
         self.let_go();
         for call in self.calls.drain(..) {
             let pid = Pid::from_raw(call.pid() as i32).unwrap();
-            let words = fs::read(format!("/proc/{}/cmdline", call.pid())).unwrap_or_default();
-            if ["--follow", "attach", "ts-helper"]
-                .iter()
-                .any(|word| words.windows(word.len()).any(|window| window == word.as_bytes()))
-            {
+            // They go on for ever.
+            if ["--follow", "attach", "ts-helper"].iter().any(|word| call.words().contains(word)) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
             not_crashed(&call.finish());
