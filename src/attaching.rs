@@ -7,6 +7,7 @@
 mod viewer;
 
 use std::{
+    env,
     io::{Read, Write},
     process::Stdio,
 };
@@ -14,7 +15,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     queries::Modes,
-    session::{Handle, VIEWER},
+    session::{Handle, MARK, VIEWER},
     sys::{
         child,
         deadline::Deadline,
@@ -29,6 +30,9 @@ pub(crate) use viewer::view;
 /// Lets the person at our terminal see a session, and type into it.
 pub(crate) fn attach(handle: &Handle) -> Result<()> {
     let what = format!("attach to session '{handle}'");
+    if env::var_os(MARK).is_some_and(|ours| ours == handle.as_str()) {
+        return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
+    }
     let before = term::Before::look().trying(&what)?;
     let no_terminal = || Failure::Failed(format!("cannot {what}: standard input and output are no terminal"));
     let before = before.ok_or_else(no_terminal)?;

@@ -236,7 +236,8 @@ impl Query {
             (0, 0, b'n') if first == 5 => fixed(b"\x1b[0n"),
             (0, 0, b'n') if first == 6 => Some(Query::Position { private: false }),
             (b'?', 0, b'n') if first == 6 => Some(Query::Position { private: true }),
-            (0 | b'?', 0, b'n') => Some(Query::Unanswered),
+            // 0 and 3 are answers.
+            (0 | b'?', 0, b'n') if !matches!(first, 0 | 3) => Some(Query::Unanswered),
             (b'>', 0, b'q') if first == 0 => {
                 fixed(concat!("\x1bP>|nbs(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes())
             }

@@ -38,6 +38,10 @@ const AT_ONCE: [u8; 3] = [0x03, PREFIX, 0x1a];
 /// How many keys may wait for a program that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
+/// A program that has read nothing for so long will not read what is typed now, and
+/// whoever types it wants to leave.
+const STUCK: Duration = Duration::from_secs(2);
+
 /// How much is read from the log at once.
 const BLOCK: u64 = 32 * 1024;
 
@@ -95,9 +99,11 @@ struct Viewer<'a> {
     coloured: bool,
     // The prefix has been typed, and nothing after it.
     prefixed: bool,
-    // Invariant: no longer than `MOST_KEYS`.
+    // Invariant: no longer than `MOST_KEYS` and what is read at once.
     keys: Vec<u8>,
     typing: bool,
+    // When it will be too long that nothing was typed.
+    stuck: Deadline,
     code: Option<i32>,
 }
 
@@ -126,6 +132,7 @@ pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Res
         prefixed: false,
         keys: Vec::new(),
         typing: false,
+        stuck: Deadline::NEVER,
         code: None,
     };
     let end = viewer.enter().and_then(|()| viewer.show(parent));
@@ -150,9 +157,13 @@ pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Res
 
 impl Viewer<'_> {
     fn enter(&mut self) -> Result<()> {
-        self.before.make_raw().trying("take the terminal")?;
         // The title, to be put back.
         self.out.extend_from_slice(b"\x1b[22;0t");
+        self.take_terminal()
+    }
+
+    fn take_terminal(&mut self) -> Result<()> {
+        self.before.make_raw().trying("take the terminal")?;
         self.fit()?;
         self.draw()
     }
@@ -179,7 +190,11 @@ impl Viewer<'_> {
                 continue;
             }
             let mut turn = Turn::new();
-            turn.readable(&stdin, Event::Keys);
+            // Of a large paste no more is taken than is typed.
+            let is_full = self.keys.len() >= MOST_KEYS;
+            if !is_full || self.stuck.has_passed() {
+                turn.readable(&stdin, Event::Keys);
+            }
             if let Some(relay) = &self.relay {
                 turn.readable(&relay.news, Event::News);
                 if self.typing {
@@ -195,7 +210,11 @@ impl Viewer<'_> {
             turn.readable(&going_on, Event::GoingOn);
             turn.gone(parent, Event::ParentGone);
             let goes_on = is_behind && self.out.is_empty();
-            let deadline = if goes_on { Deadline::after(Duration::ZERO) } else { Deadline::NEVER };
+            let deadline = match is_full && !self.stuck.has_passed() {
+                _ if goes_on => Deadline::after(Duration::ZERO),
+                true => self.stuck,
+                false => Deadline::NEVER,
+            };
             for event in turn.wait(deadline).trying(what)? {
                 match event {
                     Event::Keys => {
@@ -224,7 +243,7 @@ impl Viewer<'_> {
                     Event::GoingOn => {
                         // Whoever stopped us may have used the terminal.
                         going_on.take();
-                        self.enter()?;
+                        self.take_terminal()?;
                     }
                 }
             }
@@ -344,7 +363,7 @@ impl Viewer<'_> {
             && relay.control.press(key)? == Some(true)
         {
             self.keys.clear();
-        } else if self.keys.len() < MOST_KEYS {
+        } else if self.keys.len() < MOST_KEYS || !self.stuck.has_passed() {
             self.keys.push(key);
         } else {
             // BEL: nobody takes it.
@@ -360,6 +379,7 @@ impl Viewer<'_> {
         {
             let count = self.keys.len().min(Contact::MOST_KEYS);
             self.typing = relay.keys.begin_typing(&self.keys[..count])?;
+            self.stuck = Deadline::after(STUCK);
             self.keys.drain(..count);
         }
         Ok(())

@@ -90,12 +90,13 @@ fn the_terminal_is_given_back_however_it_ends() {
         let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
         found.split(':').next().unwrap().to_owned()
     };
-    let cases: [(&str, &str, i32); 6] = [
+    let cases: [(&str, &str, i32); 7] = [
         ("nbs-ts attach --interactive", "-TERM", 1),
         ("nbs-viewer", "-TERM", 1),
         ("nbs-viewer", "-KILL", 1),
         ("nbs-viewer", "-ABRT", 1),
         ("nbs-ts attach --interactive", "-HUP", 1),
+        ("nbs-ts attach --interactive", "-KILL", 137),
         ("relay", "-KILL", 0),
     ];
     for (who, signal, code) in cases {
@@ -207,6 +208,14 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
     sees(&scratch, &person, "the end");
     let shown = fs::metadata(scratch.folder(&person).join("output.log")).unwrap().len();
     assert!(shown < printed / 2, "{shown} of {printed}");
+    // What is pasted comes whole, however much it is.
+    scratch.ts(&["send", &session, "stty raw -echo; echo go; head -c 300000 | md5sum; stty sane"]).code(0);
+    scratch.ts(&["wait-pattern", &session, "go\n"]).code(0);
+    let paste: Vec<u8> = (0..300_000).map(|n| b'a' + (n % 17) as u8).collect();
+    keys(&scratch, &person, &paste);
+    fs::write(scratch.path.join("paste"), &paste).unwrap();
+    let sum = run(scratch.command("md5sum").arg("paste")).code(0).out();
+    scratch.ts(&["wait-pattern", &session, sum.split(' ').next().unwrap()]).code(0);
     // A program that does not read keeps nobody from leaving, or from interrupting it.
     scratch.ts(&["send", &session, "clear; sleep 1000"]).code(0);
     for _ in 0..20 {
@@ -227,4 +236,9 @@ fn it_takes_a_terminal() {
     for other in ["--new", "--last=3", "--json"] {
         scratch.ts(&["attach", "--interactive", other, &session]).code(4);
     }
+    let shell = scratch.create("bash");
+    scratch
+        .ts(&["run", &shell, "nbs-ts attach --interactive $NBS_TS_SESSION"])
+        .code(1)
+        .stdout_has("its own terminal");
 }
