@@ -374,7 +374,9 @@ fn a_relay_that_does_not_answer_is_killed_by_kill_and_that_is_told() {
     again.wait().unwrap();
     follower.tells(&BTreeSet::from([handle]));
     let event = follower.lines().remove(0);
-    assert_eq!([field(&event, "ended_by"), field(&event, "exit_code")], ["\"kill\"", "-1"], "{event}");
+    assert_eq!(field(&event, "ended_by"), "\"kill\"", "{event}");
+    // Between two stops it may have come to see its child end.
+    assert!(["-1", "143"].contains(&&*field(&event, "exit_code")), "{event}");
 }
 
 #[test]
