@@ -14,8 +14,17 @@ fn person(scratch: &Scratch) -> String {
 
 /// Has the person attach, and waits until the session has the window's size.
 fn attach(scratch: &Scratch, person: &str, session: &str, size: &str) {
-    scratch.ts(&["send", person, &format!("nbs-ts attach --interactive {session}; echo rc=$?")]).code(0);
+    call(scratch, person, session);
     has_size(scratch, session, size);
+}
+
+/// Has the call's exit code in a file: what is printed right after a call that was
+/// killed may be on the screen that is then given back.
+fn call(scratch: &Scratch, person: &str, session: &str) {
+    let _ = fs::remove_file(scratch.path.join("rc"));
+    let line =
+        format!("nbs-ts attach --interactive {session}; echo $? >{}", scratch.path.join("rc").display());
+    scratch.ts(&["send", person, &line]).code(0);
 }
 
 fn has_size(scratch: &Scratch, session: &str, size: &str) {
@@ -38,7 +47,9 @@ fn sees(scratch: &Scratch, person: &str, text: &str) {
 
 /// The person is back at the shell, whose terminal is as it was.
 fn is_back(scratch: &Scratch, person: &str, code: i32) {
-    sees(scratch, person, &format!("rc={code}"));
+    eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
+    let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
+    eventually(&format!("exit code {code}"), || told() == format!("{code}\n"));
     scratch.ts(&["run", person, "stty -a >after; cmp before after"]).code(0);
     let screen = scratch.ts(&["screen", "--json", person]).out();
     assert!(screen.contains("\"visible\":true"), "{screen}");
@@ -49,7 +60,6 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
         // The shell's own line editor sets this one.
         assert!(mode == "2004" || off >= on, "{mode}: {log:?}");
     }
-    eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
 }
 
 /// A program that has everything of a terminal, and shows what it reads.
@@ -120,7 +130,7 @@ fn the_terminal_is_given_back_however_it_ends() {
     sees(&scratch, &person, "[process exited with code 3]");
     is_back(&scratch, &person, 0);
     scratch.ts(&["run", &person, "clear"]).code(0);
-    scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}; echo rc=$?")]).code(0);
+    call(&scratch, &person, &session);
     sees(&scratch, &person, "[process exited with code 3]");
     is_back(&scratch, &person, 0);
 }
@@ -137,7 +147,8 @@ fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
     run(Command::new("kill").args(["-TSTP", call.split(':').next().unwrap()])).code(0);
     sees(&scratch, &person, "Stopped");
     scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
-    scratch.ts(&["send", &person, "clear; fg; echo rc=$?"]).code(0);
+    let rc = scratch.path.join("rc");
+    scratch.ts(&["send", &person, &format!("clear; fg; echo $? >{}", rc.display())]).code(0);
     eventually("the session's screen", || {
         let screen = scratch.ts(&["screen", "--json", &person]).out();
         screen.contains("ready") && screen.contains("\"alternate\":true")
