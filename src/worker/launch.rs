@@ -21,11 +21,12 @@ use crate::{
 
 /// A background command of a shell without job control has /dev/null as its
 /// standard input, unless it says otherwise: so `<&0` (POSIX, 2.9.3.1).
-///
+const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsid "$3" --root="$2" --dangerously-skip-permissions <&0 >/dev/null 2>&1 &"#;
+
 /// An agent that is a script of bash opens the terminal of its standard input when
 /// it starts. Where our caller's session has ended by then, that makes the terminal
 /// its own (tty(4)), which is about to hang up: so the agent ignores that.
-const LINE: &str = r#"trap '' HUP; NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsid "$3" --root="$2" --dangerously-skip-permissions <&0 >/dev/null 2>&1 &"#;
+const DEAF: &str = r#"trap '' HUP; exec bash -p -c "$@""#;
 
 /// The kernel takes no longer string than this, with its NUL, into a program's
 /// arguments or environment (execve(2), MAX_ARG_STRLEN).
@@ -78,7 +79,7 @@ impl<'a> Launch<'a> {
         }
         let mut command = Command::new("bash");
         // -p: neither a file of BASH_ENV nor functions of the environment come in.
-        command.args(["-p", "-c", LINE, "nbs-launch-agent"]);
+        command.args(["-p", "-c", DEAF, "bash", LINE, "nbs-launch-agent"]);
         command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
         // Until setsid has run, the agent would be in the foreground of our caller's
         // terminal, and be hung up with it if our caller ends with us.

@@ -50,6 +50,7 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
     eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
     let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
     eventually(&format!("exit code {code}"), || told() == format!("{code}\n"));
+    scratch.ts(&["wait", person, "--input"]).code(0);
     scratch.ts(&["run", person, "stty -a >after; cmp before after"]).code(0);
     let screen = scratch.ts(&["screen", "--json", person]).out();
     assert!(screen.contains("\"visible\":true"), "{screen}");
