@@ -7,14 +7,18 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        process::parent_id,
+    },
+    path::Path,
     time::Duration,
 };
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Name, Target},
-    sys::pty::Size,
+    session::{Handle, Name, SessionDir, Target},
+    sys::{files::Folder, pty::Size},
     text,
 };
 
@@ -176,6 +180,17 @@ pub(crate) fn sole_target(args: &mut Args) -> Result<Target> {
         }
     }
     target.ok_or_else(missing_handle)
+}
+
+/// The session that our parent must be the relay of, for a role that only a relay
+/// starts.
+pub(crate) fn session_of_parent(handle: &OsStr, sessions: &OsStr) -> Result<SessionDir> {
+    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(by_hand)?;
+    let folder = Folder::open(Path::new(sessions))
+        .and_then(|sessions| sessions.open_folder(OsStr::new(handle.as_str())))
+        .map_err(|_| by_hand())?;
+    let session = SessionDir::new(handle, folder);
+    if session.is_served_by(parent_id()) { Ok(session) } else { Err(by_hand()) }
 }
 
 /// An internal role has not been called as nbs calls it.

@@ -6,21 +6,16 @@
 //! `nbs-sight HANDLE SESSIONS keep` looks once, so that the next look is cheap.
 
 use std::{
-    ffi::OsStr,
     io::{self, Read, Write},
-    os::{
-        fd::AsFd,
-        unix::{net::UnixStream, process::parent_id},
-    },
-    path::Path,
+    os::{fd::AsFd, unix::net::UnixStream},
     time::Duration,
 };
 
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    session::{self, Handle, SessionDir, Sight},
-    sys::{child, deadline::Deadline, files::Folder, inherited, poll},
+    session::{self, SessionDir, Sight},
+    sys::{child, deadline::Deadline, inherited, poll},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -29,14 +24,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(cli::by_hand());
     };
     inherited::shed().trying("shed what was inherited")?;
-    let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
-    let folder = Folder::open(Path::new(sessions))
-        .and_then(|sessions| sessions.open_folder(OsStr::new(handle.as_str())))
-        .map_err(|_| cli::by_hand())?;
-    let session = SessionDir::new(handle, folder);
-    if !session.is_served_by(parent_id()) {
-        return Err(cli::by_hand());
-    }
+    let session = cli::session_of_parent(handle, sessions)?;
     child::call_ourselves(session::SIGHT).trying("take our name")?;
     if job == "keep" {
         child::be_nice().trying("give way to others")?;
