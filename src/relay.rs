@@ -135,6 +135,9 @@ pub(crate) struct Relay {
     settled: Deadline,
     journal: Journal,
     answers: Answers,
+    // Since where in the log something is to be typed that comes after the answers, and
+    // until when it waits for them.
+    turn_of_answers: Option<(u64, Deadline)>,
     // The process that keeps the session's screen for who looks next, while it runs.
     sight: Option<u32>,
     // How long the log will be when the next one is started.
@@ -190,6 +193,7 @@ impl Relay {
             settled: Deadline::after(Duration::ZERO),
             journal: Journal::default(),
             answers: Answers::default(),
+            turn_of_answers: None,
             sight: None,
             next_sight: SIGHT_EVERY,
             held: false,
@@ -276,7 +280,8 @@ impl Relay {
             turn.readable(&self.fifo, Event::Input);
         }
         let types = self.wants_to_type();
-        if types && !self.held || !self.answers.ready().is_empty() {
+        let can_type = !self.held && self.turn_of_answers.is_none();
+        if types && can_type || !self.answers.ready().is_empty() {
             turn.writable(&self.master, Event::CanType);
         }
         turn.readable(&caught.children, Event::Children);
@@ -308,9 +313,10 @@ impl Relay {
         }
         // While it writes, or tries to, it does not linger.
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
+        let answers = self.turn_of_answers.map_or(Deadline::NEVER, |(_, patience)| patience);
         let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
         let others = self.recorder.deadline().min(self.clients.deadline());
-        turn.wait(linger.min(look).min(limit).min(others))
+        turn.wait(linger.min(look).min(answers).min(limit).min(others))
     }
 
     /// Whoever has begun to end the session has come first.
@@ -469,7 +475,7 @@ impl Relay {
     /// Types as much as the terminal takes: first what came through the FIFO,
     /// then for one client after another.
     fn type_on(&mut self) {
-        while self.wants_to_type() {
+        while self.may_type() {
             if !self.typed.is_empty() {
                 // Nobody is there to be told what is held, so it is typed as on
                 // a keyboard: what is too much of a line is lost.
@@ -491,6 +497,18 @@ impl Relay {
             };
             self.clients.note_typed(count);
         }
+    }
+
+    /// What was asked before is answered before anything else is typed: else the answer
+    /// could come while another command runs, whose output its echo would then be.
+    /// Somebody may be slow to find it.
+    fn may_type(&mut self) -> bool {
+        let wants = self.wants_to_type();
+        let now = (self.recorder.output_bytes(), Deadline::after(PATIENCE));
+        let (since, patience) = self.turn_of_answers.unwrap_or(now);
+        let waits = wants && self.answers.are_due(since) && !patience.has_passed();
+        self.turn_of_answers = waits.then_some((since, patience));
+        wants && !waits
     }
 
     /// Types some of the bytes; `None` where none can be typed now.
@@ -853,6 +871,9 @@ pub(crate) const RETRY: Duration = Duration::from_millis(250);
 /// When to try again to end a session whose end went wrong. What keeps it from
 /// going well may stay, and to look for a session's processes is some work.
 const END_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long what is to be typed waits for an answer that comes before it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When to look again whether a program that did not take a long line has
 /// changed its terminal's mode. The kernel does not tell that either.

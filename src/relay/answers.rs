@@ -56,6 +56,11 @@ impl Answers {
         *self = Answers::default();
     }
 
+    /// Whether something that was asked up to this place in the log is not answered.
+    pub(crate) fn are_due(&self, offset: u64) -> bool {
+        self.waiting.front().is_some_and(|(asked, _)| *asked <= offset)
+    }
+
     /// Answers what can be answered, now that this has been asked as well.
     pub(crate) fn answer(
         &mut self,

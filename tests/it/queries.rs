@@ -1,6 +1,12 @@
-use std::fs;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    process::Command,
+};
 
-use crate::support::{Scratch, eventually};
+use rustix::io::ioctl_fionread;
+
+use crate::support::{Scratch, eventually, run};
 
 /// Asks all of it at once, and prints what it reads up to the answer to DSR 5.
 const ASK: &str = r"
@@ -97,4 +103,52 @@ fn a_question_in_a_file_disturbs_no_command() {
     // The answers are nobody's input.
     let python = scratch.create("python3 -q");
     scratch.ts(&["ask", &python, "print('\\x1b[6n', end='') or 6 * 7"]).code(0).stdout_has("42");
+}
+
+#[test]
+fn what_is_typed_after_a_question_comes_after_the_answer() {
+    const ASK_TWICE: &str = r"
+import os, tty
+def ask(end):
+    os.write(1, b'\x1b[6n')
+    answer = b''
+    while not answer.endswith(end):
+        answer += os.read(0, 1)
+    return answer
+tty.setraw(0)
+ask(b'R')
+print('well', flush=True)
+os.read(0, 1)
+print(ascii(ask(b'.')))
+";
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
+    let handle = scratch.create("exec python3 ask.py");
+    let (relay, path) = (scratch.file(&handle, "daemon_pid"), scratch.folder(&handle).join("input.fifo"));
+    let mut fifo = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let printed = |text: &str, times| {
+        eventually(text, || scratch.file(&handle, "output.log").matches(text).count() == times);
+    };
+    printed("well", 1);
+    let children = || fs::read_to_string(format!("/proc/{relay}/task/{relay}/children")).unwrap();
+    let is_sight = |pid: &str| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with("nbs-sight\0"))
+    };
+    let mut sight = None;
+    eventually("somebody to find the cursor", || {
+        sight = children().split_whitespace().find(|pid| is_sight(pid)).map(str::to_owned);
+        sight.is_some()
+    });
+    let sight = sight.unwrap();
+    let signal = |name: &str| run(Command::new("kill").args([name, &sight])).code(0);
+
+    signal("-STOP");
+    fifo.write_all(b".").unwrap();
+    printed("\x1b[6n", 2);
+    fifo.write_all(b".").unwrap();
+    let is_taken = |fifo: &File| ioctl_fionread(fifo).unwrap() == 0;
+    eventually("the input being taken", || is_taken(&fifo));
+    signal("-CONT");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    scratch.ts(&["read", "--strip", "--last=1", &handle]).stdout_has("[2;5R.'");
 }
