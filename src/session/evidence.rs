@@ -20,14 +20,17 @@ impl Evidence {
     pub(crate) const TAIL: u64 = 64 * 1024;
 
     /// What was printed last since something was typed, without its echo, in one
-    /// line that can be shown.
-    pub(crate) fn last_line(session: &SessionDir) -> Option<String> {
+    /// line that can be shown; and nothing that was printed before the place `since`
+    /// in the log.
+    fn last_line(session: &SessionDir, since: u64) -> Option<String> {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
         let contact = Contact::open(session).ok().flatten();
         let typing = contact.and_then(|mut contact| contact.typing(0).ok().flatten());
         let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
-        let anchor = typing.as_ref().map_or(0, |typing| typing.anchor);
+        // The echo of what was typed before is before it, too.
+        let typing = typing.filter(|typing| typing.anchor >= since);
+        let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
         let from = anchor.max(end.saturating_sub(Evidence::TAIL));
         let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, Form::Plain).ok()?;
         let mut seen = Vec::new();
@@ -38,7 +41,7 @@ impl Evidence {
 
     /// The same as the end of a message that has no more to say of the wait.
     pub(crate) fn and_last_line(session: &SessionDir) -> String {
-        let line = Evidence::last_line(session);
+        let line = Evidence::last_line(session, 0);
         line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
@@ -49,9 +52,14 @@ impl Evidence {
 
     /// Gathers what can be had; what cannot is left out.
     pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Evidence {
+        Evidence::of_output(session, 0, waited)
+    }
+
+    /// The same where it is known from where in the log on there is output.
+    pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Evidence {
         let state =
             Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
-        Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session) }
+        Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session, start) }
     }
 
     /// Does something other than a shell at its prompt wait for input?

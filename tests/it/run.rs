@@ -542,6 +542,10 @@ fn what_fails_shows_no_line_of_ours() {
     let log = scratch.ts(&["read", &handle]).out().replace("\x1b]133;", "").replace("\x1b]7;", "");
     let bells = log.matches('\x07').count();
     assert_eq!(bells, log.matches("nbs=").count() + log.matches("file://").count(), "{log:?}");
+    // What is typed before the prompt is drawn is shown again by the line editor.
+    scratch.run(&handle, "PS1='$(sleep 1)slow> '").code(0);
+    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
+    ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
 }
 
 #[test]

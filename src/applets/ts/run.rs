@@ -308,7 +308,8 @@ impl<'a> Run<'a> {
             }
             let signalled = self.signals.take() || self.unread;
             if cause.is_none() && (signalled || deadline.has_passed()) {
-                self.evidence = Some(Evidence::gather(self.session, self.wishes.timeout.unwrap_or_default()));
+                let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
+                self.evidence = Some(Evidence::of_output(self.session, start, timeout));
                 *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
                 (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
                 deadline = Deadline::NEVER;
@@ -584,13 +585,20 @@ fn await_prompt(
 ) -> Result<(u64, u64)> {
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut second_look, mut clear) = (None, Deadline::after(Duration::ZERO));
+    let mut prompt_end = None;
     loop {
         let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
         let deadline = match (prompt.as_str(), doing.as_str(), last) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`.
-            ("stands", "prompt" | "running" | "line", Some(last)) => return Ok((offset, last)),
+            ("stands", "prompt" | "running" | "line", Some(last)) => {
+                let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
+                if doing != "running" || end.has_passed() || session.ends_with_prompt(offset)? {
+                    return Ok((offset, last));
+                }
+                end
+            }
             // Half a line, half a search or half a key: an interrupt ends them all,
             // at the price of a line in completion.log.
             ("touched", "prompt" | "running" | "line", _) => {
@@ -611,6 +619,7 @@ fn await_prompt(
             News::Changed => {}
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),
+            News::TimedOut if prompt == "stands" => {}
             News::TimedOut if prompt == "touched" && !next.has_passed() => {}
             News::TimedOut => return stuck(session, turn, &doing),
         }
