@@ -172,7 +172,7 @@ impl Relay {
         let session = start.making.session().trying("open the session's folder")?;
         let interactive = session.is_interactive()?;
         let Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
-        let bounds = Bounds::ours(Some(start.making.handle.clone()));
+        let bounds = Bounds::ours(Some(&start.making.handle));
         Ok(Relay {
             session,
             making: start.making,

@@ -6,18 +6,19 @@
 //! without one means that nobody wants it any more), and becomes PROGRAM with
 //! every signal at its default and no descriptor but the terminal. Where COUNT is
 //! not 0, it may from then on write below so many FOLDERs only, of which the first
-//! is for temporary files.
+//! is for temporary files and lies in the folder of its session.
 
 use std::{
     io::{self, Read},
     os::{fd::AsFd, unix::process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
 };
 
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
+    session::Handle,
     sys::{confinement::Confinement, files, inherited, pty},
 };
 
@@ -39,8 +40,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     files::set_umask(umask);
     if let Some((private, roots)) = folders.split_first() {
         let roots = roots.iter().map(PathBuf::from).collect();
-        let confinement = Confinement { private: private.into(), roots };
-        confinement.enforce().trying("let the command write to its own folders only")?;
+        let private = PathBuf::from(private);
+        let session = private.parent().and_then(Path::file_name);
+        let session = session.and_then(|name| Handle::parse(name.as_encoded_bytes()));
+        let number = session.ok_or_else(cli::by_hand)?.number();
+        let confinement = Confinement { private, roots };
+        confinement.enforce(number).trying("let the command write to its own folders only")?;
     }
     let mut command = Command::new(program);
     Err(command.args(arguments).exec()).trying(format!("run '{}'", program.display()))

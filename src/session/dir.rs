@@ -206,13 +206,6 @@ impl SessionDir {
         Settings::read(&self.folder).unwrap_or_default()
     }
 
-    /// May its processes write only to some folders? Where that is unreadable,
-    /// it must be taken for so.
-    pub(crate) fn may_be_confined(&self) -> bool {
-        let is_open = |settings: Settings| settings.write_roots.is_empty();
-        !(self.folder.has(META) && Settings::read(&self.folder).is_ok_and(is_open))
-    }
-
     pub(crate) fn command(&self) -> Result<Vec<u8>> {
         self.trying(self.folder.read(COMMAND, LONGEST_COMMAND), "read the command")
     }

@@ -26,6 +26,11 @@ impl Handle {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The number that its digits are.
+    pub(crate) fn number(&self) -> u32 {
+        u32::from_str_radix(&self.0, 16).expect("it is 8 hexadecimal digits")
+    }
 }
 
 impl fmt::Display for Handle {

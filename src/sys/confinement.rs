@@ -7,6 +7,8 @@
 //! are ioctls of devices that are opened later (6.10), and signals and abstract
 //! sockets to the outside (6.12).
 //!
+//! Who is confined is marked for others to see, as the kernel does not tell.
+//!
 //! Landlock has no word on modes, owners, times and extended attributes of
 //! files (6.2 to 7.0), nor on sockets that are reached by a path (until 7.1).
 
@@ -20,13 +22,27 @@ use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, Errno, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+
+use crate::sys::processes::Process;
 
 /// Less would let a file be emptied that may not be written to.
 const LEAST: ABI = ABI::V3;
 
 /// What programs write to that keeps nothing; and the terminal of whoever asks.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+
+/// Two limits that have had no effect since Linux 2.4 (getrlimit(2)), and what they
+/// are called in /proc/PID/limits. Nobody but root can raise a hard limit, and all
+/// descendants have it: so they are where a mark is that cannot be shed.
+const MARKS: [(Resource, &str); 2] =
+    [(Resource::Locks, "Max file locks"), (Resource::Rss, "Max resident set")];
+
+/// More than any limit that somebody might take for one, and less than none.
+const MARK: u64 = 1 << 48;
 
 /// Where a process may write. All paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,12 +55,20 @@ pub(crate) struct Confinement {
 impl Confinement {
     /// Why it could not be enforced here and now, if it could not.
     pub(crate) fn check(&self) -> io::Result<()> {
+        let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * MARK);
+        if MARKS.into_iter().any(too_low) {
+            return Err(io::Error::other("there is a hard limit on locks or on the resident set already"));
+        }
         ruleset(&self.roots).map(drop)
     }
 
     /// Confines this thread, which must be the only one, and all that it
-    /// starts. The terminal on standard input stays open to writing.
-    pub(crate) fn enforce(&self) -> io::Result<()> {
+    /// starts, and marks them with a number. The terminal on standard input stays
+    /// open to writing.
+    pub(crate) fn enforce(&self, number: u32) -> io::Result<()> {
+        for ((resource, _), mark) in MARKS.into_iter().zip(marks(number)) {
+            setrlimit(resource, Rlimit { current: Some(mark), maximum: Some(mark) })?;
+        }
         let terminal = PathBeneath::new(rustix::stdio::stdin(), of_devices());
         let restricted = ruleset(&self.roots)?
             .add_rule(beneath(&self.private)?)
@@ -56,6 +80,25 @@ impl Confinement {
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         }
     }
+}
+
+/// Whoever lowers one of the two to have another number would have to raise the
+/// other.
+fn marks(number: u32) -> [u64; 2] {
+    [number, !number].map(|number| MARK + u64::from(number))
+}
+
+/// The number that a process is marked with, if it is. `None` where it has gone, or
+/// has spoilt its mark.
+pub(crate) fn mark_of(process: &Process) -> Option<Option<u32>> {
+    let [first, second] = MARKS.map(|(_, name)| process.hard_limit(name));
+    let (first, second) = (first?, second?);
+    if first == "unlimited" {
+        return Some(None);
+    }
+    let limits = [first.parse().ok()?, second.parse().ok()?];
+    let number = u32::try_from(u64::checked_sub(limits[0], MARK)?).ok()?;
+    (limits == marks(number)).then_some(Some(number))
 }
 
 /// A folder as a root: absolute, and without links. No link on the way that the

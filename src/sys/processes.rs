@@ -132,12 +132,22 @@ impl Process {
         Some(self.status("NoNewPrivs:")?.as_deref() == Some("1"))
     }
 
-    /// A line of /proc/PID/status (proc_pid_status(5)), without its key, if there
-    /// is one; `None` where the process has gone.
+    /// A hard limit, by what /proc/PID/limits calls it (proc_pid_limits(5)): a
+    /// number, or `unlimited`. `None` where the process has gone.
+    pub(crate) fn hard_limit(&self, name: &str) -> Option<String> {
+        Some(self.line("limits", name)??.split_ascii_whitespace().nth(1)?.to_owned())
+    }
+
     fn status(&self, key: &str) -> Option<Option<String>> {
-        let status = whole(format!("/proc/{}/status", self.pid)).ok()?;
-        let status = String::from_utf8_lossy(&status);
-        Some(status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
+        self.line("status", key)
+    }
+
+    /// A line of /proc/PID/status (proc_pid_status(5)) or the like, without its key,
+    /// if there is one; `None` where the process has gone.
+    fn line(&self, file: &str, key: &str) -> Option<Option<String>> {
+        let content = whole(format!("/proc/{}/{file}", self.pid)).ok()?;
+        let content = String::from_utf8_lossy(&content);
+        Some(content.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
     }
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = Thread> {

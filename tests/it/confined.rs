@@ -189,6 +189,8 @@ fn a_confined_session_cannot_have_others_write_for_it() {
             format!("python3 {}", base.display()),
             format!("python3 {} forked; sleep 0.5; false", base.display()),
             format!("setsid -w env -i {} {}", which("python3"), base.display()),
+            // Its mark is two limits; to have another, one would have to be raised.
+            format!("(ulimit -Hx 5 && python3 {})", base.display()),
             "kill -0 $PPID".to_owned(),
         ] {
             let ran = scratch.ts(&["run", &handle, &attack]);
@@ -208,6 +210,63 @@ fn a_confined_session_cannot_have_others_write_for_it() {
         ]);
         ran.code(0).stdout("1\n");
         scratch.ts(&["kill", &handle, &other]).code(0);
+    }
+}
+
+/// Waits until its own session's relay has gone, then asks the helper and the relay of
+/// another session for something, and writes down what they said.
+const SURVIVOR: &str = r#"
+import os, socket, sys, time
+own, helper, other, outside, report = sys.argv[1:]
+def ask(path, words):
+    try:
+        s = socket.socket(socket.AF_UNIX); s.connect(path)
+        s.sendall(words); s.shutdown(1)
+        return s.recv(1)
+    except OSError:
+        return b''
+while ask(own, b'state\n'):
+    time.sleep(0.05)
+said = ask(helper, b'touch %s/new' % outside.encode()), ask(other, b'state\n')
+open(report + '.new', 'w').write(repr(said))
+os.rename(report + '.new', report)
+"#;
+
+#[test]
+fn who_outlives_a_confined_session_gets_no_further_than_it_did() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let _helper = places.helper();
+    let other = scratch.create("cat");
+    let sock = |handle: &str| scratch.folder(handle).join("relay.sock").display().to_string();
+    for way in ["--no-helper", "--require-helper"] {
+        for end in ["exit", "kill"] {
+            let Some(handle) = places.create(way, "bash") else { return };
+            let report = places.root.join(format!("{way}-{end}"));
+            let script = places.root.join("survivor.py");
+            fs::write(&script, SURVIVOR).unwrap();
+            let survivor = format!(
+                "(setsid {} {} {} {} {} {} {} </dev/null >/dev/null 2>&1 &)",
+                which("python3"),
+                script.display(),
+                sock(&handle),
+                scratch.state().join("helper.sock").display(),
+                sock(&other),
+                places.outside.display(),
+                report.display()
+            );
+            scratch.ts(&["run", &handle, &survivor]).code(0);
+            match end {
+                "exit" => drop(scratch.ts(&["send", &handle, "exit"]).code(0)),
+                _ => {
+                    let relay = fs::read_to_string(scratch.folder(&handle).join("daemon_pid")).unwrap();
+                    run(Command::new("kill").args(["-KILL", relay.trim()])).code(0);
+                }
+            }
+            eventually("the survivor's report", || report.exists());
+            assert_eq!(fs::read_to_string(&report).unwrap(), "(b'', b'')", "{way} {end}");
+            places.nothing_got_out();
+        }
     }
 }
 
