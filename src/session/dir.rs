@@ -20,8 +20,8 @@ use crate::{
     numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, Receipt,
-        Settings, runner, typing::Typing, without_marks,
+        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, RELAY,
+        Receipt, Settings, end::names, runner, typing::Typing, without_marks,
     },
     sys::{
         child::ExitStatus,
@@ -218,11 +218,13 @@ impl SessionDir {
     /// Takes hold of the relay, and tells its PID; `None` where the session is
     /// dead. The PID is what the relay wrote; that its lock is still held after we
     /// took hold of the process proves it, since the relay that holds it has had
-    /// that PID all the while.
+    /// that PID all the while. Where somebody else holds the lock, or has changed the
+    /// file, its name and arguments tell that it is another.
     pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, Held)>> {
         let Some(pid) = self.relay_pid() else { return Ok(None) };
         let held = Held::open(pid)?;
-        Ok(held.filter(|_| self.is_served_by(pid)).map(|held| (pid, held)))
+        let is_relay = || Process::read(pid).is_some_and(|process| names(&process, RELAY, &self.handle));
+        Ok(held.filter(|_| self.is_served_by(pid) && is_relay()).map(|held| (pid, held)))
     }
 
     /// Is it alive, and is this what its relay says is its PID?

@@ -127,7 +127,7 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Mem
                 // room for it, nobody will know.
                 let _ = session.note_ending(cause);
             }
-            relay.keeper()?
+            relay.keeper(session.handle())?
         }
         None => None,
     };
@@ -172,12 +172,13 @@ impl Relay {
 
     /// The keeper of its child, held on to. That the relay still has it after
     /// we took hold proves that it is no other process.
-    fn keeper(&mut self) -> io::Result<Option<Root>> {
+    fn keeper(&mut self, handle: &Handle) -> io::Result<Option<Root>> {
         let Some(contact) = self.contact.as_mut().filter(|_| self.stays) else { return Ok(None) };
         let Some(pid) = contact.keeper().ok().flatten() else { return Ok(None) };
         let held = Held::open(pid)?;
         let same = contact.keeper().ok().flatten() == Some(pid);
-        Ok(held.filter(|_| same).map(|held| Root { pid, held }))
+        let is_keeper = || Process::read(pid).is_some_and(|process| names(&process, KEEPER, handle));
+        Ok(held.filter(|_| same && is_keeper()).map(|held| Root { pid, held }))
     }
 
     /// It ends by itself once its child has and we are done; one that does not
@@ -301,7 +302,7 @@ impl Members {
 
     /// Does it say that it is our keeper?
     fn is_keeper(&self, process: &Process) -> bool {
-        process.name == KEEPER && self.marks(process) && names(process, KEEPER, &self.handle)
+        self.marks(process) && names(process, KEEPER, &self.handle)
     }
 
     /// Is a kernel session all ours: does its leader bear the mark, or did it
@@ -362,10 +363,16 @@ impl Members {
     }
 }
 
-/// Do its arguments say that it has this role in this session?
-fn names(process: &Process, role: &str, handle: &Handle) -> bool {
+/// Do its name and its arguments, while it has any, say that it has this role in this
+/// session? Nobody else can be made to look like that.
+pub(super) fn names(process: &Process, role: &str, handle: &Handle) -> bool {
     let arguments = process.arguments();
-    matches!(&arguments[..], [first, second, ..] if first == role.as_bytes() && second == handle.as_str().as_bytes())
+    process.name == role
+        && match &arguments[..] {
+            [first, second, ..] => first == role.as_bytes() && second == handle.as_str().as_bytes(),
+            // It is ending.
+            _ => true,
+        }
 }
 
 /// Waits until these have ended; kills what does not, and tells what is left.

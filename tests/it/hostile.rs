@@ -377,3 +377,58 @@ fn a_strange_environment_changes_nothing() {
     ts(&["list"]).code(0).stdout(format!("{handle}\talive\t-\tbash\n"));
     ts(&["kill", &handle]).code(0).silent();
 }
+
+/// Stands in for a relay: it has the name, the lock, the PID in the file and the socket,
+/// and says that its keeper is the process which it was told.
+const FORGED_RELAY: &str = r#"
+import fcntl, os, socket, sys
+folder, keeper = sys.argv[1:]
+open('/proc/self/comm', 'w').write('nbs-relay')
+os.chdir(folder)
+lock = open('lock')
+fcntl.flock(lock, fcntl.LOCK_EX)
+open('daemon_pid', 'w').write(str(os.getpid()))
+os.unlink('relay.sock')
+listener = socket.socket(socket.AF_UNIX)
+listener.bind('relay.sock')
+listener.listen()
+open('../../ready', 'w')
+while True:
+    stream = listener.accept()[0]
+    while line := stream.recv(256):
+        stream.sendall(b'keeper %s\n' % keeper.encode() if line == b'keeper\n' else b'noted\n')
+"#;
+
+#[test]
+fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
+    let scratch = Scratch::new();
+    let innocent = start(Command::new("bash").args(["-c", "sleep 1000; true"]));
+    let pid = innocent.pid().to_string();
+    let child = || run(Command::new("pgrep").args(["-P", &pid])).out();
+    eventually("the innocent's child", || !child().is_empty());
+
+    // A recycled PID, and a lock that anybody holds.
+    let handle = scratch.create("true");
+    scratch.wait_for_end(&handle);
+    let folder = scratch.folder(&handle);
+    fs::write(folder.join("daemon_pid"), &pid).unwrap();
+    let lock = fs::File::open(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    scratch.ts(&["kill", &handle]).code(1);
+    assert!(!child().is_empty());
+    drop(lock);
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(!child().is_empty());
+
+    let handle = scratch.create("sleep 1000");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    // Python takes its first argument for the program: the handle.
+    fs::write(scratch.path.join(&handle), FORGED_RELAY).unwrap();
+    let forge = format!("cd {} && exec -a nbs-relay python3 \"$@\"", scratch.path.display());
+    let mut command = scratch.command("bash");
+    let _forger = start(command.args(["-c", &forge, "bash", &handle]).arg(scratch.folder(&handle)).arg(&pid));
+    eventually("the forged relay", || scratch.state().join("ready").exists());
+    ended_well(&scratch.ts(&["kill", &handle]));
+    assert!(!child().is_empty());
+}
