@@ -104,10 +104,10 @@ impl Notice {
     /// Titles are as long as arguments may be, and JSON makes six bytes of one.
     pub(crate) const LONGEST: u64 = 8 * 1024 * 1024;
 
-    /// `None` where it is no receipt.
+    /// `None` where it is no receipt: ours has nothing in it that a terminal acts on.
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
-        line.strip_suffix('\n').filter(|object| !object.contains('\n'))?;
+        line.strip_suffix('\n').filter(|object| !object.contains(char::is_control))?;
         let ended = parse_seconds(field(&line, "ended")?.as_bytes())?;
         Some(Notice { line, ended })
     }
@@ -182,9 +182,17 @@ mod tests {
             }
         }
         assert!(
-            ["", "\n", "{}\n", "{}", "{\"a\":1,\"ended\":1}\n\n"]
-                .into_iter()
-                .all(|line| Notice::parse(line.into()).is_none())
+            [
+                "",
+                "\n",
+                "{}\n",
+                "{}",
+                "{\"a\":1,\"ended\":1}\n\n",
+                "{\"a\":\"\u{1b}\",\"ended\":1}\n",
+                "{\"a\":\"\u{9b}\",\"ended\":1}\n"
+            ]
+            .into_iter()
+            .all(|line| Notice::parse(line.into()).is_none())
         );
     }
 }

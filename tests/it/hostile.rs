@@ -338,6 +338,14 @@ fn no_terminal_acts_on_what_users_and_programs_call_things() {
         let mut command = scratch.command(binary());
         shown(run(command.args(words).env("NBS_TS_HOME", &state)));
     }
+    // A receipt that was changed, as any program of ours can.
+    let changed = scratch.create("true");
+    scratch.wait_for_end(&changed);
+    let receipt = format!("{{\"a\":\"{evil}\",\"ended\":1}}\n");
+    fs::write(scratch.folder(&changed).join("exit.json"), receipt).unwrap();
+    for words in [&["events"][..], &["attach", "--json", &changed]] {
+        shown(scratch.ts(words));
+    }
     // A bash that lies about its version, and a helper's log of a command.
     let hostile = scratch.path.join("hostile");
     fs::create_dir(&hostile).unwrap();
