@@ -76,17 +76,16 @@ impl Home {
 
     fn open_at(path: PathBuf) -> Result<Home> {
         let what = format!("use the state folder '{}'", path.display());
-        let folder = match Folder::open(&path) {
+        let refused = |reason| Err(Failure::Failed(format!("cannot {what}: {reason}")));
+        let folder = match Folder::open_if_not_strangers_link(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Home { path, sessions: None });
             }
             other => other.trying(&what)?,
         };
-        let strangers = files::is_strangers_link(&path).trying(&what)?;
-        let reason =
-            if strangers { Some("it is another user's link") } else { folder.distrust().trying(&what)? };
-        if let Some(reason) = reason {
-            return Err(Failure::Failed(format!("cannot {what}: {reason}")));
+        let Some(folder) = folder else { return refused("it is another user's link") };
+        if let Some(reason) = folder.distrust().trying(&what)? {
+            return refused(reason);
         }
         let sessions = match folder.open_folder(OsStr::new(SESSIONS)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -72,6 +72,18 @@ impl Folder {
         Ok(Folder(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
+    /// The same, but `None` where the path itself is a link that another user than us,
+    /// or root, has laid. No look before the open would do: it may be laid meanwhile.
+    pub(crate) fn open_if_not_strangers_link(path: &Path) -> io::Result<Option<Folder>> {
+        let found = fs::open(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+        let stat = fs::fstat(&found)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink if is_strangers(&stat) => Ok(None),
+            FileType::Symlink => Folder::open(path).map(Some),
+            _ => Folder(found).open_folder(OsStr::new(".")).map(Some),
+        }
+    }
+
     pub(crate) fn open_folder(&self, name: &OsStr) -> io::Result<Folder> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         Ok(Folder(fs::openat(self, name, flags, Mode::empty())?))
@@ -425,6 +437,9 @@ pub(crate) fn make_private_folders(path: &Path) -> io::Result<()> {
 /// Is `path` itself a link that another user than us, or root, has laid?
 pub(crate) fn is_strangers_link(path: &Path) -> io::Result<bool> {
     let stat = fs::lstat(path)?;
-    let strangers = stat.st_uid != rustix::process::geteuid().as_raw() && stat.st_uid != 0;
-    Ok(strangers && FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+    Ok(is_strangers(&stat) && FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+fn is_strangers(stat: &Stat) -> bool {
+    stat.st_uid != rustix::process::geteuid().as_raw() && stat.st_uid != 0
 }

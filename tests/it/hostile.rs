@@ -137,6 +137,40 @@ fn a_stranger_gets_nothing_from_a_state_folder_and_leaves_nothing_in_one() {
     assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
 }
 
+/// Has a link in the place of a folder, and the folder in its place again, and so on.
+const FLICKER: &str = r#"
+import ctypes, os, sys
+folder, target = sys.argv[1:]
+home, other = (os.path.join(folder, name).encode() for name in ('home', 'other'))
+os.symlink(target, home)
+os.mkdir(other, 0o777)
+libc = ctypes.CDLL(None)
+while True:
+    libc.renameat2(-100, home, -100, other, 2)
+"#;
+
+#[test]
+fn a_strangers_link_that_comes_and_goes_leads_nowhere() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    set_mode(&scratch.path, 0o755);
+    let (open, ours) = (scratch.path.join("open"), scratch.path.join("ours"));
+    fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o1777);
+    fs::create_dir(&ours).unwrap();
+    set_mode(&ours, 0o700);
+    let mut command = stranger(&scratch, "/usr/bin/python3");
+    let _flicker = start(command.args(["-c", FLICKER]).arg(&open).arg(&ours));
+    eventually("the stranger", || open.join("other").symlink_metadata().is_ok());
+    for _ in 0..200 {
+        let mut command = scratch.command(binary());
+        let ran = run(command.args(["ts", "list"]).env("NBS_TS_HOME", open.join("home")));
+        ran.code(1).stdout("").complains("another user");
+    }
+}
+
 #[test]
 fn what_others_may_write_to_is_no_state_folder() {
     let scratch = Scratch::new();
