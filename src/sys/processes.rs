@@ -107,6 +107,12 @@ impl Process {
         arguments.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 
+    /// Is it our very own user's (proc_pid(5))?
+    pub(crate) fn is_of_our_user(&self) -> bool {
+        let ours = rustix::process::geteuid().as_raw();
+        fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|folder| folder.uid() == ours)
+    }
+
     /// Does it run the same file as we do, so that it is what its name says?
     pub(crate) fn runs_our_file(&self) -> bool {
         let file = |pid: &str| {

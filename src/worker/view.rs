@@ -59,7 +59,9 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
 
 fn monitors() -> Result<Vec<Process>> {
     let all = processes::all().trying("look for monitors")?;
-    Ok(all.into_iter().filter(|process| process.name == MONITOR && !process.has_ended()).collect())
+    let is_one =
+        |process: &Process| process.name == MONITOR && !process.has_ended() && process.is_of_our_user();
+    Ok(all.into_iter().filter(is_one).collect())
 }
 
 fn watches(monitor: &Process, worker: &WorkerHandle) -> bool {

@@ -3,7 +3,7 @@ use std::{
     fs,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::{PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     process::Command,
@@ -741,4 +741,30 @@ fn the_projects_files_have_the_callers_umask() {
     let folder = project.root.join(".nbs/workers");
     assert_eq!(mode(&folder), 0o750);
     assert_eq!(mode(&fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()), 0o640);
+}
+
+#[test]
+fn a_stranger_s_process_is_no_monitor_whatever_it_calls_itself() {
+    let scratch = Scratch::new();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let project = Project::new(&scratch);
+    let handle = "tester-0123abcd";
+    fs::create_dir(project.root.join(".nbs/workers")).unwrap();
+    fs::write(project.root.join(format!(".nbs/workers/{handle}.md")), "## Status\n\nState: running\n")
+        .unwrap();
+    fs::set_permissions(&scratch.path, fs::Permissions::from_mode(0o755)).unwrap();
+    // Python takes its first argument for the program: the handle.
+    let program = "import time; open('/proc/self/comm', 'w').write('nbs-monitor'); time.sleep(1000)";
+    fs::write(scratch.path.join(handle), program).unwrap();
+    let pretend = format!("cd {} && exec -a nbs-monitor /usr/bin/python3 {handle}", scratch.path.display());
+    let mut command = scratch.command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "bash", "-c", &pretend]);
+    let stranger = start(&mut command);
+    let comm = format!("/proc/{}/comm", stranger.pid());
+    eventually("the stranger", || fs::read_to_string(&comm).is_ok_and(|name| name == "nbs-monitor\n"));
+    let waited = run(project.command(&["--wait", handle, "--timeout=10", "--root"]).arg(&project.root));
+    waited.code(1).stdout("lost\n").complains("its session has ended");
+    assert!(project.list().starts_with(&format!("{handle}\tlost\t-\t")), "{}", project.list());
 }
