@@ -183,7 +183,7 @@ impl<'a> Watch<'a> {
         let news = if asks.is_some() { Contact::open(session)? } else { None };
         let place = asks.as_mut().map_or(Ok(None), Contact::place)?;
         let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
-            Some(last) => last + 1,
+            Some(last) => last.saturating_add(1),
             // The first of a shell is its start, which completes no command.
             None => u64::from(session.is_interactive()?),
         });

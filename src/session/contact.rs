@@ -30,6 +30,9 @@ use crate::{
 /// A relay answers at once; one that has not by now was stopped by somebody.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Far more than a path or what was typed takes. Who says more is no relay.
+const LONGEST_ANSWER: usize = 512 << 10;
+
 pub(crate) struct Contact {
     handle: Handle,
     stream: UnixStream,
@@ -487,6 +490,9 @@ impl Contact {
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
                 let answer = Answer::decode(&line[..end]);
                 return answer.map(Heard::Answer).ok_or_else(|| self.misunderstood());
+            }
+            if self.inbox.len() > LONGEST_ANSWER {
+                return Err(self.misunderstood());
             }
             let mut buffer = [0; LONGEST_LINE];
             match self.stream.read(&mut buffer) {

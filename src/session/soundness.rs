@@ -285,7 +285,7 @@ impl SessionDir {
             }
         };
         let first = u64::from(self.is_interactive().unwrap_or(false));
-        let most = last.map_or(first, |last| (last + 1).max(first));
+        let most = last.map_or(first, |last| last.saturating_add(1).max(first));
         Ok(match cursor {
             None => Some(format!("'{}' holds no number", dir::COMPLETION_CURSOR)),
             Some(cursor) if cursor > most => {

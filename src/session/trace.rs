@@ -97,8 +97,10 @@ impl Trace {
             if matches!(self.stage, Stage::Typed) {
                 self.begun = Some(Instant::now());
                 self.unseen = lost;
-                self.stage =
-                    Stage::Running { seq: self.last + 1, start: log.start().trying("read the output")? };
+                self.stage = Stage::Running {
+                    seq: self.last.saturating_add(1),
+                    start: log.start().trying("read the output")?,
+                };
             }
         }
         Ok(())

@@ -317,6 +317,46 @@ fn the_highest_numbers_in_the_files_of_a_session_are_numbers() {
     scratch.ts(&["wait", &handle, "--pattern=text"]).code(0).silent();
     fs::write(scratch.folder(&handle).join("completion.log"), format!("{} 7\n", u64::MAX)).unwrap();
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("7\n").silent();
+    ended_well(&scratch.ts(&["doctor"]));
+
+    // In a mark, by a program that has read the secret.
+    let handle = scratch.create("bash");
+    let secret = scratch.file(&handle, "secret");
+    for letter in ["C", "R", "D;7", "A", "B"] {
+        let mark = format!("printf '\\e]133;{letter};nbs={}.{}\\a'", secret.trim(), u64::MAX);
+        scratch.ts(&["send", &handle, &mark]).code(0);
+    }
+    for words in [
+        &["wait", &handle, "--input"][..],
+        &["wait", &handle, "--complete", "--timeout=100ms"],
+        &["ask", &handle, "--timeout=100ms", "true"],
+        &["run", "--timeout=100ms", &handle, "true"],
+        &["doctor"],
+    ] {
+        let ran = scratch.ts(words);
+        assert!(ran.status.code().is_some_and(|code| code <= 4 || (124..=126).contains(&code)), "{ran:?}");
+    }
+    assert!(scratch.ts(&["status", &handle]).code(0).out().starts_with("alive"));
+}
+
+#[test]
+fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    let flood = "import fcntl, os, socket, sys\n\
+                 os.chdir(sys.argv[1]); lock = open('lock'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
+                 os.unlink('relay.sock'); listener = socket.socket(socket.AF_UNIX)\n\
+                 listener.bind('relay.sock'); listener.listen(); open('../../ready', 'w')\n\
+                 while True:\n    try:\n        stream = listener.accept()[0]\n\
+                 \x20       while True: stream.sendall(b'x' * 65536)\n    except OSError: pass\n";
+    let mut command = scratch.command("python3");
+    let _forger = start(command.args(["-c", flood]).arg(scratch.folder(&handle)));
+    eventually("the forged relay", || scratch.state().join("ready").exists());
+    for words in [&["status", "--json", &handle][..], &["send", &handle, "x"], &["pwd", &handle]] {
+        scratch.ts(words).code(1).complains("of another version");
+    }
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         )));
     }
 
-    let from = From { offset: Some(offset), completion: last.map(|last| last + 1) };
+    let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [Watch::begin(&session, &conditions, from)?];
     let over = waiting::until(&mut watches, false, deadline)?;
     let [watch] = watches;
@@ -269,7 +269,7 @@ impl Place {
             let mut found = Vec::new();
             Marks::resumed(&session.secret()?, from, Some(last)).feed(&bytes, &mut found);
             let place = |wanted: fn(&Mark) -> Option<u64>| {
-                found.iter().find(|found| wanted(&found.mark) == Some(last + 1))
+                found.iter().find(|found| wanted(&found.mark) == Some(last.saturating_add(1)))
             };
             let started = place(|mark| match mark {
                 Mark::Started { seq } => Some(*seq),
