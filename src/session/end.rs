@@ -312,8 +312,10 @@ impl Members {
         leader == self.child || marked.iter().any(|process| Some(process.pid) == leader)
     }
 
+    /// Anybody may put it into the environment of a process of their own, so that of
+    /// another user's means nothing.
     fn marks(&self, process: &Process) -> bool {
-        process.had_in_environment(format!("{MARK}={}", self.handle).as_bytes())
+        process.had_in_environment(format!("{MARK}={}", self.handle).as_bytes()) && process.is_of_our_user()
     }
 
     /// Those keepers that do not end. A relay that stands above all has none.

@@ -212,7 +212,7 @@ impl Home {
             Some(state) => OsStr::from_bytes(&state).into(),
             None => std::path::Path::new(OsStr::from_bytes(&home?)).join(home::USUAL),
         };
-        if path != self.path() {
+        if path != self.path() || !process.is_of_our_user() {
             return None;
         }
         if process.name == RELAY || process.name == KEEPER {

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, binary, eventually, run, start};
+use crate::support::{Ran, Scratch, binary, eventually, is_running, run, start};
 
 /// nobody, of whom no test has anything.
 const STRANGER: u32 = 65_534;
@@ -513,4 +513,24 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     eventually("the forged relay", || scratch.state().join("ready").exists());
     ended_well(&scratch.ts(&["kill", &handle]));
     assert!(!child().is_empty());
+}
+
+#[test]
+fn a_stranger_s_process_is_of_no_session_of_ours() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    let mut command = stranger(&scratch, "sleep");
+    let stranger = start(command.arg("1000").env("NBS_TS_SESSION", &handle));
+    eventually("the stranger", || {
+        fs::read_to_string(format!("/proc/{}/comm", stranger.pid())).is_ok_and(|name| name == "sleep\n")
+    });
+    let said = scratch.ts(&["doctor"]).out();
+    assert!(!said.contains(&format!("process {}", stranger.pid())), "{said}");
+    scratch.ts(&["kill", &handle]).code(0).silent();
+    assert!(is_running(&stranger.pid().to_string()));
 }
