@@ -190,7 +190,7 @@ fn a_confined_session_cannot_have_others_write_for_it() {
             format!("python3 {} forked; sleep 0.5; false", base.display()),
             format!("setsid -w env -i {} {}", which("python3"), base.display()),
             // Its mark is two limits; to have another, one would have to be raised.
-            format!("(ulimit -Hx 5 && python3 {})", base.display()),
+            format!("(ulimit -x 5 && python3 {})", base.display()),
             "kill -0 $PPID".to_owned(),
         ] {
             let ran = scratch.ts(&["run", &handle, &attack]);
@@ -319,6 +319,11 @@ fn roots_that_would_confine_nobody_are_refused() {
     ] {
         let option = format!("--write-root={}", root.display());
         scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains(why);
+    }
+    // Nor is there one where nobody could be told to be confined.
+    if can_confine() {
+        let create = format!("nbs-ts create --no-helper --write-root={} true", places.root.display());
+        scratch.bash(&format!("ulimit -x 5; {create}")).code(1).stdout("").complains("hard limit");
     }
     scratch.ts(&["create", "--write-root=", "true"]).code(4).complains("--write-root");
     assert_eq!(scratch.ts(&["list"]).out().lines().count(), 1);
