@@ -507,8 +507,8 @@ impl SessionDir {
             if self.folder.open_file(RUN_TRAP).is_err() {
                 self.folder.replace(RUN_TRAP, b"")?;
             }
-            self.folder.replace(RUN_TEXT, &runner::text(command))?;
-            self.folder.replace(RUN, script.as_bytes())
+            self.folder.renew(RUN_TEXT, &runner::text(command))?;
+            self.folder.renew(RUN, script.as_bytes())
         };
         self.trying(written(), "write down a command")?;
         Ok(runner::line(&folder.join(RUN)))

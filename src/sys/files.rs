@@ -165,15 +165,21 @@ impl Folder {
 
     fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {
         let beside = beside(name);
-        match self.create(&beside, content) {
-            // Replaced the last time, left by a killed caller, or planted.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.remove_file(OsStr::new(&beside))?;
-                self.create(&beside, content)?;
-            }
-            other => other?,
-        }
+        // Replaced the last time, left by a killed caller, or planted.
+        self.renew(&beside, content)?;
         Ok(beside)
+    }
+
+    /// Makes a file anew, in place of one that may be there and that nobody else reads
+    /// or writes at the moment. Unlike [`Folder::replace`], never waits for the disk.
+    pub(crate) fn renew(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        match self.create(name, content) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove_file(OsStr::new(name))?;
+                self.create(name, content)
+            }
+            other => other,
+        }
     }
 
     /// Gives a file a second name, in `other`; one that is taken is an error.
