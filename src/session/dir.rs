@@ -605,23 +605,18 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// Where to go on.
     pub(crate) fn cursor(&self) -> Result<u64> {
-        let folder = &self.session.folder;
-        let digits = match folder.read(&self.file, LONGEST_WORD) {
+        let digits = match self.session.folder.read(&self.file, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            // A power cut has emptied it, and perhaps the one before as well.
-            Ok(digits) if digits.is_empty() => folder.replaced(&self.file, LONGEST_WORD).unwrap_or_default(),
+            // A power cut has emptied it.
+            Ok(digits) if digits.is_empty() => return Ok(0),
             other => self.session.trying(other, "read the cursor")?,
         };
-        if digits.is_empty() {
-            return Ok(0);
-        }
         let bad = || io::Error::other(format!("'{}' holds no number", self.file));
         self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        let written = self.session.folder.exchange(&self.file, cursor.to_string().as_bytes());
-        self.session.trying(written, "move the cursor")
+        self.session.trying(self.session.folder.note_number(&self.file, cursor), "move the cursor")
     }
 }
