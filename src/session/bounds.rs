@@ -10,7 +10,10 @@ use std::{ffi::OsStr, fs::File, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::{
     session::{Handle, KEEPER, RELAY, SessionDir},
-    sys::{files::Folder, processes::Process},
+    sys::{
+        files::Folder,
+        processes::{self, Process},
+    },
 };
 
 /// The sessions that bind a process to their write roots.
@@ -48,7 +51,7 @@ fn spare() -> Option<File> {
 /// `None` where it, or one that it descends from, has gone meanwhile.
 fn binding(pid: u32) -> Option<Vec<Handle>> {
     let mut binding = Vec::new();
-    if !Process::read(pid)?.has_no_new_privileges()? {
+    if !processes::has_no_new_privileges(pid)? {
         return Some(binding);
     }
     let mut pid = pid;

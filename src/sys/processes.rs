@@ -119,25 +119,10 @@ impl Process {
 
     /// Does it ignore this signal, so that sending it cannot end it?
     pub(crate) fn ignores(&self, signal: i32) -> bool {
-        self.status("SigIgn:")
+        status(self.pid, "SigIgn:")
             .flatten()
             .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
             .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-    }
-
-    /// Can it, and whatever it becomes, gain no rights by exec(3)
-    /// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
-    pub(crate) fn has_no_new_privileges(&self) -> Option<bool> {
-        // A kernel that does not tell has no such thing.
-        Some(self.status("NoNewPrivs:")?.as_deref() == Some("1"))
-    }
-
-    /// A line of /proc/PID/status (proc_pid_status(5)), without its key, if there
-    /// is one; `None` where the process has gone.
-    fn status(&self, key: &str) -> Option<Option<String>> {
-        let status = whole(format!("/proc/{}/status", self.pid)).ok()?;
-        let status = String::from_utf8_lossy(&status);
-        Some(status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
     }
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = Thread> {
@@ -194,6 +179,21 @@ impl Process {
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
         Ok(same.then_some(held))
     }
+}
+
+/// Can this process, and whatever it becomes, gain no rights by exec(3)
+/// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
+pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
+    // A kernel that does not tell has no such thing.
+    Some(status(pid, "NoNewPrivs:")?.as_deref() == Some("1"))
+}
+
+/// A line of /proc/PID/status (proc_pid_status(5)), without its key, if there
+/// is one; `None` where the process has gone.
+fn status(pid: u32, key: &str) -> Option<Option<String>> {
+    let status = whole(format!("/proc/{pid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    Some(status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
 }
 
 /// The content of a file of /proc. They all say that they are empty, for which
