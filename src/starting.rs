@@ -101,7 +101,7 @@ impl Wanted {
         let environment = environment(Launch::is_interactive(&command), pager, variables);
         for root in roots {
             let found = confinement::root(&root);
-            let found = found.trying(format!("let the session write to '{}'", root.display()))?;
+            let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
             settings.write_roots.push(found.into_os_string().into_vec());
         }
         Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through, settings })
@@ -181,7 +181,7 @@ fn start(
     through: Through,
 ) -> Result<Handle> {
     if let Some(cwd) = cwd {
-        files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
+        files::check_can_enter(cwd).trying(format_args!("start in '{}'", cwd.display()))?;
     }
     let home = Home::open_or_make()?;
     check_roots(&launch.settings, home.path())?;
@@ -198,9 +198,9 @@ fn start(
     }
     let started = launch
         .write(&making.folder)
-        .trying(format!("make a session in '{}'", home.sessions_path().display()))
+        .trying(format_args!("make a session in '{}'", home.sessions_path().display()))
         .and_then(|()| {
-            launch.check_bound(&making.folder).trying(format!(
+            launch.check_bound(&making.folder).trying(format_args!(
                 "give up a part of a file, as --max-log needs it, in '{}'",
                 home.sessions_path().display()
             ))

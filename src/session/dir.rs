@@ -143,11 +143,12 @@ impl SessionDir {
 
     fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
         match result {
+            Ok(value) => Ok(value),
             // The folder that we hold open has been emptied.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.folder.has(META) => {
                 Err(self.removed())
             }
-            other => other.trying(format!("{what} of session '{}'", self.handle)),
+            Err(error) => Err(error).trying(format_args!("{what} of session '{}'", self.handle)),
         }
     }
 
@@ -475,7 +476,7 @@ impl SessionDir {
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
             {
                 match self.is_locked() {
-                    Ok(true) => Err(error).trying(format!("{what}, which is alive")),
+                    Ok(true) => Err(error).trying(format_args!("{what}, which is alive")),
                     _ => Ok(None),
                 }
             }
