@@ -243,7 +243,12 @@ impl Relay {
                         caught.hang_up.take();
                         self.hang_up();
                     }
-                    Event::Visitor => self.clients.welcome(&self.listener),
+                    Event::Visitor => {
+                        // Who has come mostly has asked by now, too.
+                        if let Some(id) = self.clients.welcome(&self.listener) {
+                            self.attend(id);
+                        }
+                    }
                     Event::Client(id) => self.attend(id),
                     Event::ClientLeft(id) => self.client_left(id),
                     Event::Keeper => self.hear_keeper(),

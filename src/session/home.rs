@@ -150,7 +150,9 @@ impl Home {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Err(missing())
             }
-            other => Ok(SessionDir::new(handle.clone(), other.trying(format_args!("open session '{handle}'"))?)),
+            other => {
+                Ok(SessionDir::new(handle.clone(), other.trying(format_args!("open session '{handle}'"))?))
+            }
         }
     }
 
@@ -172,7 +174,9 @@ impl Home {
 
     pub(super) fn names(&self) -> Result<Vec<OsString>> {
         match &self.sessions {
-            Some(sessions) => sessions.names().trying(format_args!("read '{}'", self.sessions_path().display())),
+            Some(sessions) => {
+                sessions.names().trying(format_args!("read '{}'", self.sessions_path().display()))
+            }
             None => Ok(Vec::new()),
         }
     }
