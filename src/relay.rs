@@ -54,7 +54,9 @@ use flow::Flow;
 use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
-pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, check_bash, start};
+pub(crate) use launch::{
+    Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
+};
 pub(crate) use limits::Limits;
 use line::Line;
 use phase::{Change, Phase};

@@ -196,18 +196,8 @@ fn start(
         let private = Launch::private_folder(&home.sessions_path().join(making.handle.as_str()));
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
-    let started = launch
-        .write(&making.folder)
-        .trying(format_args!("make a session in '{}'", home.sessions_path().display()))
-        .and_then(|()| {
-            launch.check_bound(&making.folder).trying(format_args!(
-                "give up a part of a file, as --max-log needs it, in '{}'",
-                home.sessions_path().display()
-            ))
-        })
-        .and_then(|()| {
-            relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
-        });
+    let sessions = home.sessions_path();
+    let started = relay::start(&making, &sessions, &launch, umask, cwd, &environment, through);
     match started {
         Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
         Ok(None) => {}
