@@ -168,7 +168,7 @@ impl Home {
                 Err(failure) => return Err(failure),
             }
         }
-        summaries.sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
+        summaries.sort_unstable_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
         Ok(summaries)
     }
 
