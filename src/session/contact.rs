@@ -158,8 +158,8 @@ impl Contact {
 
     /// Types, and waits until the terminal has taken all of it. `None` where
     /// the session ended first. When the deadline passes, what has not been
-    /// typed by then never will be.
-    pub(crate) fn type_in(mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
+    /// typed by then never will be, and this is of no more use.
+    pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
         // In one piece, so that the relay need not be woken twice.
         let line = Request::Type { length: bytes.len() as u64 }.encode();
         let mut sent = match self.stream.write_vectored(&[line.as_bytes(), bytes].map(IoSlice::new)) {
@@ -187,7 +187,7 @@ impl Contact {
     }
 
     /// Tells the relay, by hanging up our half, that no more is to be typed.
-    fn stop_typing(mut self) -> Result<Option<Typed>> {
+    fn stop_typing(&mut self) -> Result<Option<Typed>> {
         // Where the relay has gone, hearing tells.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         let heard = self.hear(Deadline::after(PATIENCE))?;
