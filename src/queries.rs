@@ -49,7 +49,7 @@ pub(crate) enum Part<'a> {
 
 impl Sequences {
     /// Gives the parts, each with the number of the bytes that come after it.
-    pub(crate) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Part, usize)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(Part, usize)) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             if self.state == State::Ground {
@@ -77,20 +77,20 @@ impl Sequences {
                 State::Ground if self.state == State::TextEnd => {
                     // The ESC began another sequence.
                     self.held.pop();
-                    self.give_up(rest.len(), &mut each);
+                    self.give_up(rest.len(), each);
                     self.begin();
                     continue;
                 }
-                State::Ground => self.give_up(rest.len(), &mut each),
+                State::Ground => self.give_up(rest.len(), each),
                 State::Escape if byte == ESC && !taken => {
                     // It breaks off what it stands in.
-                    self.give_up(rest.len(), &mut each);
+                    self.give_up(rest.len(), each);
                     self.begin();
                     rest = &rest[1..];
                     continue;
                 }
                 _ if self.held.len() == LONGEST => {
-                    self.give_up(rest.len(), &mut each);
+                    self.give_up(rest.len(), each);
                     self.state = State::Ground;
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Sequences {
         self.state = State::Escape;
     }
 
-    fn give_up(&mut self, left: usize, each: &mut impl FnMut(Part, usize)) {
+    fn give_up(&mut self, left: usize, each: &mut dyn FnMut(Part, usize)) {
         if !self.held.is_empty() {
             each(Part::Other(&self.held), left);
             self.held.clear();
@@ -139,7 +139,7 @@ impl Sequences {
 pub(crate) fn unfinished_length(bytes: &[u8]) -> usize {
     let mut sequences = Sequences::default();
     let start = memchr::memrchr(ESC, bytes).unwrap_or(bytes.len());
-    sequences.feed(&bytes[start..], |_, _| {});
+    sequences.feed(&bytes[start..], &mut |_, _| {});
     sequences.held.len()
 }
 
@@ -489,7 +489,7 @@ mod tests {
         let (mut sequences, mut all, mut whole) = (Sequences::default(), Vec::new(), Vec::new());
         let mut modes = Modes::default();
         for piece in pieces {
-            sequences.feed(piece, |part, _| match part {
+            sequences.feed(piece, &mut |part, _| match part {
                 Part::Other(bytes) => all.extend_from_slice(bytes),
                 Part::Sequence(bytes) => {
                     modes.heed(bytes);

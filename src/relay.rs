@@ -54,7 +54,9 @@ use flow::Flow;
 use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
-pub(crate) use launch::{Environment, Gate, Through, WARNING, changed_environment, check_bash, start};
+pub(crate) use launch::{
+    Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
+};
 pub(crate) use limits::Limits;
 use line::Line;
 use phase::{Change, Phase};
@@ -243,7 +245,12 @@ impl Relay {
                         caught.hang_up.take();
                         self.hang_up();
                     }
-                    Event::Visitor => self.clients.welcome(&self.listener),
+                    Event::Visitor => {
+                        // Who has come mostly has asked by now, too.
+                        if let Some(id) = self.clients.welcome(&self.listener) {
+                            self.attend(id);
+                        }
+                    }
                     Event::Client(id) => self.attend(id),
                     Event::ClientLeft(id) => self.client_left(id),
                     Event::Keeper => self.hear_keeper(),

@@ -101,7 +101,7 @@ impl Wanted {
         let environment = environment(Launch::is_interactive(&command), pager, variables);
         for root in roots {
             let found = confinement::root(&root);
-            let found = found.trying(format!("let the session write to '{}'", root.display()))?;
+            let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
             settings.write_roots.push(found.into_os_string().into_vec());
         }
         Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through, settings })
@@ -181,7 +181,7 @@ fn start(
     through: Through,
 ) -> Result<Handle> {
     if let Some(cwd) = cwd {
-        files::check_can_enter(cwd).trying(format!("start in '{}'", cwd.display()))?;
+        files::check_can_enter(cwd).trying(format_args!("start in '{}'", cwd.display()))?;
     }
     let home = Home::open_or_make()?;
     check_roots(&launch.settings, home.path())?;
@@ -196,18 +196,8 @@ fn start(
         let private = Launch::private_folder(&home.sessions_path().join(making.handle.as_str()));
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
-    let started = launch
-        .write(&making.folder)
-        .trying(format!("make a session in '{}'", home.sessions_path().display()))
-        .and_then(|()| {
-            launch.check_bound(&making.folder).trying(format!(
-                "give up a part of a file, as --max-log needs it, in '{}'",
-                home.sessions_path().display()
-            ))
-        })
-        .and_then(|()| {
-            relay::start(&making, &home.sessions_path(), launch.size, umask, cwd, &environment, through)
-        });
+    let sessions = home.sessions_path();
+    let started = relay::start(&making, &sessions, &launch, umask, cwd, &environment, through);
     match started {
         Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
         Ok(None) => {}

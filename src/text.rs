@@ -111,25 +111,47 @@ impl Strip {
 
     /// Copies text up to what needs a closer look, and takes the first byte of that.
     ///
-    /// A whole CSI sequence is passed over at once: most sequences are that, and one
-    /// byte at a time takes three times as long.
+    /// Whole CSI sequences are passed over at once: most sequences are that, and one
+    /// byte at a time takes three times as long. Between them are mostly a few words,
+    /// which musl's memcpy(3) takes longer to begin with than to copy. Pieces of one
+    /// size need no call of it; what is too much in the last one is overwritten.
     fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
-        let (text, rest) = bytes.split_at(text_length(bytes));
-        append(text, out);
-        let Some(&first) = rest.first() else {
-            return text.len();
-        };
-        if let Some(length) = control_sequence_length(rest) {
-            return text.len() + length;
+        const PIECE: usize = 32;
+        const ROOM: usize = 32 * PIECE;
+        let (mut at, mut end) = (0, out.len());
+        out.resize(end + ROOM.min(bytes.len()), 0);
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            if let Some(length) = control_sequence_length(rest) {
+                at += length;
+                continue;
+            }
+            let length = text_length(rest);
+            if length == 0 {
+                self.began = self.fed + at as u64;
+                if rest[0] == ESC {
+                    self.state = State::Escape;
+                } else {
+                    self.held.push(rest[0]);
+                    self.state = State::Character;
+                }
+                at += 1;
+                break;
+            }
+            at += length;
+            let (places, pieces) = (out[end..].as_chunks_mut::<PIECE>().0, rest.as_chunks::<PIECE>().0);
+            if length > PIECE * places.len().min(pieces.len()) {
+                out.truncate(end);
+                out.extend_from_slice(&rest[..length]);
+                return at;
+            }
+            for (place, piece) in places.iter_mut().zip(&pieces[..length.div_ceil(PIECE)]) {
+                *place = *piece;
+            }
+            end += length;
         }
-        self.began = self.fed + text.len() as u64;
-        if first == ESC {
-            self.state = State::Escape;
-        } else {
-            self.held.push(first);
-            self.state = State::Character;
-        }
-        text.len() + 1
+        out.truncate(end);
+        at
     }
 
     fn character(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
@@ -246,18 +268,6 @@ pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u
     strip.feed(rest, out);
 }
 
-/// Appends what is mostly a few words between two sequences. musl's memcpy(3) takes
-/// longer to begin than to copy so little, and is not called for this.
-fn append(text: &[u8], out: &mut Vec<u8>) {
-    const LONG: usize = 256;
-    if text.len() >= LONG {
-        return out.extend_from_slice(text);
-    }
-    let (pieces, rest) = text.as_chunks::<8>();
-    out.extend(pieces.iter().flat_map(|piece| *piece));
-    out.extend(rest.iter().copied());
-}
-
 /// How much text there is before the next ESC, C1 control or cut-off character.
 ///
 /// Only the end is looked at for a cut-off character; what is invalid before it is
@@ -270,9 +280,9 @@ fn text_length(bytes: &[u8]) -> usize {
 
 /// The length of the CSI sequence that stands here whole and without controls in it.
 fn control_sequence_length(bytes: &[u8]) -> Option<usize> {
-    let parameters = bytes.strip_prefix(b"\x1b[")?;
+    let [ESC, b'[', parameters @ ..] = bytes else { return None };
     let length = parameters.iter().position(|byte| !matches!(byte, 0x20..=0x3f))?;
-    matches!(parameters[length], 0x40..=0x7e).then_some(b"\x1b[".len() + length + 1)
+    matches!(parameters[length], 0x40..=0x7e).then_some(length + 3)
 }
 
 /// The length of the character at the end whose last bytes are missing, or 0.

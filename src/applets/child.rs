@@ -48,7 +48,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         confinement.enforce(number).trying("let the command write to its own folders only")?;
     }
     let mut command = Command::new(program);
-    Err(command.args(arguments).exec()).trying(format!("run '{}'", program.display()))
+    Err(command.args(arguments).exec()).trying(format_args!("run '{}'", program.display()))
 }
 
 fn told_to_go() -> io::Result<bool> {

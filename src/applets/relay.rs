@@ -1,9 +1,10 @@
 //! relay - the process behind a session
 //!
 //! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE THROUGH` is started by
-//! `create` with the lock of the half-made session as standard input and a pipe
+//! `create` with the lock of the half-made session as standard input and a socket
 //! as standard output, on which it says `+` when the session is there for all
-//! to see, or `-` and why it is not; before that, `!` and a line of warning.
+//! to see, or `-` and why it is not; before that, `!` and a line of warning. On the
+//! same socket it hears when all of the session's files are made.
 
 use std::{
     ffi::OsStr,
@@ -18,7 +19,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{
-        Caught, Gate, Kept, Limits, Refusal, Relay, Start, Through, WARNING, Wanted, ask,
+        Caught, Gate, Kept, Limits, Refusal, Relay, Start, Through, WARNING, Wanted, ask, await_files,
         changed_environment, check_bash,
     },
     session::{Events, Handle, INPUT, Launch, Making, SOCKET, Settings},
@@ -53,6 +54,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         .trying("become a process of its own")?;
     let prepared = prepare(making, sessions, umask, size, through);
     let (start, gate, caught) = prepared.map_err(tell_failure)?;
+    if await_files().is_err() {
+        // They cannot be made, or who makes them has gone.
+        return start.making.abandon().trying("remove the session that failed");
+    }
     let relay = Relay::new(start).map_err(tell_failure)?;
     relay.publish().trying("let the session be seen").map_err(tell_failure)?;
     if tell("+").is_err() {

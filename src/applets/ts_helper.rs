@@ -65,7 +65,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn serve(umask: u32) -> Result<()> {
     let handed = inherited::shed_all_but_handed_socket().trying("take the socket of LISTEN_FDS")?;
     let home = Home::open_or_make()?;
-    let folder = Folder::open(home.path()).trying(format!("open '{}'", home.path().display()))?;
+    let folder = Folder::open(home.path()).trying(format_args!("open '{}'", home.path().display()))?;
     let lock = take_lock(&folder)?;
     let mut stop = catch_stop().trying("catch signals")?;
     let (listener, made_socket_in) = match handed {
@@ -75,7 +75,7 @@ fn serve(umask: u32) -> Result<()> {
     // Not to hold on to the folder that we were started in. The commands of
     // clients that name none begin where a login would.
     let start = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
-    env::set_current_dir(&start).trying(format!("go to '{}'", start.display()))?;
+    env::set_current_dir(&start).trying(format_args!("go to '{}'", start.display()))?;
     let environment = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].map(|name| (name.into(), None)).to_vec();
     let sessions = home.sessions_path();
     helper::serve(Start { listener, made_socket_in, sessions, umask, environment, lock }, &mut stop)
@@ -171,8 +171,8 @@ fn install_service() -> Result<()> {
     let home = home.map(|home| std::path::absolute(home).map(|home| home.display().to_string()));
     let home = home.transpose().trying("find the state folder")?;
     let folder = path.parent().expect("it has a file name");
-    fs::create_dir_all(folder).trying(format!("make '{}'", folder.display()))?;
-    fs::write(&path, unit(&program, home.as_deref())).trying(format!("write '{}'", path.display()))?;
+    fs::create_dir_all(folder).trying(format_args!("make '{}'", folder.display()))?;
+    fs::write(&path, unit(&program, home.as_deref())).trying(format_args!("write '{}'", path.display()))?;
     cli::print(format!("wrote {}\n", path.display()))?;
     systemctl(&["daemon-reload"])?;
     systemctl(&["enable", UNIT])?;
@@ -192,7 +192,7 @@ fn uninstall_service() -> Result<()> {
     if running.is_ok() {
         systemctl(&["disable", "--now", UNIT])?;
     }
-    fs::remove_file(&path).trying(format!("remove '{}'", path.display()))?;
+    fs::remove_file(&path).trying(format_args!("remove '{}'", path.display()))?;
     cli::print(format!("removed {}\n", path.display()))?;
     if running.is_ok() {
         systemctl(&["daemon-reload"])?;
@@ -243,7 +243,7 @@ fn systemctl(arguments: &[&str]) -> Result<()> {
     cli::print(format!("{shown}\n"))?;
     let mut command = Command::new("systemctl");
     command.arg("--user").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = command.output().trying(format!("run '{shown}'"))?;
+    let output = command.output().trying(format_args!("run '{shown}'"))?;
     if output.status.success() {
         return Ok(());
     }

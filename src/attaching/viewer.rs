@@ -304,7 +304,7 @@ impl Viewer<'_> {
         let bytes = self.log.bytes(self.shown, end).trying(what)?;
         self.shown = end.max(self.shown);
         let (out, modes, coloured) = (&mut self.out, &mut self.modes, &mut self.coloured);
-        self.sequences.feed(&bytes, |part, _| match part {
+        self.sequences.feed(&bytes, &mut |part, _| match part {
             Part::Other(bytes) => out.extend_from_slice(bytes),
             Part::Sequence(bytes) if Query::parse(bytes).is_some() => {}
             Part::Sequence(bytes) if queries::changes_keyboard(bytes) => {}

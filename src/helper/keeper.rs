@@ -121,7 +121,7 @@ fn start(relay: &UnixStream, order: &Order, peer: u32, keeper: &mut Keeper) -> R
     let folder = PathBuf::from(OsString::from_vec(order.folder.clone()));
     fs::read_dir(&folder)
         .map(drop)
-        .trying(format!("start in '{}', where the helper is", folder.display()))?;
+        .trying(format_args!("start in '{}', where the helper is", folder.display()))?;
     let master = Master::open(Size { cols: order.cols, rows: order.rows }).trying("open a PTY")?;
     let word = |word: &Vec<u8>| OsString::from_vec(word.clone());
     let words: Vec<OsString> = order.words.iter().map(word).collect();

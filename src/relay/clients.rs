@@ -245,7 +245,7 @@ impl Clients {
 
     /// Lets in one who has come, if it is our own user, and bound by no write
     /// roots that do not bind us.
-    pub(crate) fn welcome(&mut self, listener: &UnixListener) {
+    pub(crate) fn welcome(&mut self, listener: &UnixListener) -> Option<ClientId> {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -254,7 +254,7 @@ impl Clients {
                     ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                 );
                 self.full = (!gone).then(|| Deadline::after(RETRY));
-                return;
+                return None;
             }
         };
         let peer = socket::peer_pid(&stream).unwrap_or(0);
@@ -262,12 +262,13 @@ impl Clients {
             || !self.bounds.admit(peer)
             || stream.set_nonblocking(true).is_err()
         {
-            return;
+            return None;
         }
         self.last += 1;
         let client =
             Client { stream, inbox: Inbox::default(), outbox: Vec::new(), wish: Wish::None, hung_up: false };
         self.all.insert(ClientId(self.last), client);
+        Some(ClientId(self.last))
     }
 
     /// Takes in what a client says, and sends what is there for it.

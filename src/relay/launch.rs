@@ -6,9 +6,11 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, Read},
+    fs::File,
+    io::{self, Read, Write},
+    net::Shutdown,
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, OwnedFd},
         unix::{
             ffi::{OsStrExt, OsStringExt},
             net::UnixStream,
@@ -20,8 +22,8 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Handle, Making},
-    sys::{child, files::Folder, pty::Size},
+    session::{EndedBy, Handle, Launch, Making},
+    sys::{child, files::Folder},
 };
 
 pub(crate) use crate::sys::gate::{Environment, Gate};
@@ -58,28 +60,33 @@ const CHANGED: &str = "environment";
 /// the caller: this, a line, a newline.
 pub(crate) const WARNING: &str = "!";
 
-/// Starts the relay of a session whose files are made, and returns when the
-/// session is there for all to see; with what the caller should be told.
+/// What `create` says when the files are made.
+const READY: &[u8] = b".";
+
+/// Makes the files of a session, most of them while its relay begins, and returns when
+/// the session is there for all to see; with what the caller should be told.
 pub(crate) fn start(
     making: &Making,
     sessions: &Path,
-    size: Size,
+    launch: &Launch,
     umask: u32,
     cwd: Option<&Path>,
     environment: &Environment,
     through: Through,
 ) -> Result<Option<String>> {
+    let making_it = || format!("make a session in '{}'", sessions.display());
+    launch.write(&making.folder).trying(making_it())?;
     let what = "start the relay";
-    let (mut reader, writer) = io::pipe().trying(what)?;
+    let (mut ours, theirs) = UnixStream::pair().trying(what)?;
     let mut command = child::ourselves(crate::session::RELAY);
     command
         .arg(making.handle.as_str())
         .arg(sessions)
         .arg(format!("{umask:o}"))
-        .arg(format!("{}x{}", size.cols, size.rows))
+        .arg(format!("{}x{}", launch.size.cols, launch.size.rows))
         .arg(through.word())
         .stdin(making.lock.try_clone().trying(what)?)
-        .stdout(writer)
+        .stdout(OwnedFd::from(theirs))
         .stderr(Stdio::null());
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
@@ -89,13 +96,35 @@ pub(crate) fn start(
         write_changed(&making.folder, environment).trying(what)?;
     }
     command.spawn().map_err(child::why_not_ourselves).trying(what)?;
-    // It holds a copy of the pipe's other end.
+    // It holds a copy of the other end.
     drop(command);
+    let made = launch.write_rest(&making.folder).trying(making_it()).and_then(|()| {
+        launch.check_bound(&making.folder).trying(format_args!(
+            "give up a part of a file, as --max-log needs it, in '{}'",
+            sessions.display()
+        ))
+    });
+    if made.is_ok() {
+        // Where the relay has gone, its words tell.
+        let _ = ours.write_all(READY);
+    }
+    let _ = ours.shutdown(Shutdown::Write);
     let mut words = Vec::new();
-    reader.read_to_end(&mut words).trying(what)?;
+    match ours.read_to_end(&mut words) {
+        // It has gone without hearing ours.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+        other => drop(other.trying(what)?),
+    }
+    made?;
     heed(&words).map_err(|why| {
         Failure::Failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
     })
+}
+
+/// For a relay: waits until all files of its session are made. An error where they
+/// never will be.
+pub(crate) fn await_files() -> io::Result<()> {
+    File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
 }
 
 /// Starts the process that ends the session, below its relay.

@@ -219,7 +219,7 @@ impl Recorder {
             let count = self.printed.drain(|bytes| {
                 let count = written(log.write(bytes))?;
                 marks.feed(&bytes[..count], found);
-                sequences.feed(&bytes[..count], |part, left| {
+                sequences.feed(&bytes[..count], &mut |part, left| {
                     let Part::Sequence(sequence) = part else { return };
                     private.heed(sequence);
                     if asked.len() < MOST_ASKED {

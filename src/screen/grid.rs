@@ -484,6 +484,8 @@ impl Grid {
             return line;
         }
         self.history_cells += line.cells.len();
+        // Once for all of them: what is not used takes no memory, and to grow is to copy.
+        self.history.reserve((HISTORY + 1).saturating_sub(self.history.len()));
         self.history.push_back(line);
         let mut spare = Line::default();
         while self.history.len() > HISTORY || self.history_cells > CELLS {

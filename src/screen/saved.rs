@@ -328,7 +328,13 @@ impl<'a> Reader<'a> {
             while cells.len() < length {
                 let count = self.count((length - cells.len()) as u64)?;
                 let pen = self.pen()?;
-                for _ in 0..count.max(1) {
+                // What is ASCII is a byte each, and sound; most is.
+                let is_text = |byte: &&u8| matches!(**byte, b' '..=b'~');
+                let text = self.0.iter().take(count).take_while(is_text).count();
+                let (ascii, rest) = self.0.split_at(text);
+                self.0 = rest;
+                cells.extend(ascii.iter().map(|byte| Cell { glyph: u32::from(*byte), pen }));
+                for _ in text..count.max(1) {
                     let glyph = self.glyph()?;
                     cells.push(self.cell(glyph, pen)?);
                 }

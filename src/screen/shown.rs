@@ -93,8 +93,9 @@ impl Screen {
     }
 
     fn plain(&self, line: &Line) -> String {
-        let mut text = String::new();
-        for col in 0..self.visible_length(line) {
+        let length = self.visible_length(line);
+        let mut text = String::with_capacity(length);
+        for col in 0..length {
             line.push_text(col, &mut text);
         }
         text.truncate(text.trim_end_matches(' ').len());

@@ -9,7 +9,7 @@ use std::fs::File;
 
 use crate::{
     session::Handle,
-    sys::{confinement, processes::Process},
+    sys::{confinement, processes},
 };
 
 /// The sessions that bind a process to their write roots.
@@ -48,6 +48,5 @@ fn spare() -> Option<File> {
 /// The session that a process is confined by, if it is; `None` where it has gone
 /// meanwhile, or has made its mark unreadable.
 fn binding(pid: u32) -> Option<Option<u32>> {
-    let process = Process::read(pid)?;
-    if process.has_no_new_privileges()? { confinement::mark_of(&process) } else { Some(None) }
+    if processes::has_no_new_privileges(pid)? { confinement::mark_of(pid) } else { Some(None) }
 }

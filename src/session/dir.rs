@@ -143,11 +143,12 @@ impl SessionDir {
 
     fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
         match result {
+            Ok(value) => Ok(value),
             // The folder that we hold open has been emptied.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.folder.has(META) => {
                 Err(self.removed())
             }
-            other => other.trying(format!("{what} of session '{}'", self.handle)),
+            Err(error) => Err(error).trying(format_args!("{what} of session '{}'", self.handle)),
         }
     }
 
@@ -470,7 +471,7 @@ impl SessionDir {
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
             {
                 match self.is_locked() {
-                    Ok(true) => Err(error).trying(format!("{what}, which is alive")),
+                    Ok(true) => Err(error).trying(format_args!("{what}, which is alive")),
                     _ => Ok(None),
                 }
             }
@@ -502,8 +503,8 @@ impl SessionDir {
             if self.folder.open_file(RUN_TRAP).is_err() {
                 self.folder.replace(RUN_TRAP, b"")?;
             }
-            self.folder.replace(RUN_TEXT, &runner::text(command))?;
-            self.folder.replace(RUN, script.as_bytes())
+            self.folder.renew(RUN_TEXT, &runner::text(command))?;
+            self.folder.renew(RUN, script.as_bytes())
         };
         self.trying(written(), "write down a command")?;
         Ok(runner::line(&folder.join(RUN)))
@@ -600,23 +601,18 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// Where to go on.
     pub(crate) fn cursor(&self) -> Result<u64> {
-        let folder = &self.session.folder;
-        let digits = match folder.read(&self.file, LONGEST_WORD) {
+        let digits = match self.session.folder.read(&self.file, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            // A power cut has emptied it, and perhaps the one before as well.
-            Ok(digits) if digits.is_empty() => folder.replaced(&self.file, LONGEST_WORD).unwrap_or_default(),
+            // A power cut has emptied it.
+            Ok(digits) if digits.is_empty() => return Ok(0),
             other => self.session.trying(other, "read the cursor")?,
         };
-        if digits.is_empty() {
-            return Ok(0);
-        }
         let bad = || io::Error::other(format!("'{}' holds no number", self.file));
         self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        let written = self.session.folder.exchange(&self.file, cursor.to_string().as_bytes());
-        self.session.trying(written, "move the cursor")
+        self.session.trying(self.session.folder.note_number(&self.file, cursor), "move the cursor")
     }
 }

@@ -71,7 +71,7 @@ impl Home {
         let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(USUAL))).ok_or_else(|| {
             Failure::Failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
         })?;
-        std::path::absolute(&path).trying(format!("find the state folder '{}'", path.display()))
+        std::path::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
     }
 
     fn open_at(path: PathBuf) -> Result<Home> {
@@ -149,7 +149,9 @@ impl Home {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Err(missing())
             }
-            other => Ok(SessionDir::new(handle.clone(), other.trying(format!("open session '{handle}'"))?)),
+            other => {
+                Ok(SessionDir::new(handle.clone(), other.trying(format_args!("open session '{handle}'"))?))
+            }
         }
     }
 
@@ -165,13 +167,15 @@ impl Home {
                 Err(failure) => return Err(failure),
             }
         }
-        summaries.sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
+        summaries.sort_unstable_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
         Ok(summaries)
     }
 
     pub(super) fn names(&self) -> Result<Vec<OsString>> {
         match &self.sessions {
-            Some(sessions) => sessions.names().trying(format!("read '{}'", self.sessions_path().display())),
+            Some(sessions) => {
+                sessions.names().trying(format_args!("read '{}'", self.sessions_path().display()))
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -196,20 +200,20 @@ impl Home {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other
                 .and_then(|()| sessions.remove_folder(&gone))
-                .trying(format!("remove session '{handle}'"))?,
+                .trying(format_args!("remove session '{handle}'"))?,
         }
         told
     }
 
     /// The notifications of those that have ended.
     pub(crate) fn events(&self) -> Result<Events> {
-        Events::open(&self.path).trying(format!("open the events in '{}'", self.path.display()))
+        Events::open(&self.path).trying(format_args!("open the events in '{}'", self.path.display()))
     }
 
     fn tell_end(&self, session: &SessionDir, going: Going) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let told = session.tell_end(&self.events()?, sessions, going);
-        told.trying(format!("write down the end of session '{}'", session.handle()))
+        told.trying(format_args!("write down the end of session '{}'", session.handle()))
     }
 
     /// Makes sure that the ends of all dead sessions have been told, also of
@@ -298,7 +302,7 @@ impl Home {
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => {
                     sessions.remove_folder(&name).trying(&what)?;
-                    return Err(error).trying(format!("{what}: lock it"));
+                    return Err(error).trying(format_args!("{what}: lock it"));
                 }
             }
         }
@@ -365,13 +369,13 @@ impl Home {
                 None
             };
             if name.as_bytes().starts_with(GONE.as_bytes()) {
-                sessions.remove_folder(&name).trying(format!("remove '{}'", name.display()))?;
+                sessions.remove_folder(&name).trying(format_args!("remove '{}'", name.display()))?;
             }
             if held.is_some() {
                 match sessions.remove_folder_once(&name) {
                     // Its maker has come, and has it now.
                     Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                    other => other.trying(format!("remove '{}'", name.display()))?,
+                    other => other.trying(format_args!("remove '{}'", name.display()))?,
                 }
             }
         }

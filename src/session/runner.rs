@@ -56,6 +56,7 @@ pub(super) fn script(
         "-s -- \"$__nbs_line\""
     };
     SCRIPT
+        .replace("@BACK@", BACK)
         .replace("@SECRET@", secret)
         .replace("@NUMBERS@", &numbers.join("|"))
         .replace("@LAST@", &last.to_string())
@@ -87,60 +88,65 @@ if ! \builtin declare -F __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_r
     \builtin unset -v __nbs_again
 fi
 case ${__nbs_seq-} in @NUMBERS@) ;; *) __nbs_seq=@LAST@ ;; esac
-__nbs_hook
-if [[ $1 == begin ]]; then
-    \builtin unset -v __nbs_status __nbs_under __nbs_text __nbs_line __nbs_code __nbs_broken
-    __nbs_status=@STATUS@
-    __nbs_under=$3
-    \builtin mapfile -t -d '' -n 1 __nbs_text <@TEXT@
-    __nbs_line=${__nbs_text#*$'\n'}
-    case $__nbs_options in
-    *v*) ;;
-    *e*) __nbs_guard=1 ;;
-    *)
-        if ! \builtin trap -p ERR >|@TRAP@; then
-            __nbs_guard=$(\builtin trap -p ERR)
-        elif [[ -s @TRAP@ ]]; then
-            __nbs_guard=1
-        fi
-        ;;
-    esac
-    if [[ ! ${__nbs_guard-} ]]; then
-        :
-    elif (\builtin eval "__nbs_whole() {"$'\n'"$__nbs_text"$'\n'"}"); then
-        __nbs_text+=$'\n{ __nbs_leave "$?"; } >/dev/null 2>&1'
-    else
-        __nbs_broken=$__nbs_line
-        __nbs_text=${__nbs_text%%$'\n'*}$'\n\\builtin eval "$__nbs_broken" && \\builtin :; '
-        __nbs_text+='{ __nbs_leave "$?"; } >/dev/null 2>&1'
-    fi
-    \builtin unset -v __nbs_guard
-    __nbs_leave() {
-        __nbs_code=$1
-        \builtin return 0
-    }
-    __nbs_enter() {
-        if [[ ${__nbs_broken_e-} ]]; then \builtin set -e; fi
-        \builtin unset -v __nbs_broken_e
-        if [[ -o history ]]; then \builtin history @HISTORY@; fi
-        \builtin return 0
-    }
-    __nbs_begin() {
-        \builtin printf '\e]133;R;nbs=@SECRET@.%s\a' "$((__nbs_seq + 1))" >|/dev/tty
-        \builtin unset -v __nbs_text __nbs_line
-        if [[ ${__nbs_broken+1} && $- == *e* ]]; then
-            __nbs_broken_e=1
-            \builtin set +e
-        fi
-        \builtin return "$__nbs_status"
-    }
+[[ ${PROMPT_COMMAND-} == "$__nbs_first"* && ${PROMPT_COMMAND[@]: -1} == *"$__nbs_last" ]] || __nbs_hook
+if [[ $1 != begin ]]; then
+    @BACK@
+    \builtin return "$2"
 fi
-if [[ $__nbs_set ]]; then \builtin set "-$__nbs_set"; fi
-\builtin unset -v __nbs_set __nbs_options
-\builtin shopt "$__nbs_aliases" expand_aliases
-\builtin unset -v __nbs_aliases
+\builtin unset -v __nbs_status __nbs_under __nbs_text __nbs_line __nbs_code __nbs_broken
+__nbs_status=@STATUS@
+__nbs_under=$3
+\builtin mapfile -t -d '' -n 1 __nbs_text <@TEXT@
+__nbs_line=${__nbs_text#*$'\n'}
+case $__nbs_options in
+*v*) ;;
+*e*) __nbs_guard=1 ;;
+*)
+    if ! \builtin trap -p ERR >|@TRAP@; then
+        __nbs_guard=$(\builtin trap -p ERR)
+    elif [[ -s @TRAP@ ]]; then
+        __nbs_guard=1
+    fi
+    ;;
+esac
+if [[ ! ${__nbs_guard-} ]]; then
+    :
+elif (\builtin eval "__nbs_whole() {"$'\n'"$__nbs_text"$'\n'"}"); then
+    __nbs_text+=$'\n{ __nbs_leave "$?"; } >/dev/null 2>&1'
+else
+    __nbs_broken=$__nbs_line
+    __nbs_text=${__nbs_text%%$'\n'*}$'\n\\builtin eval "$__nbs_broken" && \\builtin :; '
+    __nbs_text+='{ __nbs_leave "$?"; } >/dev/null 2>&1'
+fi
+\builtin unset -v __nbs_guard
+__nbs_leave() {
+    __nbs_code=$1
+    \builtin return 0
+}
+__nbs_enter() {
+    if [[ ${__nbs_broken_e-} ]]; then \builtin set -e; fi
+    \builtin unset -v __nbs_broken_e
+    if [[ -o history ]]; then \builtin history @HISTORY@; fi
+    \builtin return 0
+}
+__nbs_begin() {
+    \builtin printf '\e]133;R;nbs=@SECRET@.%s\a' "$((__nbs_seq + 1))" >|/dev/tty
+    \builtin unset -v __nbs_text __nbs_line
+    if [[ ${__nbs_broken+1} && $- == *e* ]]; then
+        __nbs_broken_e=1
+        \builtin set +e
+    fi
+    \builtin return "$__nbs_status"
+}
+@BACK@
 \builtin return "$2"
 "#;
+
+/// What puts back the user's own options.
+const BACK: &str = r#"if [[ $__nbs_set ]]; then \builtin set "-$__nbs_set"; fi
+\builtin unset -v __nbs_set __nbs_options
+\builtin shopt "$__nbs_aliases" expand_aliases
+\builtin unset -v __nbs_aliases"#;
 
 /// What the file of the text holds: the text, behind a line that tells where its
 /// output begins. That line is within the `eval`, so what `set -x`, `set -v` and

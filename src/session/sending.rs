@@ -17,7 +17,7 @@ pub(crate) const LONGEST_SECRET: usize = 4_095;
 
 /// Types all of it, and gives how many bytes that were.
 pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
-    let contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
     let typed = contact.type_in(bytes, Deadline::after(timeout))?.ok_or_else(|| session.ended())?;
     if typed.count < bytes.len() as u64 {
         return Err(incomplete(session, typed, bytes.len(), timeout));

@@ -310,9 +310,7 @@ fn nature_of(name: &OsStr) -> Option<Nature> {
         |name: &str| OF_A_SESSION.iter().find(|(known, _)| *known == name).map(|(_, nature)| *nature);
     let name = name.to_str()?;
     if let Some(replaced) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")) {
-        return listed(replaced)
-            .filter(|nature| *nature == Nature::File)
-            .or(is_read_cursor(replaced).then_some(Nature::File));
+        return listed(replaced).filter(|nature| *nature == Nature::File);
     }
     if let Some(locked) = name.strip_prefix("lock.") {
         let is_ours = is_read_cursor(locked) || [dir::COMPLETION_CURSOR, "screen", "exit"].contains(&locked);
@@ -434,7 +432,6 @@ mod tests {
             "lock.exit",
             ".exit.json.new",
             ".log_start.new",
-            ".read_cursor.x.new",
             "tmp",
         ] {
             assert!(known(name), "{name}");

@@ -27,7 +27,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use crate::sys::processes::Process;
+use crate::sys::processes;
 
 /// Less would let a file be emptied that may not be written to.
 const LEAST: ABI = ABI::V3;
@@ -90,8 +90,8 @@ fn marks(number: u32) -> [u64; 2] {
 
 /// The number that a process is marked with, if it is. `None` where it has gone, or
 /// has spoilt its mark.
-pub(crate) fn mark_of(process: &Process) -> Option<Option<u32>> {
-    let [first, second] = MARKS.map(|(_, name)| process.hard_limit(name));
+pub(crate) fn mark_of(pid: u32) -> Option<Option<u32>> {
+    let [first, second] = MARKS.map(|(_, name)| processes::hard_limit(pid, name));
     let (first, second) = (first?, second?);
     if first == "unlimited" {
         return Some(None);

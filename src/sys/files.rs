@@ -11,7 +11,7 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -24,6 +24,9 @@ use rustix::{
 
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
+
+/// More than any number has digits.
+const LONGEST_NUMBER: usize = 128;
 
 /// Sets our umask to 077 and gives the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
@@ -151,21 +154,13 @@ impl Folder {
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
-    /// The same, but never waits for the disk, as ext4 does where a file is renamed
-    /// over another; so after a power cut it may be empty. Then
-    /// [`Folder::replaced`] has what was there before.
-    pub(crate) fn exchange(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let beside = self.write_beside(name, content)?;
-        match fs::renameat_with(self, &*beside, self, name, RenameFlags::EXCHANGE) {
-            // There is none yet, or it is a file system that cannot.
-            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, &*beside, self, name)?),
-            other => Ok(other?),
-        }
-    }
-
-    /// The content that the last [`Folder::exchange`] has replaced, if it is there.
-    pub(crate) fn replaced(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        self.read(&beside(name), limit)
+    /// Writes a number into a file, in place and at once, and makes the file where there
+    /// is none. It takes as much room as what was there, so that nothing of that is left.
+    /// Unlike [`Folder::replace`], never waits for the disk, and mostly needs no room on it.
+    pub(crate) fn note_number(&self, name: &str, number: u64) -> io::Result<()> {
+        let file = self.regular(name, OFlags::RDWR | OFlags::CREATE)?;
+        let width = usize::try_from(file.metadata()?.len()).unwrap_or_default().min(LONGEST_NUMBER);
+        file.write_all_at(format!("{number:0width$}").as_bytes(), 0)
     }
 
     /// The same as [`Folder::replace`], as if it had been written at that time.
@@ -177,15 +172,21 @@ impl Folder {
 
     fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {
         let beside = beside(name);
-        match self.create(&beside, content) {
-            // Replaced the last time, left by a killed caller, or planted.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.remove_file(OsStr::new(&beside))?;
-                self.create(&beside, content)?;
-            }
-            other => other?,
-        }
+        // Replaced the last time, left by a killed caller, or planted.
+        self.renew(&beside, content)?;
         Ok(beside)
+    }
+
+    /// Makes a file anew, in place of one that may be there and that nobody else reads
+    /// or writes at the moment. Unlike [`Folder::replace`], never waits for the disk.
+    pub(crate) fn renew(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        match self.create(name, content) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove_file(OsStr::new(name))?;
+                self.create(name, content)
+            }
+            other => other,
+        }
     }
 
     /// Gives a file a second name, in `other`; one that is taken is an error.

@@ -125,35 +125,10 @@ impl Process {
 
     /// Does it ignore this signal, so that sending it cannot end it?
     pub(crate) fn ignores(&self, signal: i32) -> bool {
-        self.status("SigIgn:")
+        status(self.pid, "SigIgn:")
             .flatten()
             .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
             .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-    }
-
-    /// Can it, and whatever it becomes, gain no rights by exec(3)
-    /// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
-    pub(crate) fn has_no_new_privileges(&self) -> Option<bool> {
-        // A kernel that does not tell has no such thing.
-        Some(self.status("NoNewPrivs:")?.as_deref() == Some("1"))
-    }
-
-    /// A hard limit, by what /proc/PID/limits calls it (proc_pid_limits(5)): a
-    /// number, or `unlimited`. `None` where the process has gone.
-    pub(crate) fn hard_limit(&self, name: &str) -> Option<String> {
-        Some(self.line("limits", name)??.split_ascii_whitespace().nth(1)?.to_owned())
-    }
-
-    fn status(&self, key: &str) -> Option<Option<String>> {
-        self.line("status", key)
-    }
-
-    /// A line of /proc/PID/status (proc_pid_status(5)) or the like, without its key,
-    /// if there is one; `None` where the process has gone.
-    fn line(&self, file: &str, key: &str) -> Option<Option<String>> {
-        let content = whole(format!("/proc/{}/{file}", self.pid)).ok()?;
-        let content = String::from_utf8_lossy(&content);
-        Some(content.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
     }
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = Thread> {
@@ -210,6 +185,31 @@ impl Process {
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
         Ok(same.then_some(held))
     }
+}
+
+/// Can this process, and whatever it becomes, gain no rights by exec(3)
+/// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
+pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
+    // A kernel that does not tell has no such thing.
+    Some(status(pid, "NoNewPrivs:")?.as_deref() == Some("1"))
+}
+
+/// A hard limit of this process, by what /proc/PID/limits calls it
+/// (proc_pid_limits(5)): a number, or `unlimited`. `None` where it has gone.
+pub(crate) fn hard_limit(pid: u32, name: &str) -> Option<String> {
+    Some(line(pid, "limits", name)??.split_ascii_whitespace().nth(1)?.to_owned())
+}
+
+fn status(pid: u32, key: &str) -> Option<Option<String>> {
+    line(pid, "status", key)
+}
+
+/// A line of /proc/PID/status (proc_pid_status(5)) or the like, without its key,
+/// if there is one; `None` where the process has gone.
+fn line(pid: u32, file: &str, key: &str) -> Option<Option<String>> {
+    let content = whole(format!("/proc/{pid}/{file}")).ok()?;
+    let content = String::from_utf8_lossy(&content);
+    Some(content.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
 }
 
 /// The content of a file of /proc. They all say that they are empty, for which

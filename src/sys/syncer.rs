@@ -2,7 +2,7 @@
 //!
 //! The kernel has no way to sync without waiting for the disk, so this is the
 //! one thread of nbs, started when there is something to sync. Requests that come
-//! while a sync is under way, or shortly after one, are one request: however fast
+//! while a sync is under way, or shortly after the first, are one request: however fast
 //! the file grows, nobody waits, and most of the time the disk is free for writing.
 //!
 //! A sync that failed is not made good by one that succeeds: the kernel tells an
@@ -38,9 +38,10 @@ struct Running {
 /// It calls fdatasync(2) and sleeps; this is the least that musl and glibc take.
 const STACK: usize = 32 * 1024;
 
-/// How long after a sync the next one begins at the earliest. A sync of a file
-/// that grows writes the file system's journal too, and takes processor and disk
-/// from who prints; a crash of the machine loses this much more at most.
+/// How long after a request its sync begins. A sync of a file that grows writes the
+/// file system's journal too: it takes processor and disk from who prints, and holds
+/// up who changes files in the folder, as those do who have waited for what was
+/// printed. A crash of the machine loses this much more at most.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Syncer {
@@ -73,11 +74,13 @@ fn start(file: Arc<File>, failure: Arc<OnceLock<String>>) -> io::Result<Running>
     let (going_on, over) = mpsc::sync_channel::<()>(0);
     let thread = thread::Builder::new().name("sync".into()).stack_size(STACK).spawn(move || {
         while received.recv().is_ok() {
+            // Nothing ever comes: it is the time that is waited for, or our end.
+            let _ = over.recv_timeout(PAUSE);
+            // What is asked for from here on is another sync.
+            let _ = received.try_recv();
             if let Err(error) = rustix::fs::fdatasync(&file) {
                 failure.get_or_init(|| io::Error::from(error).to_string());
             }
-            // Nothing ever comes: it is the time that is waited for, or our end.
-            let _ = over.recv_timeout(PAUSE);
         }
     })?;
     Ok(Running { requests, going_on, thread })

@@ -84,6 +84,6 @@ impl Followed {
             log.blocks(0, log.length()?, |block| io::Write::write_all(&mut output, block).map(|()| true))?;
             Ok(())
         };
-        copied().trying(format!("keep the output of session '{}'", self.handle))
+        copied().trying(format_args!("keep the output of session '{}'", self.handle))
     }
 }

@@ -39,7 +39,7 @@ impl TaskFile {
         let folder = root.join(FOLDER);
         let names = match Folder::open(&folder).and_then(|folder| folder.names()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.trying(format!("read '{}'", folder.display()))?,
+            other => other.trying(format_args!("read '{}'", folder.display()))?,
         };
         let workers = names.iter().filter_map(|name| name.as_encoded_bytes().strip_suffix(b".md"));
         Ok(workers.filter_map(WorkerHandle::parse).map(|worker| TaskFile::of(root, worker)).collect())
@@ -73,7 +73,7 @@ impl TaskFile {
                 let _ = fs::remove_dir(folder);
             }
         }
-        written.trying(format!("write '{}'", self.path().display()))
+        written.trying(format_args!("write '{}'", self.path().display()))
     }
 
     /// Where it is written before it has its name.
@@ -97,7 +97,7 @@ impl TaskFile {
     pub(crate) fn remove(&self) -> Result<()> {
         // Left only by one that was killed while it wrote.
         let _ = fs::remove_file(self.beside());
-        fs::remove_file(self.path()).trying(format!("remove '{}'", self.path().display()))
+        fs::remove_file(self.path()).trying(format_args!("remove '{}'", self.path().display()))
     }
 
     /// What it says now: the state, if it says any, and when the worker began.
@@ -108,7 +108,7 @@ impl TaskFile {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
-            other => other.trying(format!("read '{}'", self.path().display()))?,
+            other => other.trying(format_args!("read '{}'", self.path().display()))?,
         };
         let started = status::field(&content, "Started");
         let started = started.and_then(|text| clock::parse_plain(std::str::from_utf8(text).ok()?));

@@ -121,7 +121,7 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Ended> {
         for held in followed.iter().flatten() {
             turn.readable(held, ());
         }
-        turn.wait(until).trying(format!("wait for worker '{}'", task.worker()))?;
+        turn.wait(until).trying(format_args!("wait for worker '{}'", task.worker()))?;
     }
 }
 

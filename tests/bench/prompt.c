@@ -1,7 +1,7 @@
-/* The floor of `run`: how long a bash on a terminal takes from `true` typed at
+/* The floor of `run`: how long a bash on a terminal takes from a command typed at
  * its prompt to its next prompt. Prints N times in nanoseconds, a line each.
  *
- * Usage: prompt N */
+ * Usage: prompt N COMMAND */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     char path[64];
     struct winsize size = {24, 80, 0, 0};
     int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (argc != 2 || ioctl(master, TIOCSPTLCK, &unlocked) || ioctl(master, TIOCGPTN, &number))
+    if (argc != 3 || ioctl(master, TIOCSPTLCK, &unlocked) || ioctl(master, TIOCGPTN, &number))
         return 1;
     ioctl(master, TIOCSWINSZ, &size);
     snprintf(path, sizeof path, "/dev/pts/%d", number);
@@ -62,7 +62,8 @@ int main(int argc, char **argv)
     await_prompt(master);
     for (long left = atol(argv[1]); left > 0; left--) {
         uint64_t start = now();
-        write(master, "true\r", 5);
+        write(master, argv[2], strlen(argv[2]));
+        write(master, "\r", 1);
         await_prompt(master);
         printf("%llu\n", (unsigned long long)(now() - start));
     }

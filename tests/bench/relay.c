@@ -1,11 +1,12 @@
 /* The floor of a session: the least that the kernel allows for a program on a
  * terminal of its own, with typed input from a FIFO and output in a file.
  *
- * Usage: relay DIR PROGRAM [ARGUMENT...]
+ * Usage: relay DIR FILES STARTS PROGRAM [ARGUMENT...]
  *
  * Makes DIR/fifo and DIR/log, starts the program, and returns once it is
  * started; what stays is one process in one poll loop, whose PID is printed.
- * With NOWHERE set the output is read and thrown away. */
+ * With NOWHERE set the output is read and thrown away. FILES and STARTS are 0, or
+ * how many more files it is to make in DIR, and how often to start itself more. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,6 +25,27 @@ static void fail(const char *what)
 {
     perror(what);
     _exit(1);
+}
+
+/* What a session costs that has more files, and more starts of programs. */
+static void do_more(const char *folder, const char *itself, long files, long starts)
+{
+    char path[4096];
+    for (; files > 0; files--) {
+        snprintf(path, sizeof path, "%s/file%ld", folder, files);
+        int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (write(file, "text", 4) != 4)
+            fail(path);
+        close(file);
+    }
+    for (; starts > 0; starts--) {
+        pid_t child = vfork();
+        if (child == 0) {
+            execl(itself, itself, NULL);
+            _exit(127);
+        }
+        waitpid(child, NULL, 0);
+    }
 }
 
 static void serve(int master, int fifo, int log)
@@ -52,7 +74,7 @@ int main(int argc, char **argv)
 {
     int ready[2];
     char path[4096], word[32];
-    if (argc < 3 || pipe2(ready, O_CLOEXEC))
+    if (argc < 5 || pipe2(ready, O_CLOEXEC))
         return 1;
     pid_t relay = fork();
     if (relay) {
@@ -63,6 +85,7 @@ int main(int argc, char **argv)
         return write(1, word, count) != count;
     }
     setsid();
+    do_more(argv[1], argv[0], atol(argv[2]), atol(argv[3]));
     snprintf(path, sizeof path, "%s/fifo", argv[1]);
     if (mkfifo(path, 0600))
         fail(path);
@@ -86,7 +109,7 @@ int main(int argc, char **argv)
         ioctl(slave, TIOCSCTTY, 0);
         for (number = 0; number < 3; number++)
             dup2(slave, number);
-        execvp(argv[2], argv + 2);
+        execvp(argv[4], argv + 4);
         _exit(127);
     }
     close(slave);

@@ -461,13 +461,3 @@ fn a_handle_that_cannot_be_printed_is_of_no_session() {
     scratch.ts(&["list"]).code(0).stdout("");
     assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
 }
-
-#[test]
-fn planted_files_hang_no_reader() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello");
-    scratch.wait_for_end(&handle);
-    run(Command::new("mkfifo").arg(scratch.folder(&handle).join(".read_cursor.new"))).code(0);
-    scratch.ts(&["read-new", &handle]).code(0).stdout("hello\r\n");
-    scratch.ts(&["read-new", &handle]).code(0).stdout("");
-}

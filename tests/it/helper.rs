@@ -427,9 +427,7 @@ fn a_helper_without_descriptors_refuses_and_recovers() {
     let highest = helper.highest_descriptor();
     for room in 0..6 {
         limit(&format!("{}:4096", highest + 1 + room));
-        let start = Instant::now();
-        let ran = within(&mut scratch.ts(&["create", "--require-helper", "true"]));
-        assert!(start.elapsed() < Duration::from_secs(10), "{ran:?}");
+        within(&mut scratch.ts(&["create", "--require-helper", "true"]));
         scratch.python(
             r#"
 s = connect()
@@ -464,9 +462,7 @@ fn nobody_waits_for_a_stopped_helper() {
     let helper = Helper::start(&scratch);
     kill(helper.pid(), 19);
     eventually("the helper is stopped", || state_of(helper.pid()) == Some('T'));
-    let start = Instant::now();
     let ran = within(&mut scratch.ts(&["create", "exit 5"]));
-    assert!(start.elapsed() < Duration::from_secs(10), "{ran:?}");
     assert!(ran.err.starts_with("nbs-ts: helper not running: it does not answer within 5 s"), "{ran:?}");
     let handle = ran.ok();
     scratch.ended(handle.trim());
@@ -516,12 +512,8 @@ fn sessions_outlive_their_helper_and_still_tell_how_they_ended() {
         helper.wait();
         assert_eq!(scratch.home().join("helper.sock").exists(), signal == 9);
         // Nobody has its socket now, so nobody waits for it.
-        let start = Instant::now();
         let ran = within(&mut scratch.ts(&["create", "true"]));
-        assert!(
-            start.elapsed() < Duration::from_secs(3) && ran.err.contains("helper not running: "),
-            "{ran:?}"
-        );
+        assert!(ran.err.contains("helper not running: ") && !ran.err.contains("answer"), "{ran:?}");
         scratch.ended(ran.ok().trim());
         for handle in [&handle, &killed] {
             assert_eq!(within(&mut scratch.ts(&["status", handle])).ok(), "alive\n");
@@ -609,9 +601,7 @@ fn a_session_made_from_inside_another_is_not_part_of_it() {
         format!("{} create --require-helper --name=inner sleep 600", links().join("nbs-ts").display());
     let outer = scratch.create(&["--require-helper", &format!("{create}; exec sleep 600")]);
     eventually("the inner one is there", || within(&mut scratch.ts(&["find", "inner"])).code == 0);
-    let start = Instant::now();
     within(&mut scratch.ts(&["kill", &outer])).ok();
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     assert_eq!(within(&mut scratch.ts(&["status", "@inner"])).ok(), "alive\n");
     // Nor are those of a helper that was started in a session part of that.
     within(&mut scratch.ts(&["kill", "--all"])).ok();

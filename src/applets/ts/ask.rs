@@ -131,7 +131,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (offset, last) = turn.place()?.ok_or_else(ended)?;
     let prompt = prompt(&session.log()?, &typed, offset)?;
     let typed_before = typed.total;
-    let typist = Contact::open(&session)?.ok_or_else(ended)?;
+    let mut typist = Contact::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
         return Err(Failure::TimedOut(format!(

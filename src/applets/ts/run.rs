@@ -223,8 +223,7 @@ impl<'a> Run<'a> {
         let (offset, last) = await_prompt(session, &mut turn, &mut news, &mut signals)?;
         let line = session.prepare_run(sessions, command, last)?;
         let trace = Trace::new(session.marks(offset, Some(last))?, offset, last);
-        let typist = Contact::open(session)?.ok_or_else(|| session.ended())?;
-        let typed = typist.type_in(&line, Deadline::after(NEXT_PROMPT))?.ok_or_else(|| session.ended())?;
+        let typed = turn.type_in(&line, Deadline::after(NEXT_PROMPT))?.ok_or_else(|| session.ended())?;
         if typed.count < line.len() as u64 {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': its shell does not read {}",
@@ -588,13 +587,19 @@ fn await_prompt(
     let mut prompt_end = None;
     loop {
         let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
+        // It is seen at a glance, mostly.
+        if let ("stands", Some(last)) = (&*prompt, last)
+            && session.ends_with_prompt(offset)?
+        {
+            return Ok((offset, last));
+        }
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
         let deadline = match (prompt.as_str(), doing.as_str(), last) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`.
             ("stands", "prompt" | "running" | "line", Some(last)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
-                if doing != "running" || end.has_passed() || session.ends_with_prompt(offset)? {
+                if doing != "running" || end.has_passed() {
                     return Ok((offset, last));
                 }
                 end

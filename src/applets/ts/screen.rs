@@ -18,6 +18,8 @@
 //! Example:
 //!   nbs-ts wait @edit --stable=200ms && nbs-ts screen @edit
 
+use std::mem::ManuallyDrop;
+
 use crate::{
     cli::{self, Args},
     outcome::Result,
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     form.check(args.json())?;
 
     let session = Home::open()?.session(&target)?;
-    let sight = Sight::look(&session)?;
+    // The kernel takes back the memory when we end; line by line it takes longer.
+    let sight = ManuallyDrop::new(Sight::look(&session)?);
     form.print(&sight.screen, args.json())
 }

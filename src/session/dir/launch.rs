@@ -38,23 +38,28 @@ impl Launch {
         command == b"bash" || command == b"bash -i"
     }
 
-    /// Writes the files that are known before anything runs.
+    /// Writes the files that a relay begins with.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+        folder.create(COMMAND, &self.command)?;
+        self.settings.write(folder)?;
+        if !self.settings.write_roots.is_empty() {
+            folder.make_folder(OsStr::new(PRIVATE))?;
+        }
+        folder.make_fifo(INPUT)
+    }
+
+    /// Writes the other files that are known before anything runs.
+    pub(crate) fn write_rest(&self, folder: &Folder) -> io::Result<()> {
         let secret = random::hex::<16>()?;
         let started = unix_seconds(self.started).as_secs();
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
         let interactive = Launch::is_interactive(&self.command);
-        folder.create(COMMAND, &self.command)?;
         folder.create(META, meta.as_bytes())?;
         if let Some(name) = &self.name {
             folder.create(NAME, name.as_str().as_bytes())?;
         }
-        self.settings.write(folder)?;
         folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
         folder.create(SECRET, secret.as_bytes())?;
-        if !self.settings.write_roots.is_empty() {
-            folder.make_folder(OsStr::new(PRIVATE))?;
-        }
         folder.create(OUTPUT, b"")?;
         if self.settings.max_log.is_some() {
             folder.create(LOG_START, b"0")?;
@@ -68,8 +73,7 @@ impl Launch {
         folder.create(READ_CURSOR, b"0")?;
         // Number 0 of a shell is its first prompt, which completes no command;
         // of anything else it is the end.
-        folder.create(COMPLETION_CURSOR, if interactive { b"1" } else { b"0" })?;
-        folder.make_fifo(INPUT)
+        folder.create(COMPLETION_CURSOR, if interactive { b"1" } else { b"0" })
     }
 
     /// Tries whether the log can be kept within its bound, if it has one: not every
