@@ -258,7 +258,7 @@ impl SessionDir {
         let length = log.length()?;
         for (name, cursor) in cursors {
             match cursor {
-                None if self.folder.has(&name) => return Ok(Some(format!("'{name}' holds no number"))),
+                None if self.is_written(&name) => return Ok(Some(format!("'{name}' holds no number"))),
                 Some(cursor) if cursor > length => {
                     return Ok(Some(format!("'{name}' is {cursor}, and the log has {length} bytes")));
                 }
@@ -274,6 +274,11 @@ impl SessionDir {
         Ok(fault_of_sizes(&sizes, length))
     }
 
+    /// A cursor that is empty counts as 0: who was to write the first was killed.
+    fn is_written(&self, cursor: &str) -> bool {
+        self.folder.read(cursor, 1).map_or_else(|_| self.folder.has(cursor), |content| !content.is_empty())
+    }
+
     fn fault_of_completions(&self) -> io::Result<Option<String>> {
         let cursor = self.number::<u64>(dir::COMPLETION_CURSOR);
         let content = self.folder.read(dir::COMPLETIONS, dir::LONGEST_COMPLETIONS)?;
@@ -287,7 +292,9 @@ impl SessionDir {
         let first = u64::from(self.is_interactive().unwrap_or(false));
         let most = last.map_or(first, |last| last.saturating_add(1).max(first));
         Ok(match cursor {
-            None => Some(format!("'{}' holds no number", dir::COMPLETION_CURSOR)),
+            None if self.is_written(dir::COMPLETION_CURSOR) => {
+                Some(format!("'{}' holds no number", dir::COMPLETION_CURSOR))
+            }
             Some(cursor) if cursor > most => {
                 Some(format!("'{}' is {cursor}, and there are no such completions", dir::COMPLETION_CURSOR))
             }

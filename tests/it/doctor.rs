@@ -67,6 +67,12 @@ fn each_thing_that_ought_not_to_be_is_told() {
         }
         assert_eq!(faults(&scratch), None, "{file}");
     }
+    // Who makes a cursor may be killed before it is written; then it counts as 0.
+    for file in ["read_cursor.r", "completion_cursor"] {
+        fs::write(folder.join(file), "").unwrap();
+        fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(faults(&scratch), None, "{file}");
+    }
     let meta = folder.join("meta");
     fs::set_permissions(&meta, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(faults(&scratch).unwrap().contains("/meta' can be used by others"));
