@@ -1,5 +1,7 @@
 use std::{fs, io::Write, os::unix::fs::symlink};
 
+use rustix::io::ioctl_fionread;
+
 use crate::support::{Scratch, eventually, run};
 
 /// A program that takes every byte as it is, and writes them to the file `got`.
@@ -40,9 +42,7 @@ fn the_fifo_is_a_keyboard_too() {
     let handle = scratch.create("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     for round in 0..50 {
-        let mut fifo =
-            fs::OpenOptions::new().write(true).open(scratch.folder(&handle).join("input.fifo")).unwrap();
-        writeln!(fifo, "{round}").unwrap();
+        writeln!(scratch.fifo(&handle), "{round}").unwrap();
     }
     scratch.ts(&["wait-pattern", &handle, "<49>"]).code(0);
     let expected: String = (0..50).map(|round| format!("<{round}>\r\n")).collect();
@@ -177,7 +177,10 @@ fn a_long_line_through_the_fifo_stops_nobody_else() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    fs::write(scratch.folder(&handle).join("input.fifo"), "a".repeat(5_000)).unwrap();
+    let mut fifo = scratch.fifo(&handle);
+    fifo.write_all("a".repeat(5_000).as_bytes()).unwrap();
+    // It is read in pieces, and who sends may come between them.
+    eventually("all of it being read", || ioctl_fionread(&fifo).unwrap() == 0);
     scratch.ts(&["send", &handle]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
     scratch.ts(&["send", &handle, "after"]).code(0);

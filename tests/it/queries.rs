@@ -1,5 +1,5 @@
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::Write,
     process::Command,
 };
@@ -124,8 +124,7 @@ print(ascii(ask(b'.')))
     let scratch = Scratch::new();
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
     let handle = scratch.create("exec python3 ask.py");
-    let (relay, path) = (scratch.file(&handle, "daemon_pid"), scratch.folder(&handle).join("input.fifo"));
-    let mut fifo = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let (relay, mut fifo) = (scratch.file(&handle, "daemon_pid"), scratch.fifo(&handle));
     let printed = |text: &str, times| {
         eventually(text, || scratch.file(&handle, "output.log").matches(text).count() == times);
     };

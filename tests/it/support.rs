@@ -75,6 +75,12 @@ impl Scratch {
         String::from_utf8_lossy(&content).into_owned()
     }
 
+    /// The input of a session, to be written to, and asked how much of it is unread.
+    pub(crate) fn fifo(&self, handle: &str) -> fs::File {
+        let path = self.folder(handle).join("input.fifo");
+        fs::OpenOptions::new().read(true).write(true).open(path).unwrap()
+    }
+
     /// A program in the environment that every call of this test has.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let path = std::env::var("PATH").unwrap();

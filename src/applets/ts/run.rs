@@ -378,7 +378,9 @@ impl<'a> Run<'a> {
              or functions, variables or 'enable -n' that take builtins or names of ours away"
         ));
         // Where it cannot be sent, the next call finds out.
-        let _ = self.turn.signal("INT");
+        if self.turn.signal("INT").is_ok() {
+            let _ = self.await_shell();
+        }
         why
     }
 
@@ -398,10 +400,21 @@ impl<'a> Run<'a> {
         }))
     }
 
+    /// Until the shell has dealt with an interrupt, which must not hit what is typed
+    /// next: who waits for a key has dealt with all that came before.
+    fn await_shell(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LAST_PROMPT);
+        while !deadline.has_passed() {
+            match self.turn.state()? {
+                Some((doing, _)) if doing != "prompt" => {}
+                _ => break,
+            }
+            self.news.news_or(Deadline::after(GLANCE), None)?;
+        }
+        Ok(())
+    }
+
     /// Until the next call finds the shell at its prompt.
-    ///
-    /// An interrupt that came too late for the command must not hit the next: a
-    /// shell that waits for a key has dealt with all that came before.
     fn await_next_prompt(&mut self, interrupted: bool) -> Result<()> {
         let mut deadline = Deadline::after(LAST_PROMPT);
         let mut begun = false;
@@ -421,13 +434,8 @@ impl<'a> Run<'a> {
                 break;
             }
         }
-        let deadline = Deadline::after(LAST_PROMPT);
-        while interrupted && !deadline.has_passed() {
-            match self.turn.state()? {
-                Some((doing, _)) if doing != "prompt" => {}
-                _ => break,
-            }
-            self.news.news_or(Deadline::after(GLANCE), None)?;
+        if interrupted {
+            self.await_shell()?;
         }
         // The relay answers one after the other: by now it has written down what
         // it has read, the line in completion.log too.
