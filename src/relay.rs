@@ -155,6 +155,8 @@ pub(crate) struct Relay {
     ender: Option<u32>,
     // When to start one, where none runs.
     start_ender: Deadline,
+    // One has been killed, and who knows whom it has left.
+    ender_was_killed: bool,
     // Somebody is ending the session, as `kill` does.
     killed: bool,
     // Who is ending it, and wants us to stay until it says otherwise.
@@ -205,6 +207,7 @@ impl Relay {
             reached: None,
             ender: None,
             start_ender: Deadline::after(Duration::ZERO),
+            ender_was_killed: false,
             killed: false,
             enders: Vec::new(),
             started: start.started,
@@ -325,7 +328,8 @@ impl Relay {
     }
 
     fn needs_ender(&self) -> bool {
-        self.phase.command_runs() && self.reached.is_some() && self.ender.is_none()
+        let is_unfinished = self.phase.command_runs() || self.ender_was_killed;
+        is_unfinished && self.reached.is_some() && self.ender.is_none() && !self.is_being_ended()
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -357,12 +361,14 @@ impl Relay {
         Ok(())
     }
 
-    /// The process that was to end the session has ended. If the command has
-    /// not, it was killed, or did not find the session: then at least the
-    /// command goes now, and who else is left when we try again.
-    fn ender_has_ended(&mut self) {
+    /// The process that was to end the session has ended. One that was killed is
+    /// followed by another. If it was not, and the command has not ended, it did
+    /// not find the session: then at least the command goes now.
+    fn ender_has_ended(&mut self, status: ExitStatus) {
         self.ender = None;
-        if self.needs_ender() {
+        self.ender_was_killed = matches!(status, ExitStatus::Signal(_));
+        self.start_ender = Deadline::after(RETRY);
+        if self.phase.command_runs() && !self.ender_was_killed {
             self.start_ender = Deadline::after(END_AGAIN);
             self.signal_child(&[SIGKILL]);
         }
@@ -544,7 +550,7 @@ impl Relay {
             if pid == self.child {
                 self.child_has_ended(Some(status));
             } else if Some(pid) == self.ender {
-                self.ender_has_ended();
+                self.ender_has_ended(status);
             } else if Some(pid) == self.sight {
                 self.sight = None;
             }
@@ -634,6 +640,7 @@ impl Relay {
             }
             Request::Done => {
                 self.enders.retain(|ender| *ender != id);
+                self.ender_was_killed = false;
                 Answer::Noted
             }
             Request::Keeper => {
@@ -786,8 +793,13 @@ impl Relay {
     /// whoever is left of it, so that nobody gets out of sight of who ends it;
     /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
+        self.ender.is_some() || self.needs_ender() || self.is_being_ended()
+    }
+
+    /// Is somebody at it who has told us so?
+    fn is_being_ended(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        self.ender.is_some() || self.enders.iter().any(is_there)
+        self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.
