@@ -59,7 +59,11 @@ impl Evidence {
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Evidence {
         let state =
             Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
-        Evidence { waited, doing: state.map(|(doing, _)| doing), last_line: Evidence::last_line(session, start) }
+        Evidence {
+            waited,
+            doing: state.map(|(doing, _)| doing),
+            last_line: Evidence::last_line(session, start),
+        }
     }
 
     /// Does something other than a shell at its prompt wait for input?
