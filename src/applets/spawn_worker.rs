@@ -165,7 +165,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     let started = written.and_then(|()| monitor.go()).and_then(|()| launch.start(&prompt, args.umask));
     let (pid, log) = (monitor.pid(), monitor.log.clone());
     if let Err(failure) = started {
-        monitor.withdraw()?;
+        monitor.withdraw(&task);
         return Err(failure);
     }
     monitor.started();

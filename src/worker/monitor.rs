@@ -106,12 +106,13 @@ impl Watched {
         let _ = self.word.write_all(&[STARTED]);
     }
 
-    /// Takes it back, where there is nothing to watch; it leaves nothing.
-    pub(crate) fn withdraw(mut self) -> Result<()> {
-        let what = "end the monitor";
-        self.word.write_all(&[NEVER_MIND]).trying(what)?;
-        self.child.wait().trying(what)?;
-        Ok(())
+    /// Takes it back, where there is nothing to watch; nothing is left, also of
+    /// one that was killed, or whose time was over first.
+    pub(crate) fn withdraw(mut self, task: &TaskFile) {
+        let _ = self.word.write_all(&[NEVER_MIND]);
+        let _ = self.child.wait();
+        let _ = task.remove();
+        let _ = fs::remove_file(&self.log);
     }
 }
 

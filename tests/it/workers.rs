@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, eventually, field, is_running, run, start};
+use crate::support::{Ran, Scratch, eventually, field, is_running, links, run, start};
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
 /// `$AGENT_RUNS` runs.
@@ -607,6 +607,31 @@ fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
     let log = fs::read_dir(scratch.path.join("tmp")).unwrap().next().unwrap().unwrap().path();
     eventually("the end of the log", || fs::read_to_string(&log).unwrap().contains("] ends\n"));
     assert!(fs::read_to_string(&log).unwrap().contains("was killed"));
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_leaves_nothing_though_its_monitor_was_killed() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    // As bash ends where the process table is full.
+    let script = "#!/bin/sh\n$STRIKE\necho 'fork: retry' >&2\necho 'fork: no room' >&2\nexit 254\n";
+    fs::write(bin.join("bash"), "").unwrap();
+    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(project.root.join(".nbs/workers")).unwrap();
+    let path = format!("{}:{}:{}", bin.display(), links().display(), std::env::var("PATH").unwrap());
+    scratch.ts(&["list"]).code(0);
+    let before = tree(&scratch.path);
+    for strike in ["", "pkill -KILL -P $PPID nbs-monitor"] {
+        fs::write(bin.join("bash"), script.replace("$STRIKE", strike)).unwrap();
+        run(project.spawning(&[]).env("PATH", &path))
+            .code(1)
+            .stdout("")
+            .complains("bash ended with exit status: 254: fork: no room");
+        assert_eq!(tree(&scratch.path), before);
+        assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+    }
 }
 
 #[test]
