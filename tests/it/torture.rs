@@ -6,6 +6,7 @@
 //! machine's to say; the verdict does not depend on it.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fs,
     io::Write,
@@ -54,7 +55,7 @@ const COMMANDS: [(&str, u32); 4] = [
 ];
 
 /// What may be called at any time; `H` is a session.
-const CALLS: [&[&str]; 30] = [
+const CALLS: [&[&str]; 32] = [
     &["read-new", "H"],
     &["read-new", "H", "--reader=r", "--strip"],
     &["read-new", "H", "--max=1K"],
@@ -83,7 +84,9 @@ const CALLS: [&[&str]; 30] = [
     &["create", "--name=c", "true"],
     &["kill", "--keep", "H"],
     &["kill", "--if-exists", "H"],
+    &["create", "--no-helper", "--name=c", "--timeout=50ms", "trap : TERM; while :; do sleep 0.02; done"],
     &["gc", "--hours=1"],
+    &["gc", "--keep=2"],
     &["doctor"],
 ];
 
@@ -92,6 +95,8 @@ struct World {
     printers: Vec<Printer>,
     calls: Vec<Running>,
     stopped: Vec<u32>,
+    /// The workers whose monitor was killed.
+    unwatched: Vec<String>,
     /// How often what was struck, for a look at how well a run has covered.
     struck: BTreeMap<String, u32>,
 }
@@ -104,6 +109,7 @@ impl World {
             printers: Vec::new(),
             calls: Vec::new(),
             stopped: Vec::new(),
+            unwatched: Vec::new(),
             struck: BTreeMap::new(),
         }
     }
@@ -144,16 +150,33 @@ impl World {
 
     /// Signals one of our processes in this world; half the time the last call's.
     fn strike(&mut self, random: &mut Rng) {
-        sleep(Duration::from_micros(random.u64(..6_000)));
-        // Only ours: of another that is struck its shell may say so.
-        let mut members = self.scratch.processes();
-        members.retain(|line| {
-            let program = line.split(' ').nth(1).unwrap_or_default();
-            program.rsplit('/').next().is_some_and(|name| name.starts_with("nbs"))
-        });
-        let pid_of = |line: &String| line.split(':').next().unwrap().parse::<u32>().unwrap();
+        // Some calls take less than a millisecond, and some wait.
+        let most = random.choice([300, 2_000, 10_000]).unwrap();
+        sleep(Duration::from_micros(random.u64(..most)));
         let newest = self.calls.last().map(Running::pid).filter(|_| random.bool());
-        let Some(pid) = newest.or_else(|| random.choice(&members).map(pid_of)) else { return };
+        let Some(pid) = newest.or_else(|| random.choice(self.ours("nbs"))) else { return };
+        self.signal(pid, random);
+    }
+
+    fn strike_last(&mut self, random: &mut Rng) {
+        sleep(Duration::from_micros(random.u64(..3_000)));
+        self.signal(self.calls.last().unwrap().pid(), random);
+    }
+
+    /// The PIDs of those whose name begins so. Only ours: of another that is struck
+    /// its shell may say so.
+    fn ours(&self, name: &str) -> Vec<u32> {
+        let all = self.scratch.processes();
+        let pids = all.iter().filter_map(|line| {
+            let (pid, words) = line.split_once(": ")?;
+            let program = words.split(' ').next()?.rsplit('/').next()?;
+            program.starts_with(name).then(|| pid.parse().unwrap())
+        });
+        pids.collect()
+    }
+
+    /// One of three signals.
+    fn signal(&mut self, pid: u32, random: &mut Rng) {
         let signal = match random.u8(..10) {
             0 => Signal::TERM,
             1 | 2 => Signal::STOP,
@@ -161,17 +184,21 @@ impl World {
         };
         // Held before it is looked at, so that its PID is not another's by now.
         let Ok(held) = pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty()) else { return };
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         if !self.is_member(pid) || pidfd_send_signal(&held, signal).is_err() {
             return;
         }
         if signal == Signal::STOP {
             self.stopped.push(pid);
         }
-        let line = members.iter().find(|line| pid_of(line) == pid);
-        let what = line.map_or("new call", |line| line.split(' ').nth(1).unwrap_or(""));
-        let what = what.rsplit('/').next().unwrap_or(what);
-        let verb = line.filter(|_| what == "nbs-ts").and_then(|line| line.split(' ').nth(2)).unwrap_or("");
-        *self.struck.entry(format!("{signal:?} {what} {verb}")).or_default() += 1;
+        let mut words = words.split('\0');
+        let name = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let next = words.next().unwrap_or_default();
+        if signal == Signal::KILL && name == "nbs-monitor" {
+            self.unwatched.push(next.to_owned());
+        }
+        let verb = if name == "nbs-ts" { next } else { "" };
+        *self.struck.entry(format!("{signal:?} {name} {verb}")).or_default() += 1;
     }
 
     fn let_go(&mut self) {
@@ -274,9 +301,27 @@ fn cleared(scratch: &Scratch) {
     eventually("no process being left", || scratch.processes().is_empty());
 }
 
+/// How often what was struck, in all rounds of a test.
+#[derive(Default)]
+struct Struck(RefCell<BTreeMap<String, u32>>);
+
+impl Struck {
+    fn add(&self, world: &World) {
+        for (what, count) in &world.struck {
+            *self.0.borrow_mut().entry(what.clone()).or_insert(0) += count;
+        }
+    }
+}
+
+impl Drop for Struck {
+    fn drop(&mut self) {
+        let _ = writeln!(std::io::stderr(), "struck: {:#?}", self.0.borrow());
+    }
+}
+
 #[test]
 fn whoever_is_killed_or_stopped_at_random_nothing_is_lost() {
-    let struck = std::cell::RefCell::new(BTreeMap::new());
+    let struck = Struck::default();
     rounds(8, |random| {
         let mut world = World::new();
         if random.bool() {
@@ -294,11 +339,50 @@ fn whoever_is_killed_or_stopped_at_random_nothing_is_lost() {
         world.finish();
         world.check();
         cleared(&world.scratch);
-        for (what, count) in &world.struck {
-            *struck.borrow_mut().entry(what.clone()).or_insert(0) += count;
-        }
+        struck.add(&world);
     });
-    let _ = writeln!(std::io::stderr(), "struck: {:#?}", struck.borrow());
+}
+
+#[test]
+fn whoever_ends_what_has_reached_a_limit_may_be_struck_and_all_of_it_ends() {
+    const STAYS: &str = "trap : TERM; (trap '' TERM; exec setsid sleep 1000) & setsid sleep 1001 & \
+                         while :; do sleep 0.02; done";
+    let struck = Struck::default();
+    rounds(3, |random| {
+        let mut world = World::new();
+        if random.bool() {
+            world.start_helper();
+        }
+        let limit = random.choice(["--timeout=300ms", "--idle-timeout=200ms"]).unwrap();
+        let create = |_| world.scratch.ts(&["create", limit, STAYS]).code(0).out().trim().to_owned();
+        let handles: Vec<String> = (0..random.usize(1..4)).map(create).collect();
+        let is_alive = |world: &World| world.scratch.ts(&["list"]).out().contains("\talive\t");
+        for strikes in 0.. {
+            // Not for ever: one that is stopped ends nothing.
+            if !is_alive(&world) || strikes > 100 {
+                break;
+            }
+            if random.u8(..30) == 0 {
+                let handle = random.choice(&handles).unwrap();
+                world.calls.push(world.scratch.start(&["kill", "--keep", handle]));
+                world.strike_last(random);
+            }
+            for ender in world.ours("nbs-ender") {
+                sleep(Duration::from_micros(random.u64(..3_000)));
+                if random.bool() {
+                    world.signal(ender, random);
+                }
+            }
+        }
+        world.let_go();
+        for handle in &handles {
+            world.scratch.ts(&["wait", handle, "--exit", "--timeout=25"]).code(0);
+        }
+        in_order(&world.scratch);
+        world.finish();
+        cleared(&world.scratch);
+        struck.add(&world);
+    });
 }
 
 /// What a system call may fail with, of those that we make.
