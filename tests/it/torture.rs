@@ -21,7 +21,7 @@ use std::{
 use fastrand::Rng;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::support::{Mount, Ran, Running, Scratch, eventually, run, start};
+use crate::support::{Mount, Ran, Running, Scratch, eventually, field, run, start};
 
 /// Runs a round for each seed, and says which one failed.
 fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
@@ -380,6 +380,145 @@ fn whoever_ends_what_has_reached_a_limit_may_be_struck_and_all_of_it_ends() {
         }
         in_order(&world.scratch);
         world.finish();
+        cleared(&world.scratch);
+        struck.add(&world);
+    });
+}
+
+/// An agent that opens its session.
+const AGENT: &str = "#!/bin/bash\nnbs-ts create --no-helper --name=\"nbs-$NBS_HANDLE\" \"sleep 1000\"\n";
+
+impl World {
+    /// A project, an agent and a skill.
+    fn make_project(&self) {
+        let path = &self.scratch.path;
+        fs::create_dir_all(path.join("project/.nbs/bin")).unwrap();
+        fs::create_dir(path.join("tmp")).unwrap();
+        fs::write(path.join("skill.md"), "").unwrap();
+        let agent = path.join("project/.nbs/bin/nbs-claude");
+        fs::write(&agent, AGENT).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn applet(&self, link: &str, arguments: &[&str]) -> Command {
+        let mut command = self.scratch.applet(link);
+        command.env("TMPDIR", self.scratch.path.join("tmp")).args(arguments);
+        command
+    }
+
+    /// The workers of the project, an object each.
+    fn workers(&self) -> Vec<String> {
+        let ran = run(&mut self.applet("nbs-spawn-worker", &["--list", "--json", "project"])).code(0);
+        ran.silent().out().lines().map(str::to_owned).collect()
+    }
+
+    fn live_session_of(&self, worker: &str) -> bool {
+        let all = self.scratch.ts(&["list"]).code(0).out();
+        all.lines().any(|line| line.contains("\talive\t") && line.contains(worker))
+    }
+
+    /// All workers are done, one way or another: those with a monitor lose their
+    /// sessions by it, those without are still seen, and can be ended.
+    fn end_workers(&mut self) {
+        // An agent that is still to open its session is nobody's to end.
+        eventually("the agents' end", || {
+            !self.scratch.processes().iter().any(|line| line.contains("nbs-claude"))
+        });
+        let workers = self.workers();
+        for worker in &workers {
+            let task = field(worker, "task_file").trim_matches('"').to_owned();
+            let content = fs::read_to_string(&task).unwrap();
+            assert!(content.ends_with("\nCompleted:\n\n## Log\n\n"), "{content}");
+            fs::write(&task, content.replace("State: running", "State: done")).unwrap();
+        }
+        for worker in &workers {
+            let handle = field(worker, "handle").trim_matches('"').to_owned();
+            let unwatched = self.unwatched.contains(&handle);
+            let arguments = ["--wait", &handle, "--root=project", "--timeout=25"];
+            run(&mut self.applet("nbs-spawn-worker", &arguments)).code(0).stdout("done\n");
+            let now = || self.workers().into_iter().find(|line| line.contains(&handle)).unwrap();
+            eventually("the monitor's end", || field(&now(), "monitor") == "null");
+            if self.live_session_of(&handle) {
+                assert!(unwatched, "{worker}");
+                assert_ne!(field(&now(), "session"), "null");
+                self.scratch.ts(&["kill", &format!("--name={handle}")]).code(0);
+            }
+            assert!(!self.live_session_of(&handle), "{worker}");
+        }
+    }
+
+    /// No file is there of which no command knows.
+    fn check_files_of_workers(&self) {
+        let names = |folder: &Path| -> Vec<String> {
+            let entries = fs::read_dir(folder).into_iter().flatten();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        };
+        for name in names(&self.scratch.path.join("project/.nbs/workers")) {
+            // While it was written, writer and monitor were killed both.
+            let half = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+            let worker = name.strip_suffix(".md").or(name.strip_suffix(".log"));
+            let known = worker.is_some_and(|name| name.starts_with("tester-"));
+            assert!(
+                known || half.is_some_and(|name| self.unwatched.iter().any(|each| each == name)),
+                "{name}"
+            );
+        }
+        for name in names(&self.scratch.path.join("tmp")) {
+            assert!(name.starts_with("nbs-spawn-worker-monitor-"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn whoever_of_a_worker_is_struck_it_is_not_lost_sight_of() {
+    let struck = Struck::default();
+    rounds(4, |random| {
+        let mut world = World::new();
+        world.make_project();
+        world.scratch.ts(&["doctor"]);
+        let spawn = ["--startup=500ms", "--timeout=25", "tester", "project", "skill.md", "Test it."];
+        let launch = ["tester-0123abcd", "project", "project/.nbs/bin/nbs-claude", "Test it."];
+        let mut spawned = Vec::new();
+        for _ in 0..random.usize(4..12) {
+            let mut command = match random.u8(..6) {
+                0 => world.applet("nbs-launch-agent", &launch),
+                1 => world.applet("nbs-spawn-worker", &["--list", "project"]),
+                _ => world.applet("nbs-spawn-worker", &spawn),
+            };
+            let call = start(&mut command);
+            if command.get_args().any(|word| word == "skill.md") { &mut spawned } else { &mut world.calls }
+                .push(call);
+            if random.bool() {
+                let pid = spawned.last().filter(|_| random.bool()).map(Running::pid);
+                sleep(Duration::from_micros(random.u64(..8_000)));
+                match pid {
+                    Some(pid) => world.signal(pid, random),
+                    None => world.strike(random),
+                }
+            }
+        }
+        for _ in 0..random.usize(..4) {
+            if let Some(monitor) = random.choice(world.ours("nbs-monitor")) {
+                world.signal(monitor, random);
+            }
+        }
+        world.finish();
+        // Who was told of a worker finds it; who was told of none has left none.
+        let spawned: Vec<Ran> = spawned.into_iter().map(Running::finish).collect();
+        let workers = world.workers();
+        for ran in &spawned {
+            not_crashed(ran);
+            let told = ran.out().trim().to_owned();
+            assert!(
+                workers.iter().any(|worker| !told.is_empty() && worker.contains(&told))
+                    || !ran.status.success()
+            );
+        }
+        let failed = spawned.iter().filter(|ran| ran.status.code().is_some_and(|code| code != 0)).count();
+        assert!(workers.len() <= spawned.len() - failed, "{spawned:?} {workers:?}");
+        world.end_workers();
+        world.check_files_of_workers();
+        in_order(&world.scratch);
         cleared(&world.scratch);
         struck.add(&world);
     });
