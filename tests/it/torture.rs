@@ -10,7 +10,11 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+        process::ExitStatusExt,
+    },
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     process::Command,
@@ -21,7 +25,7 @@ use std::{
 use fastrand::Rng;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::support::{Mount, Ran, Running, Scratch, eventually, field, run, start};
+use crate::support::{Mount, Ran, Running, Scratch, binary, eventually, field, run, start};
 
 /// Runs a round for each seed, and says which one failed.
 fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
@@ -705,6 +709,119 @@ fn a_recycled_pid_is_nobody_of_a_session() {
     let mut command = scratch.command("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]);
     run(&mut command).code(0).stdout_has("dead\nexit_code: unknown\n").stdout_has("all in order");
+}
+
+/// A folder that is another user's for a while.
+struct Given<'a>(&'a Path);
+
+impl Given<'_> {
+    fn to<'a>(path: &'a Path, user: &str) -> Given<'a> {
+        run(Command::new("chown").args(["-hR", user]).arg(path)).code(0);
+        Given(path)
+    }
+}
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        run(Command::new("chown").args(["-hR", "0"]).arg(self.0));
+    }
+}
+
+/// The kernel counts the processes of each user, and holds all but root to a limit:
+/// so this is somebody else, of whom there is nobody yet.
+#[test]
+fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
+    let world = World::new();
+    world.make_project();
+    let scratch = &world.scratch;
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::copy(binary(), bin.join("nbs")).unwrap();
+    for link in ["nbs-ts", "nbs-spawn-worker", "nbs-launch-agent", "nbs-ts-helper"] {
+        symlink("nbs", bin.join(link)).unwrap();
+    }
+    fs::create_dir(scratch.path.join("project/.nbs/workers")).unwrap();
+    let user = (20_000 + std::process::id() % 40_000).to_string();
+    let _given = Given::to(&scratch.path, &user);
+    // A limit is checked against where a user is taken on, too: so it comes after that.
+    let call = |limit: &str, words: &[&str]| {
+        let mut command = scratch.command("setpriv");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path).env("TMPDIR", scratch.path.join("tmp"));
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "prlimit"]);
+        command.arg(format!("--nproc={limit}:")).args(words);
+        command
+    };
+    let ts = |limit: &str, words: &[&str]| run(&mut call(limit, &[&["nbs-ts"], words].concat()));
+    let limit = |pid: &str, limit: &str| {
+        run(&mut call(MANY, &["prlimit", "--pid", pid, &format!("--nproc={limit}:")])).code(0);
+    };
+    let left = |folder: &str| fs::read_dir(scratch.path.join(folder)).unwrap().count();
+    const MANY: &str = "1000";
+
+    ts(MANY, &["doctor"]);
+    let spawn = ["nbs-spawn-worker", "tester", "project", "skill.md", "Test it."];
+    let launch =
+        ["nbs-launch-agent", "tester-0123abcd", "project", "project/.nbs/bin/nbs-claude", "Test it."];
+    let calls: [(&[&str], &[&str]); 5] = [
+        (&["nbs-ts", "create", "--no-helper", "true"], &["1", "2"]),
+        (&["nbs-ts", "create", "--no-helper", "bash"], &["1", "2"]),
+        (&["nbs-ts", "ensure", "--no-helper", "--name=e"], &["1", "2"]),
+        (&spawn, &["1", "2"]),
+        // With one more bash is started, and tries to start another for 15 seconds.
+        (&launch, &["1"]),
+    ];
+    for (words, limits) in calls {
+        for limit in limits {
+            run(&mut call(limit, words))
+                .code(1)
+                .stdout("")
+                .complains("cannot start the ")
+                .complains("Resource temporarily unavailable");
+            eventually("no process being left", || scratch.processes().is_empty());
+            assert_eq!(["state/sessions", "project/.nbs/workers", "tmp"].map(left), [0; 3], "{words:?}");
+        }
+    }
+    ts("1", &["doctor"]).code(1).stdout_has("bad  bash: cannot run 'bash'").stdout_has("ulimit -u");
+
+    let owner = start(Command::new("sleep").arg("1000"));
+    let create = |words: &[&str]| ts(MANY, &[&["create"], words].concat()).code(0).out().trim().to_owned();
+    let shell = create(&["bash"]);
+    let owned = create(&[&format!("--owner={}", owner.pid()), "setsid sleep 1000 & sleep 1001"]);
+    for handle in [&shell, &owned] {
+        limit(&scratch.file(handle, "daemon_pid"), "1");
+    }
+    ts("1", &["run", &shell, "echo $((6 * 7))"]).code(0).stdout("42\n");
+    ts("1", &["send", &shell, "echo L$((9 * 9))"]).code(0);
+    ts("1", &["wait-pattern", &shell, "L81"]).code(0);
+    for words in [&["read-new", &shell][..], &["screen", &shell], &["status", &shell], &["list"], &["gc"]] {
+        ts("1", words).code(0);
+    }
+    // It has nobody to end it, until there is room for one.
+    drop(owner);
+    eventually("the limit being reached", || scratch.folder(&owned).join("ending").exists());
+    ts("1", &["status", &owned]).code(0).stdout("alive\n");
+    limit(&scratch.file(&owned, "daemon_pid"), MANY);
+    ts("1", &["wait", &owned, "--exit"]).code(0);
+    assert_eq!(field(&scratch.file(&owned, "exit.json"), "ended_by"), "\"owner\"");
+
+    let helper = start(&mut call(MANY, &["nbs-ts-helper"]));
+    eventually("the helper", || ts(MANY, &["doctor"]).out().contains("ok   helper"));
+    limit(&helper.pid().to_string(), "1");
+    ts(MANY, &["create", "--require-helper", "true"]).code(1).stdout("").complains("its log tells why");
+    limit(&helper.pid().to_string(), MANY);
+    create(&["--require-helper", "sleep 1000"]);
+    ts(MANY, &["doctor"]).code(0).stdout_has("2 alive and 1 dead, all in order");
+    ts("1", &["kill", "--all"]).code(0);
+    assert_eq!(left("state/sessions"), 0);
+    run(&mut call(MANY, &spawn)).code(0);
+    ts("1", &["kill", "--all"]).code(0);
+    rustix::process::kill_process(Pid::from_raw(helper.pid() as i32).unwrap(), Signal::TERM).unwrap();
+    helper.finish().code(0);
+    eventually("the monitor's end", || {
+        run(&mut call("1", &["nbs-ts", "kill", "--all"])).code(0);
+        scratch.processes().is_empty()
+    });
 }
 
 /// In namespaces of our own we can say how much there is.
