@@ -155,8 +155,8 @@ pub(crate) struct Relay {
     ender: Option<u32>,
     // When to start one, where none runs.
     start_ender: Deadline,
-    // One has been killed, and who knows whom it has left.
-    ender_was_killed: bool,
+    // The last was killed, or could not be started: who knows who is left.
+    ender_is_missing: bool,
     // Somebody is ending the session, as `kill` does.
     killed: bool,
     // Who is ending it, and wants us to stay until it says otherwise.
@@ -207,7 +207,7 @@ impl Relay {
             reached: None,
             ender: None,
             start_ender: Deadline::after(Duration::ZERO),
-            ender_was_killed: false,
+            ender_is_missing: false,
             killed: false,
             enders: Vec::new(),
             started: start.started,
@@ -328,7 +328,7 @@ impl Relay {
     }
 
     fn needs_ender(&self) -> bool {
-        let is_unfinished = self.phase.command_runs() || self.ender_was_killed;
+        let is_unfinished = self.phase.command_runs() || self.ender_is_missing;
         is_unfinished && self.reached.is_some() && self.ender.is_none() && !self.is_being_ended()
     }
 
@@ -357,6 +357,11 @@ impl Relay {
         {
             self.ender = launch::start_ender(self.session.handle(), &self.sessions, limit).ok();
             self.start_ender = Deadline::after(RETRY);
+            self.ender_is_missing = self.ender.is_none();
+            if self.ender_is_missing {
+                // The session's own processes may be what leaves no room for it.
+                self.hang_up();
+            }
         }
         Ok(())
     }
@@ -366,9 +371,9 @@ impl Relay {
     /// not find the session: then at least the command goes now.
     fn ender_has_ended(&mut self, status: ExitStatus) {
         self.ender = None;
-        self.ender_was_killed = matches!(status, ExitStatus::Signal(_));
+        self.ender_is_missing = matches!(status, ExitStatus::Signal(_));
         self.start_ender = Deadline::after(RETRY);
-        if self.phase.command_runs() && !self.ender_was_killed {
+        if self.phase.command_runs() && !self.ender_is_missing {
             self.start_ender = Deadline::after(END_AGAIN);
             self.signal_child(&[SIGKILL]);
         }
@@ -640,7 +645,7 @@ impl Relay {
             }
             Request::Done => {
                 self.enders.retain(|ender| *ender != id);
-                self.ender_was_killed = false;
+                self.ender_is_missing = false;
                 Answer::Noted
             }
             Request::Keeper => {
