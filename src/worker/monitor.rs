@@ -223,7 +223,9 @@ impl Monitor {
                 let waited = self.limits.startup;
                 self.log.say(&format!("no session has appeared in {waited:?}; waits for one all the same"));
             }
-            let blind = self.followed.iter().any(|session| session.relay().is_none());
+            // What could not be read need not change again.
+            let blind =
+                self.trouble.is_some() || self.followed.iter().any(|session| session.relay().is_none());
             let deadline = self.lookout.at_the_latest(Deadline::at(until), blind);
             let mut turn = Turn::new();
             turn.readable(&self.stop, Event::Stop);

@@ -421,6 +421,29 @@ impl World {
         all.lines().any(|line| line.contains("\talive\t") && line.contains(worker))
     }
 
+    /// One of its next system calls fails, or is its last.
+    fn sabotage_monitor(&mut self, monitor: u32, random: &mut Rng) -> Running {
+        let at = random.u32(1..200);
+        let inject = match random.u8(..4) {
+            0 | 1 => format!("inject=all:signal=KILL:when={at}"),
+            2 => format!("inject=openat:error=EMFILE:when={}", at % 30 + 1),
+            _ => format!("inject=poll,ppoll,read,openat:error=EINTR:when={}", at % 30 + 1),
+        };
+        if inject.contains("KILL") {
+            let words = fs::read_to_string(format!("/proc/{monitor}/cmdline")).unwrap_or_default();
+            self.unwatched.extend(words.split('\0').nth(1).map(str::to_owned));
+        }
+        *self.struck.entry(inject.split(":when").next().unwrap().to_owned()).or_default() += 1;
+        let mut strace = self.scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", "signal=none", "-e", &inject]);
+        let tracing = start(strace.args(["-p", &monitor.to_string()]));
+        eventually("the tracer", || {
+            let status = fs::read_to_string(format!("/proc/{monitor}/status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0\n")
+        });
+        tracing
+    }
+
     /// All workers are done, one way or another: those with a monitor lose their
     /// sessions by it, those without are still seen, and can be ended.
     fn end_workers(&mut self) {
@@ -507,6 +530,8 @@ fn whoever_of_a_worker_is_struck_it_is_not_lost_sight_of() {
             }
         }
         world.finish();
+        let traced = random.choice(world.ours("nbs-monitor")).filter(|_| random.bool());
+        let tracing = traced.map(|monitor| world.sabotage_monitor(monitor, random));
         // Who was told of a worker finds it; who was told of none has left none.
         let spawned: Vec<Ran> = spawned.into_iter().map(Running::finish).collect();
         let workers = world.workers();
@@ -521,6 +546,7 @@ fn whoever_of_a_worker_is_struck_it_is_not_lost_sight_of() {
         let failed = spawned.iter().filter(|ran| ran.status.code().is_some_and(|code| code != 0)).count();
         assert!(workers.len() <= spawned.len() - failed, "{spawned:?} {workers:?}");
         world.end_workers();
+        tracing.map(Running::finish);
         world.check_files_of_workers();
         in_order(&world.scratch);
         cleared(&world.scratch);

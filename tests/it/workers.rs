@@ -650,6 +650,27 @@ fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
 }
 
 #[test]
+fn a_state_that_could_not_be_read_at_once_is_read_later() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    worker.session();
+    let beside = worker.task().with_extension("swp");
+    fs::write(&beside, worker.content().replace("State: running", "State: done")).unwrap();
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "inject=openat:error=EMFILE:when=1..2"]);
+    let tracing = start(strace.args(["-p", &worker.monitor]));
+    eventually("the tracer", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", worker.monitor)).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    });
+    fs::rename(&beside, worker.task()).unwrap();
+    worker.is_cleaned_up();
+    assert!(worker.log().contains("Too many open files"), "{}", worker.log());
+    tracing.finish();
+}
+
+#[test]
 fn the_log_of_the_monitor_is_nobody_elses() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
