@@ -167,6 +167,7 @@ impl Monitor {
             standing: Standing::new(now),
             had_session: false,
             doubtful: false,
+            told: false,
         };
         let (lookout, followed) = (Lookout::default(), Vec::new());
         Ok(Monitor { task, limits, log, lookout, stop, word: Some(word), followed, phase, trouble: None })
@@ -242,7 +243,11 @@ impl Monitor {
                 match event {
                     // The look that follows tells what.
                     Event::Changed | Event::SessionEnded => {}
-                    Event::Stop => return Err(Failure::Failed("told to end by a signal".into())),
+                    Event::Stop => {
+                        self.stop.take();
+                        self.phase.told = true;
+                        self.log.say("told to end by a signal");
+                    }
                     Event::Word => match self.heard() {
                         Some(NEVER_MIND) => {
                             // Somebody else may have removed it.
@@ -338,6 +343,7 @@ impl Monitor {
         match why {
             Why::SessionGone => return self.log.say("no session is left"),
             Why::NeverBegun => return self.log.say("no agent has been started, as it seems"),
+            Why::Told => {}
             Why::State(state) => self.log.say(&format!("the task is over: {state}")),
             Why::FileGone => {
                 self.log.say("the task file has gone, and nobody can tell that the task is done")

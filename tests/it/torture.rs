@@ -99,7 +99,7 @@ struct World {
     printers: Vec<Printer>,
     calls: Vec<Running>,
     stopped: Vec<u32>,
-    /// The workers whose monitor was killed.
+    /// The workers whose monitor was killed, or told to end.
     unwatched: Vec<String>,
     /// How often what was struck, for a look at how well a run has covered.
     struck: BTreeMap<String, u32>,
@@ -198,7 +198,8 @@ impl World {
         let mut words = words.split('\0');
         let name = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         let next = words.next().unwrap_or_default();
-        if signal == Signal::KILL && name == "nbs-monitor" {
+        // Told to end, it waits for a session that is still to come, but not for ever.
+        if signal != Signal::STOP && name == "nbs-monitor" {
             self.unwatched.push(next.to_owned());
         }
         let verb = if name == "nbs-ts" { next } else { "" };

@@ -462,6 +462,17 @@ fn a_session_that_comes_after_the_state_is_ended() {
 }
 
 #[test]
+fn a_session_that_comes_after_the_monitor_was_told_to_end_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&["--agent=/bin/true"]);
+    signal("-TERM", &worker.monitor);
+    worker.log_has("told to end by a signal");
+    scratch.create_with(&[&format!("--name=nbs-{}", worker.handle)], "sleep 1000");
+    worker.is_cleaned_up();
+}
+
+#[test]
 fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
