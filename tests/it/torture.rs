@@ -2,7 +2,7 @@
 //! no byte is lost, doubled or out of order.
 //!
 //! What happens to whom is drawn from a seed, which a failure prints: `NBS_SEED`
-//! repeats that round, `NBS_ROUNDS` asks for more. When it happens is the
+//! repeats that round, `NBS_ROUNDS` asks for more (from there on, where both are set). When it happens is the
 //! machine's to say; the verdict does not depend on it.
 
 use std::{
@@ -31,7 +31,7 @@ use crate::support::{Mount, Ran, Running, Scratch, binary, eventually, field, is
 fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
     let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
     let seeds = match number("NBS_SEED") {
-        Some(seed) => seed..seed + 1,
+        Some(seed) => seed..seed + number("NBS_ROUNDS").unwrap_or(1),
         None => 0..number("NBS_ROUNDS").unwrap_or(usual),
     };
     for seed in seeds {
@@ -591,6 +591,7 @@ fn sabotage(scratch: &Scratch, random: &mut Rng) -> Command {
 
 #[test]
 fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
+    let struck = Struck::default();
     rounds(6, |random| {
         let mut world = World::new();
         for _ in 0..2 {
@@ -605,6 +606,8 @@ fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
             }
             command.arg("nbs-ts").args(words.iter().map(|word| if *word == "H" { &*handle } else { word }));
             let ran = run(&mut command);
+            let how = if format!("{command:?}").contains("signal=KILL") { "killed" } else { "fails" };
+            *world.struck.entry(format!("a call's system call: {how}")).or_default() += 1;
             let memory = format!("{command:?}").contains("ENOMEM");
             if !memory {
                 not_crashed(&ran);
@@ -612,11 +615,13 @@ fn whichever_system_call_of_a_call_is_its_last_or_fails_nothing_is_lost() {
         }
         world.check();
         cleared(&world.scratch);
+        struck.add(&world);
     });
 }
 
 #[test]
 fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
+    let struck = Struck::default();
     rounds(4, |random| {
         let mut world = World::new();
         let lines = 30_000;
@@ -631,6 +636,8 @@ fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
             2 => format!("inject=read,write:error=EINTR:when={at}+{}", random.u32(2..9)),
             _ => format!("inject=poll,ppoll:error=EINTR:when={at}+{}", random.u32(2..9)),
         };
+        *world.struck.entry(format!("a relay's: {}", inject.split(":when").next().unwrap())).or_default() +=
+            1;
         let mut strace = world.scratch.command("strace");
         strace.args(["-qq", "-f", "-o", "/dev/null", "-e", "signal=none", "-e", &inject, "-p", &relay]);
         let tracing = start(&mut strace);
@@ -658,6 +665,7 @@ fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
         world.printers.clear();
         world.check();
         cleared(&world.scratch);
+        struck.add(&world);
     });
 }
 
