@@ -49,10 +49,12 @@ impl Limits {
 }
 
 /// What is said to a monitor: that the agent is about to be started; then that it
-/// has been, or could not be, after all. Who hangs up before was killed: before the
-/// first in time, after it nobody knows.
+/// has been, that it has and nobody will ever know, or that it could not be, after
+/// all. Who hangs up before was killed: before the first in time, after it nobody
+/// knows.
 const GO: u8 = b'+';
 const STARTED: u8 = b'=';
+const UNKNOWN: u8 = b'?';
 const NEVER_MIND: u8 = b'-';
 
 /// A monitor that stands ready, as whoever started it sees it.
@@ -100,10 +102,10 @@ impl Watched {
         self.word.write_all(&[GO]).trying("tell the monitor to begin")
     }
 
-    /// Tells it that the agent has been started. One that has ended by now has
-    /// nothing to learn.
-    pub(crate) fn started(&mut self) {
-        let _ = self.word.write_all(&[STARTED]);
+    /// Tells it that the agent has been started, and whether anybody knows of it. A
+    /// monitor that has ended by now has nothing to learn.
+    pub(crate) fn started(&mut self, is_known: bool) {
+        let _ = self.word.write_all(&[if is_known { STARTED } else { UNKNOWN }]);
     }
 
     /// Takes it back, where there is nothing to watch; nothing is left, also of
@@ -253,6 +255,11 @@ impl Monitor {
                             // Somebody else may have removed it.
                             let _ = self.task.remove();
                             return Ok(None);
+                        }
+                        Some(UNKNOWN) => {
+                            self.word = None;
+                            self.phase.told = true;
+                            self.log.say("its handle could not be told to anybody");
                         }
                         word => {
                             self.word = None;

@@ -462,6 +462,18 @@ fn a_session_that_comes_after_the_state_is_ended() {
 }
 
 #[test]
+fn a_worker_whose_handle_cannot_be_printed_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let mut spawning = scratch.command("bash");
+    spawning.args(["-c", "exec nbs-spawn-worker tester project skill.md 'Test it.' > /dev/full"]);
+    run(spawning.env("TMPDIR", scratch.path.join("tmp"))).code(1).complains("standard output");
+    eventually("it being lost", || project.list().contains("\tlost\t-\t"));
+    eventually("no process being left", || scratch.processes().is_empty());
+    scratch.ts(&["list"]).code(0).stdout("");
+}
+
+#[test]
 fn a_session_that_comes_after_the_monitor_was_told_to_end_is_ended() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
