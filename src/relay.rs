@@ -157,6 +157,8 @@ pub(crate) struct Relay {
     ender: Option<u32>,
     // When to start one, where none runs.
     start_ender: Deadline,
+    // The last was killed, or could not be started: who knows who is left.
+    ender_is_missing: bool,
     // Somebody is ending the session, as `kill` does.
     killed: bool,
     // Who is ending it, and wants us to stay until it says otherwise.
@@ -207,6 +209,7 @@ impl Relay {
             reached: None,
             ender: None,
             start_ender: Deadline::after(Duration::ZERO),
+            ender_is_missing: false,
             killed: false,
             enders: Vec::new(),
             started: start.started,
@@ -332,7 +335,8 @@ impl Relay {
     }
 
     fn needs_ender(&self) -> bool {
-        self.phase.command_runs() && self.reached.is_some() && self.ender.is_none()
+        let is_unfinished = self.phase.command_runs() || self.ender_is_missing;
+        is_unfinished && self.reached.is_some() && self.ender.is_none() && !self.is_being_ended()
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -360,16 +364,23 @@ impl Relay {
         {
             self.ender = launch::start_ender(self.session.handle(), &self.sessions, limit).ok();
             self.start_ender = Deadline::after(RETRY);
+            self.ender_is_missing = self.ender.is_none();
+            if self.ender_is_missing {
+                // The session's own processes may be what leaves no room for it.
+                self.hang_up();
+            }
         }
         Ok(())
     }
 
-    /// The process that was to end the session has ended. If the command has
-    /// not, it was killed, or did not find the session: then at least the
-    /// command goes now, and who else is left when we try again.
-    fn ender_has_ended(&mut self) {
+    /// The process that was to end the session has ended. One that was killed is
+    /// followed by another. If it was not, and the command has not ended, it did
+    /// not find the session: then at least the command goes now.
+    fn ender_has_ended(&mut self, status: ExitStatus) {
         self.ender = None;
-        if self.needs_ender() {
+        self.ender_is_missing = matches!(status, ExitStatus::Signal(_));
+        self.start_ender = Deadline::after(RETRY);
+        if self.phase.command_runs() && !self.ender_is_missing {
             self.start_ender = Deadline::after(END_AGAIN);
             self.signal_child(&[SIGKILL]);
         }
@@ -551,7 +562,7 @@ impl Relay {
             if pid == self.child {
                 self.child_has_ended(Some(status));
             } else if Some(pid) == self.ender {
-                self.ender_has_ended();
+                self.ender_has_ended(status);
             } else if Some(pid) == self.sight {
                 self.sight = None;
             }
@@ -641,6 +652,7 @@ impl Relay {
             }
             Request::Done => {
                 self.enders.retain(|ender| *ender != id);
+                self.ender_is_missing = false;
                 Answer::Noted
             }
             Request::Keeper => {
@@ -793,8 +805,13 @@ impl Relay {
     /// whoever is left of it, so that nobody gets out of sight of who ends it;
     /// and to prove, by being there, that nobody has.
     fn must_stay(&self) -> bool {
+        self.ender.is_some() || self.needs_ender() || self.is_being_ended()
+    }
+
+    /// Is somebody at it who has told us so?
+    fn is_being_ended(&self) -> bool {
         let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        self.ender.is_some() || self.enders.iter().any(is_there)
+        self.enders.iter().any(is_there)
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.

@@ -165,20 +165,22 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     let started = written.and_then(|()| monitor.go()).and_then(|()| launch.start(&prompt, args.umask));
     let (pid, log) = (monitor.pid(), monitor.log.clone());
     if let Err(failure) = started {
-        monitor.withdraw()?;
+        monitor.withdraw(&task);
         return Err(failure);
     }
-    monitor.started();
-
-    if !args.json() {
-        return cli::print(format!("{handle}\n"));
-    }
-    let object = Object::new()
-        .text("handle", handle)
-        .bytes("task_file", task.path().as_os_str().as_encoded_bytes())
-        .number("monitor", pid.into())
-        .bytes("monitor_log", log.as_os_str().as_encoded_bytes());
-    cli::print(object.line())
+    let printed = if args.json() {
+        let object = Object::new()
+            .text("handle", handle)
+            .bytes("task_file", task.path().as_os_str().as_encoded_bytes())
+            .number("monitor", pid.into())
+            .bytes("monitor_log", log.as_os_str().as_encoded_bytes());
+        cli::print(object.line())
+    } else {
+        cli::print(format!("{handle}\n"))
+    };
+    // One that nobody has learned of is ended.
+    monitor.started(printed.is_ok());
+    printed
 }
 
 /// The root of a project, as an absolute path: the agent need not be where we are.

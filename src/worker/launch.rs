@@ -11,7 +11,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf, absolute},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use crate::{
@@ -87,13 +87,18 @@ impl<'a> Launch<'a> {
         for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
             command.env_remove(name);
         }
+        // What bash says is why it fails, if it does; the agent has no part in it.
+        command.stdin(Stdio::inherit());
         let ours = files::set_umask(umask);
-        let ended = command.status();
+        let ended = command.output();
         files::set_umask(ours);
-        match ended.trying(&what)? {
-            status if status.success() => Ok(()),
-            status => Err(Failure::Failed(format!("cannot {what}: bash ended with {status}"))),
+        let ended = ended.trying(&what)?;
+        if ended.status.success() {
+            return Ok(());
         }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        Err(Failure::Failed(format!("cannot {what}: bash ended with {}: {last}", ended.status)))
     }
 }
 

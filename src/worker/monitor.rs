@@ -49,10 +49,12 @@ impl Limits {
 }
 
 /// What is said to a monitor: that the agent is about to be started; then that it
-/// has been, or could not be, after all. Who hangs up before was killed: before the
-/// first in time, after it nobody knows.
+/// has been, that it has and nobody will ever know, or that it could not be, after
+/// all. Who hangs up before was killed: before the first in time, after it nobody
+/// knows.
 const GO: u8 = b'+';
 const STARTED: u8 = b'=';
+const UNKNOWN: u8 = b'?';
 const NEVER_MIND: u8 = b'-';
 
 /// A monitor that stands ready, as whoever started it sees it.
@@ -100,18 +102,19 @@ impl Watched {
         self.word.write_all(&[GO]).trying("tell the monitor to begin")
     }
 
-    /// Tells it that the agent has been started. One that has ended by now has
-    /// nothing to learn.
-    pub(crate) fn started(&mut self) {
-        let _ = self.word.write_all(&[STARTED]);
+    /// Tells it that the agent has been started, and whether anybody knows of it. A
+    /// monitor that has ended by now has nothing to learn.
+    pub(crate) fn started(&mut self, is_known: bool) {
+        let _ = self.word.write_all(&[if is_known { STARTED } else { UNKNOWN }]);
     }
 
-    /// Takes it back, where there is nothing to watch; it leaves nothing.
-    pub(crate) fn withdraw(mut self) -> Result<()> {
-        let what = "end the monitor";
-        self.word.write_all(&[NEVER_MIND]).trying(what)?;
-        self.child.wait().trying(what)?;
-        Ok(())
+    /// Takes it back, where there is nothing to watch; nothing is left, also of
+    /// one that was killed, or whose time was over first.
+    pub(crate) fn withdraw(mut self, task: &TaskFile) {
+        let _ = self.word.write_all(&[NEVER_MIND]);
+        let _ = self.child.wait();
+        let _ = task.remove();
+        let _ = fs::remove_file(&self.log);
     }
 }
 
@@ -166,6 +169,7 @@ impl Monitor {
             standing: Standing::new(now),
             had_session: false,
             doubtful: false,
+            told: false,
         };
         let (lookout, followed) = (Lookout::default(), Vec::new());
         Ok(Monitor { task, limits, log, lookout, stop, word: Some(word), followed, phase, trouble: None })
@@ -222,7 +226,9 @@ impl Monitor {
                 let waited = self.limits.startup;
                 self.log.say(&format!("no session has appeared in {waited:?}; waits for one all the same"));
             }
-            let blind = self.followed.iter().any(|session| session.relay().is_none());
+            // What could not be read need not change again.
+            let blind =
+                self.trouble.is_some() || self.followed.iter().any(|session| session.relay().is_none());
             let deadline = self.lookout.at_the_latest(Deadline::at(until), blind);
             let mut turn = Turn::new();
             turn.readable(&self.stop, Event::Stop);
@@ -239,12 +245,21 @@ impl Monitor {
                 match event {
                     // The look that follows tells what.
                     Event::Changed | Event::SessionEnded => {}
-                    Event::Stop => return Err(Failure::Failed("told to end by a signal".into())),
+                    Event::Stop => {
+                        self.stop.take();
+                        self.phase.told = true;
+                        self.log.say("told to end by a signal");
+                    }
                     Event::Word => match self.heard() {
                         Some(NEVER_MIND) => {
                             // Somebody else may have removed it.
                             let _ = self.task.remove();
                             return Ok(None);
+                        }
+                        Some(UNKNOWN) => {
+                            self.word = None;
+                            self.phase.told = true;
+                            self.log.say("its handle could not be told to anybody");
                         }
                         word => {
                             self.word = None;
@@ -335,6 +350,7 @@ impl Monitor {
         match why {
             Why::SessionGone => return self.log.say("no session is left"),
             Why::NeverBegun => return self.log.say("no agent has been started, as it seems"),
+            Why::Told => {}
             Why::State(state) => self.log.say(&format!("the task is over: {state}")),
             Why::FileGone => {
                 self.log.say("the task file has gone, and nobody can tell that the task is done")

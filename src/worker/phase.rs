@@ -73,6 +73,7 @@ pub(crate) enum Why {
     TimedOut,
     SessionGone,
     NeverBegun,
+    Told,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub(crate) struct Phase {
     pub(crate) had_session: bool,
     /// Whoever was to start the agent was killed, maybe before it had.
     pub(crate) doubtful: bool,
+    /// The monitor was told to end.
+    pub(crate) told: bool,
 }
 
 impl Phase {
@@ -105,6 +108,9 @@ impl Phase {
         let may_come = (!self.had_session && now < self.startup).then_some(self.startup);
         if self.doubtful && !self.had_session && may_come.is_none() {
             return Next::Over(Why::NeverBegun);
+        }
+        if self.told && may_come.is_none() {
+            return Next::Over(Why::Told);
         }
         let timeout = may_come.map_or(self.timeout, |come| self.timeout.max(come));
         if now >= timeout {
@@ -138,7 +144,18 @@ mod tests {
             standing: Standing::new(now),
             had_session: false,
             doubtful: false,
+            told: false,
         }
+    }
+
+    #[test]
+    fn one_that_is_told_to_end_does_not_leave_a_session_that_is_still_to_come_alone() {
+        let now = Instant::now();
+        let mut phase = Phase { told: true, ..begun(now) };
+        assert_eq!(phase.next(0, now), Next::Wait(phase.startup));
+        assert_eq!(phase.next(0, phase.startup), Next::Over(Why::Told));
+        phase.had_session = true;
+        assert_eq!(phase.next(1, now), Next::Over(Why::Told));
     }
 
     #[test]

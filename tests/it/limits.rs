@@ -258,3 +258,17 @@ fn the_one_who_ends_it_is_no_command() {
     run(scratch.command(crate::support::binary()).args(["ender", &handle])).code(4).stdout("");
     scratch.ts(&["status", &handle]).stdout("alive\n");
 }
+
+#[test]
+fn whoever_kills_the_one_who_ends_it_saves_nobody() {
+    let scratch = Scratch::new();
+    // Told to end, it kills who told it so; and its like do not go by themselves.
+    let command = "trap 'pkill -KILL -P $PPID nbs-ender' TERM; echo $$ >> pids; \
+                   (trap '' TERM; exec setsid sleep 1000) & echo $! >> pids; while :; do sleep 0.01; done";
+    let handle = scratch.create_with(&["--timeout=0.5"], command);
+    let pids = pids(&scratch, "pids", 2);
+    scratch.wait_for_end(&handle);
+    eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"timeout\"");
+    scratch.ts(&["doctor"]).code(0).stdout_has("all in order");
+}

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, eventually, field, is_running, run, start};
+use crate::support::{Ran, Scratch, eventually, field, is_running, links, run, start};
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
 /// `$AGENT_RUNS` runs.
@@ -462,6 +462,29 @@ fn a_session_that_comes_after_the_state_is_ended() {
 }
 
 #[test]
+fn a_worker_whose_handle_cannot_be_printed_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let mut spawning = scratch.command("bash");
+    spawning.args(["-c", "exec nbs-spawn-worker tester project skill.md 'Test it.' > /dev/full"]);
+    run(spawning.env("TMPDIR", scratch.path.join("tmp"))).code(1).complains("standard output");
+    eventually("it being lost", || project.list().contains("\tlost\t-\t"));
+    eventually("no process being left", || scratch.processes().is_empty());
+    scratch.ts(&["list"]).code(0).stdout("");
+}
+
+#[test]
+fn a_session_that_comes_after_the_monitor_was_told_to_end_is_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&["--agent=/bin/true"]);
+    signal("-TERM", &worker.monitor);
+    worker.log_has("told to end by a signal");
+    scratch.create_with(&[&format!("--name=nbs-{}", worker.handle)], "sleep 1000");
+    worker.is_cleaned_up();
+}
+
+#[test]
 fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
@@ -610,6 +633,31 @@ fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
 }
 
 #[test]
+fn an_agent_that_cannot_be_started_leaves_nothing_though_its_monitor_was_killed() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    // As bash ends where the process table is full.
+    let script = "#!/bin/sh\n$STRIKE\necho 'fork: retry' >&2\necho 'fork: no room' >&2\nexit 254\n";
+    fs::write(bin.join("bash"), "").unwrap();
+    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(project.root.join(".nbs/workers")).unwrap();
+    let path = format!("{}:{}:{}", bin.display(), links().display(), std::env::var("PATH").unwrap());
+    scratch.ts(&["list"]).code(0);
+    let before = tree(&scratch.path);
+    for strike in ["", "pkill -KILL -P $PPID nbs-monitor"] {
+        fs::write(bin.join("bash"), script.replace("$STRIKE", strike)).unwrap();
+        run(project.spawning(&[]).env("PATH", &path))
+            .code(1)
+            .stdout("")
+            .complains("bash ended with exit status: 254: fork: no room");
+        assert_eq!(tree(&scratch.path), before);
+        assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+    }
+}
+
+#[test]
 fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
@@ -622,6 +670,27 @@ fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
     worker.session();
     worker.says("done");
     worker.is_cleaned_up();
+}
+
+#[test]
+fn a_state_that_could_not_be_read_at_once_is_read_later() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    worker.session();
+    let beside = worker.task().with_extension("swp");
+    fs::write(&beside, worker.content().replace("State: running", "State: done")).unwrap();
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "inject=openat:error=EMFILE:when=1..2"]);
+    let tracing = start(strace.args(["-p", &worker.monitor]));
+    eventually("the tracer", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", worker.monitor)).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    });
+    fs::rename(&beside, worker.task()).unwrap();
+    worker.is_cleaned_up();
+    assert!(worker.log().contains("Too many open files"), "{}", worker.log());
+    tracing.finish();
 }
 
 #[test]

@@ -16,7 +16,7 @@
 //! Example:
 //!   nbs-ts doctor
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, io, path::Path, process::Command};
 
 use crate::{
     cli::{self, Args},
@@ -143,6 +143,9 @@ fn bash() -> Found {
             Ok(format!("version {}", String::from_utf8_lossy(&output.stdout)))
         }
         Ok(_) => Err(("'bash' on PATH is no bash".to_owned(), fix)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err((format!("cannot run 'bash': {error}"), "end processes, or raise 'ulimit -u'".to_owned()))
+        }
         Err(error) => Err((format!("cannot run 'bash': {error}"), fix)),
     }
 }
