@@ -970,6 +970,13 @@ mod tests {
             screen.grid.rows.iter().chain(&screen.grid.history).map(|line| line.cells.len()).sum();
         assert!(cells <= 10 << 20, "{cells}");
 
+        // Each line goes on on the next one, and is cut short then.
+        let mut screen = Screen::new(9_999, 2);
+        screen.feed("\x1b[H\x1b[9999Gxy\x1b[H\x1b[2G\x1b[K\n\n".repeat(1_000).as_bytes());
+        screen.resize(9_998, 2);
+        // No line goes for the blanks that all of them would be filled up with.
+        assert!(screen.grid.history.len() >= 990, "{}", screen.grid.history.len());
+
         let mut screen = Screen::new(80, 24);
         screen.feed(b"\x1b]0;");
         screen.feed(&vec![b'x'; 1 << 20]);
