@@ -74,7 +74,7 @@ impl Sequences {
                     each(Part::Sequence(&self.held), rest.len());
                     self.held.clear();
                 }
-                State::Ground if self.state == State::TextEnd => {
+                State::Ground if self.state == State::TextEnd && !taken => {
                     // The ESC began another sequence.
                     self.held.pop();
                     self.give_up(rest.len(), each);
@@ -552,6 +552,7 @@ mod tests {
             "\x1b[?25h",
             "\x1b(0",
             "\x1b[6\x18n",
+            "\x1b]0;\x1b\x1a[6n",
             "\x1b[6\x1b[m",
             "\x1b]11;?\x1b[m",
             "\x1b[u",

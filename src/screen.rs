@@ -34,7 +34,7 @@ mod skim;
 mod svg;
 mod width;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Colour, Grid, Line, Pen};
 use parser::{Action, Parser, State};
@@ -288,12 +288,13 @@ impl Screen {
             self.joins = true;
             return;
         }
-        if self.joins {
-            self.grid.combine(self.cursor.row, self.cursor.col, ZERO_WIDTH_JOINER);
+        let Cursor { col, row } = self.cursor;
+        let joins = mem::take(&mut self.joins) && (1..=self.grid.rows[row].cells.len()).contains(&col);
+        if joins {
+            self.grid.combine(row, col, ZERO_WIDTH_JOINER);
         }
-        if width == 0 || self.joins {
-            self.joins = false;
-            self.grid.combine(self.cursor.row, self.cursor.col, character);
+        if width == 0 || joins {
+            self.grid.combine(row, col, character);
             return;
         }
         if width > self.cols() {
@@ -345,6 +346,7 @@ impl Screen {
     }
 
     fn control(&mut self, byte: u8) {
+        self.joins = false;
         match byte {
             0x08 => self.backspace(),
             b'\t' => self.tab(),
@@ -620,7 +622,7 @@ impl Screen {
             self.entered = Some((self.cursor, self.state.pen));
         }
         let blank = grid::blank_lines(self.height());
-        let rows = std::mem::replace(&mut self.grid.rows, blank);
+        let rows = mem::replace(&mut self.grid.rows, blank);
         self.main = Some((self.cols(), rows));
         self.grid.keeps_history = false;
     }
@@ -970,6 +972,13 @@ mod tests {
             screen.grid.rows.iter().chain(&screen.grid.history).map(|line| line.cells.len()).sum();
         assert!(cells <= 10 << 20, "{cells}");
 
+        // Each line goes on on the next one, and is cut short then.
+        let mut screen = Screen::new(9_999, 2);
+        screen.feed("\x1b[H\x1b[9999Gxy\x1b[H\x1b[2G\x1b[K\n\n".repeat(1_000).as_bytes());
+        screen.resize(9_998, 2);
+        // No line goes for the blanks that all of them would be filled up with.
+        assert!(screen.grid.history.len() >= 990, "{}", screen.grid.history.len());
+
         let mut screen = Screen::new(80, 24);
         screen.feed(b"\x1b]0;");
         screen.feed(&vec![b'x'; 1 << 20]);
@@ -1035,6 +1044,8 @@ mod tests {
             ["e\u{301}\u{1f468}\u{200d}\u{1f469}.", "", "", ""],
             (1, 5),
         );
+        // A joiner with nothing before it, and one that is not followed by a character.
+        shows("\u{200d}é\u{200d}\r\né", ["é", "é", "", ""], (2, 2));
     }
 
     #[test]

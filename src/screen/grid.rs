@@ -541,11 +541,16 @@ impl Grid {
         let mut lines = self.history.drain(..).chain(self.rows.drain(..)).enumerate();
         let mut broken: VecDeque<Line> = VecDeque::new();
         let mut cursor = (0, 0);
+        // What was cut short is filled up again, but not without end.
+        let mut blanks = CELLS;
         while let Some((index, mut line)) = lines.next() {
             let mut place = (index == cursor_line).then_some(col);
             while line.wrapped {
+                let full = line.cells.len().next_multiple_of(kept);
+                let Some(room) = blanks.checked_sub(full - line.cells.len()) else { break };
                 let Some((index, next)) = lines.next() else { break };
-                line.reach(line.cells.len().next_multiple_of(kept));
+                blanks = room;
+                line.reach(full);
                 if index == cursor_line {
                     place = Some(line.cells.len() + col);
                 }
