@@ -689,7 +689,8 @@ fn a_state_that_could_not_be_read_at_once_is_read_later() {
     });
     fs::rename(&beside, worker.task()).unwrap();
     worker.is_cleaned_up();
-    assert!(worker.log().contains("Too many open files"), "{}", worker.log());
+    // glibc and musl have other words for it.
+    assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
     tracing.finish();
 }
 
