@@ -603,7 +603,7 @@ impl Reader<'_> {
     pub(crate) fn cursor(&self) -> Result<u64> {
         let digits = match self.session.folder.read(&self.file, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            // A power cut has emptied it.
+            // A power cut has emptied it: what may have been read comes again.
             Ok(digits) if digits.is_empty() => return Ok(0),
             other => self.session.trying(other, "read the cursor")?,
         };
@@ -613,6 +613,6 @@ impl Reader<'_> {
 
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        self.session.trying(self.session.folder.note_number(&self.file, cursor), "move the cursor")
+        self.session.trying(self.session.folder.exchange_number(&self.file, cursor), "move the cursor")
     }
 }

@@ -274,7 +274,7 @@ impl SessionDir {
         Ok(fault_of_sizes(&sizes, length))
     }
 
-    /// A cursor that is empty counts as 0: who was to write the first was killed.
+    /// A cursor that is empty, after a power cut, counts as 0.
     fn is_written(&self, cursor: &str) -> bool {
         self.folder.read(cursor, 1).map_or_else(|_| self.folder.has(cursor), |content| !content.is_empty())
     }
@@ -317,7 +317,9 @@ fn nature_of(name: &OsStr) -> Option<Nature> {
         |name: &str| OF_A_SESSION.iter().find(|(known, _)| *known == name).map(|(_, nature)| *nature);
     let name = name.to_str()?;
     if let Some(replaced) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")) {
-        return listed(replaced).filter(|nature| *nature == Nature::File);
+        return listed(replaced)
+            .filter(|nature| *nature == Nature::File)
+            .or(is_read_cursor(replaced).then_some(Nature::File));
     }
     if let Some(locked) = name.strip_prefix("lock.") {
         let is_ours = is_read_cursor(locked) || [dir::COMPLETION_CURSOR, "screen", "exit"].contains(&locked);
@@ -439,6 +441,7 @@ mod tests {
             "lock.exit",
             ".exit.json.new",
             ".log_start.new",
+            ".read_cursor.x.new",
             "tmp",
         ] {
             assert!(known(name), "{name}");

@@ -25,9 +25,6 @@ use rustix::{
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 
-/// More than any number has digits.
-const LONGEST_NUMBER: usize = 128;
-
 /// Sets our umask to 077 and gives the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
     rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode()
@@ -154,13 +151,27 @@ impl Folder {
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
-    /// Writes a number into a file, in place and at once, and makes the file where there
-    /// is none. It takes as much room as what was there, so that nothing of that is left.
-    /// Unlike [`Folder::replace`], never waits for the disk, and mostly needs no room on it.
-    pub(crate) fn note_number(&self, name: &str, number: u64) -> io::Result<()> {
-        let file = self.regular(name, OFlags::RDWR | OFlags::CREATE)?;
-        let width = usize::try_from(file.metadata()?.len()).unwrap_or_default().min(LONGEST_NUMBER);
-        file.write_all_at(format!("{number:0width$}").as_bytes(), 0)
+    /// Replaces a file that holds a number: the same as [`Folder::replace`], but never
+    /// waits for the disk, as ext4 does where a file is renamed over another. The two
+    /// change places, and what was there before is written over the next time.
+    pub(crate) fn exchange_number(&self, name: &str, number: u64) -> io::Result<()> {
+        let (beside, digits) = (beside(name), number.to_string());
+        let write = |file: File| {
+            if file.metadata()?.len() > digits.len() as u64 {
+                file.set_len(0)?;
+            }
+            file.write_all_at(digits.as_bytes(), 0)
+        };
+        let written = self.regular(&beside, OFlags::RDWR | OFlags::CREATE).and_then(write);
+        if written.is_err() {
+            // Something else has been planted there.
+            self.renew(&beside, digits.as_bytes())?;
+        }
+        match fs::renameat_with(self, &*beside, self, name, RenameFlags::EXCHANGE) {
+            // There is none yet, or it is a file system that cannot.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, &*beside, self, name)?),
+            other => Ok(other?),
+        }
     }
 
     /// The same as [`Folder::replace`], as if it had been written at that time.

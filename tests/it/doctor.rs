@@ -67,7 +67,7 @@ fn each_thing_that_ought_not_to_be_is_told() {
         }
         assert_eq!(faults(&scratch), None, "{file}");
     }
-    // Who makes a cursor may be killed before it is written; then it counts as 0.
+    // A power cut may empty a cursor; then it counts as 0.
     for file in ["read_cursor.r", "completion_cursor"] {
         fs::write(folder.join(file), "").unwrap();
         fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o600)).unwrap();

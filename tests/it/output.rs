@@ -134,16 +134,25 @@ fn where_a_power_cut_has_emptied_a_cursor_what_may_not_have_been_read_comes_agai
 }
 
 #[test]
-fn of_a_cursor_that_was_written_longer_nothing_is_left() {
+fn nothing_is_left_of_what_a_cursor_was_and_of_what_was_planted_beside_it() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let cursor = scratch.folder(&handle).join("read_cursor");
+    let beside = scratch.folder(&handle).join(".read_cursor.new");
     for content in ["5\n", "00005", "5  \n"] {
-        fs::write(&cursor, content).unwrap();
-        scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
-        scratch.ts(&["read-new", &handle]).code(0).stdout("");
+        for _ in 0..2 {
+            fs::write(&cursor, content).unwrap();
+            scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+            assert_eq!(fs::read_to_string(&cursor).unwrap(), "7");
+            scratch.ts(&["read-new", &handle]).code(0).stdout("");
+        }
     }
+    fs::remove_file(&beside).unwrap();
+    run(Command::new("mkfifo").arg(&beside)).code(0);
+    fs::write(&cursor, "5").unwrap();
+    scratch.ts(&["read-new", &handle]).code(0).stdout("\r\n");
+    scratch.ts(&["read-new", &handle]).code(0).stdout("");
 }
 
 #[test]
