@@ -252,6 +252,10 @@ impl Relay {
                         // Who has come mostly has asked by now, too.
                         if let Some(id) = self.clients.welcome(&self.listener) {
                             self.attend(id);
+                            // And may have gone, of which no other event would tell.
+                            if !self.clients.is_there(id) {
+                                self.client_left(id);
+                            }
                         }
                     }
                     Event::Client(id) => self.attend(id),
