@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, binary, eventually, is_running, run, start};
+use crate::support::{Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, run, start};
 
 /// nobody, of whom no test has anything.
 const STRANGER: u32 = 65_534;
@@ -33,8 +33,7 @@ fn set_mode(path: &Path, mode: u32) {
 /// A copy of the file under test that everybody can reach.
 fn public_copy(scratch: &Scratch) -> std::path::PathBuf {
     let copy = scratch.path.join("nbs");
-    fs::copy(binary(), &copy).unwrap();
-    set_mode(&copy, 0o755);
+    copy_of_binary(&copy);
     copy
 }
 
@@ -422,9 +421,7 @@ fn no_terminal_acts_on_what_users_and_programs_call_things() {
     }
     // A bash that lies about its version, and a helper's log of a command.
     let hostile = scratch.path.join("hostile");
-    fs::create_dir(&hostile).unwrap();
-    fs::write(hostile.join("bash"), format!("#!/bin/sh\nprintf '{evil}'\n")).unwrap();
-    set_mode(&hostile.join("bash"), 0o755);
+    executable(&hostile.join("bash"), format!("#!/bin/sh\nprintf '{evil}'\n"));
     let mut command = scratch.command(binary());
     shown(run(command.args(["ts", "doctor"]).env("PATH", &hostile)));
     fs::write(folder.join("file"), "").unwrap();
@@ -498,7 +495,7 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     lock.lock().unwrap();
     scratch.ts(&["kill", &handle]).code(1);
     assert!(!child().is_empty());
-    drop(lock);
+    lock.unlock().unwrap();
     scratch.ts(&["kill", &handle]).code(0);
     assert!(!child().is_empty());
 

@@ -1,12 +1,12 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    os::unix::{ffi::OsStrExt, ffi::OsStringExt, fs::PermissionsExt},
+    os::unix::{ffi::OsStrExt, ffi::OsStringExt},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::support::{Scratch, eventually, is_running, run};
+use crate::support::{Scratch, eventually, executable, is_running, run};
 
 /// An agent that writes down how it was started, and stays until it is told to
 /// go. bash adds nothing to what /proc shows of its start.
@@ -21,12 +21,6 @@ echo $$ > "$at/pid.new"
 mv "$at/pid.new" "$at/pid"
 until [[ -e $at/go ]]; do read -r -t 0.05 <> <(:); done
 "#;
-
-fn executable(path: &Path, content: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, content).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
 
 /// An agent, and what it has written down.
 struct Agent {

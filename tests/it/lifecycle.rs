@@ -330,7 +330,7 @@ fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
     scratch.ts(&["gc"]).code(0);
     assert!(!sessions.join(".new.0000abcd").exists() && !sessions.join(".gone.0000abce").exists());
     assert!(held.exists());
-    drop(lock);
+    lock.unlock().unwrap();
     scratch.ts(&["gc"]).code(0);
     assert!(!held.exists());
 }

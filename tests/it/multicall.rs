@@ -4,7 +4,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Scratch, binary, run};
+use crate::support::{Scratch, binary, copy_of_binary, run};
 
 fn nbs(arguments: &[&str]) -> crate::support::Ran {
     run(Command::new(binary()).args(arguments))
@@ -84,7 +84,7 @@ fn install_makes_links_that_work() {
         fs::create_dir(&folder).unwrap();
         let binary = scratch.path.join("nbs");
         if !binary.exists() {
-            fs::copy(crate::support::binary(), &binary).unwrap();
+            copy_of_binary(&binary);
         }
         run(scratch.command(&binary).args(["--install", kind]).arg(&folder)).code(0).silent().stdout("");
         assert_eq!(fs::symlink_metadata(folder.join("nbs-ts")).unwrap().is_symlink(), kind == "--symlink");
@@ -115,7 +115,7 @@ fn install_replaces_nothing_unless_forced() {
 fn install_leaves_the_links_that_are_right_already() {
     let scratch = Scratch::new();
     let nbs = scratch.path.join("nbs");
-    fs::copy(binary(), &nbs).unwrap();
+    copy_of_binary(&nbs);
     let install = |options: &[&str]| run(scratch.command(&nbs).arg("--install").args(options).arg("."));
     let first = scratch.path.join("nbs-ts");
     for (kind, others) in [("--symlink", "--hard"), ("--hard", "--symlink")] {
@@ -130,7 +130,7 @@ fn install_leaves_the_links_that_are_right_already() {
     }
     // Another copy of the same bytes is another file.
     fs::remove_file(&first).unwrap();
-    fs::copy(binary(), &first).unwrap();
+    copy_of_binary(&first);
     install(&[]).code(1).complains("--force replaces it");
     fs::remove_file(&first).unwrap();
     symlink("no/such/file", &first).unwrap();

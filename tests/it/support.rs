@@ -39,6 +39,27 @@ pub(crate) fn links() -> &'static Path {
     })
 }
 
+/// Puts a copy of a file there, which may be its standard input's content. Another process writes
+/// it: what this one has open for writing, whatever the test beside forks has open too
+/// until it has executed, and what is open for writing cannot be (ETXTBSY, execve(2)).
+fn install(source: &Path, program: &Path, content: &[u8]) {
+    let mut install = Command::new("install");
+    install.args(["-D", "--mode=755"]).args([source, program]).stdin(Stdio::piped());
+    let mut install = install.spawn().unwrap();
+    install.stdin.take().unwrap().write_all(content).unwrap();
+    assert!(install.wait().unwrap().success());
+}
+
+/// Makes an executable file, and the folders that it is in.
+pub(crate) fn executable(path: &Path, content: impl AsRef<[u8]>) {
+    install(Path::new("/dev/stdin"), path, content.as_ref());
+}
+
+/// A copy of the file under test, which everybody may execute.
+pub(crate) fn copy_of_binary(path: &Path) {
+    install(&binary(), path, b"");
+}
+
 /// A world of its own for one test: a state folder, and a HOME beside it. On
 /// drop all that is left of its sessions is ended; one process too many fails
 /// the test.

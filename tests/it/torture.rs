@@ -25,7 +25,9 @@ use std::{
 use fastrand::Rng;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::support::{Mount, Ran, Running, Scratch, binary, eventually, field, is_running, run, start};
+use crate::support::{
+    Mount, Ran, Running, Scratch, copy_of_binary, eventually, executable, field, is_running, run, start,
+};
 
 /// Runs a round for each seed, and says which one failed.
 fn rounds(usual: u64, round: impl Fn(&mut Rng)) {
@@ -408,8 +410,7 @@ impl World {
         fs::create_dir(path.join("tmp")).unwrap();
         fs::write(path.join("skill.md"), "").unwrap();
         let agent = path.join("project/.nbs/bin/nbs-claude");
-        fs::write(&agent, AGENT).unwrap();
-        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&agent, AGENT);
     }
 
     fn applet(&self, link: &str, arguments: &[&str]) -> Command {
@@ -778,8 +779,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
     world.make_project();
     let scratch = &world.scratch;
     let bin = scratch.path.join("bin");
-    fs::create_dir(&bin).unwrap();
-    fs::copy(binary(), bin.join("nbs")).unwrap();
+    copy_of_binary(&bin.join("nbs"));
     for link in ["nbs-ts", "nbs-spawn-worker", "nbs-launch-agent", "nbs-ts-helper"] {
         symlink("nbs", bin.join(link)).unwrap();
     }

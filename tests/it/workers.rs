@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, eventually, field, is_running, links, run, start};
+use crate::support::{Ran, Scratch, eventually, executable, field, is_running, links, run, start};
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
 /// `$AGENT_RUNS` runs.
@@ -36,8 +36,7 @@ impl<'a> Project<'a> {
         let agent = root.join(".nbs/bin/nbs-claude");
         fs::create_dir_all(agent.parent().unwrap()).unwrap();
         fs::create_dir(scratch.path.join("tmp")).unwrap();
-        fs::write(&agent, AGENT).unwrap();
-        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&agent, AGENT);
         fs::write(scratch.path.join("skill.md"), "# A skill\n").unwrap();
         Project { scratch, root }
     }
@@ -177,7 +176,7 @@ fn the_agent_of_the_readme_gives_any_program_its_prompt() {
     let lines = readme.lines().skip_while(|line| *line != "    #!/bin/bash");
     let script: String =
         lines.map_while(|line| line.strip_prefix("    ")).map(|l| l.to_owned() + "\n").collect();
-    fs::write(project.root.join(".nbs/bin/nbs-claude"), script).unwrap();
+    executable(&project.root.join(".nbs/bin/nbs-claude"), script);
     let worker = project.spawn_by(project.spawning(&[]).env("NBS_AGENT", "python3 -q"));
     let session = worker.session();
     scratch.ts(&["wait-pattern", &session, "SyntaxError", "--timeout=30"]).code(0);
@@ -618,10 +617,8 @@ fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let bin = scratch.path.join("bin");
-    fs::create_dir(&bin).unwrap();
     // What starts the agent is killed by it.
-    fs::write(bin.join("bash"), "#!/bin/sh\nkill -9 $PPID\n").unwrap();
-    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&bin.join("bash"), "#!/bin/sh\nkill -9 $PPID\n");
     let mut path = OsString::from(&bin);
     path.push(":");
     path.push(scratch.command("true").get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap());
@@ -637,17 +634,15 @@ fn an_agent_that_cannot_be_started_leaves_nothing_though_its_monitor_was_killed(
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let bin = scratch.path.join("bin");
-    fs::create_dir(&bin).unwrap();
     // As bash ends where the process table is full.
     let script = "#!/bin/sh\n$STRIKE\necho 'fork: retry' >&2\necho 'fork: no room' >&2\nexit 254\n";
-    fs::write(bin.join("bash"), "").unwrap();
-    fs::set_permissions(bin.join("bash"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&bin.join("bash"), "");
     fs::create_dir(project.root.join(".nbs/workers")).unwrap();
     let path = format!("{}:{}:{}", bin.display(), links().display(), std::env::var("PATH").unwrap());
     scratch.ts(&["list"]).code(0);
     let before = tree(&scratch.path);
     for strike in ["", "pkill -KILL -P $PPID nbs-monitor"] {
-        fs::write(bin.join("bash"), script.replace("$STRIKE", strike)).unwrap();
+        executable(&bin.join("bash"), script.replace("$STRIKE", strike));
         run(project.spawning(&[]).env("PATH", &path))
             .code(1)
             .stdout("")
