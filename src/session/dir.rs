@@ -503,8 +503,8 @@ impl SessionDir {
             if self.folder.open_file(RUN_TRAP).is_err() {
                 self.folder.replace(RUN_TRAP, b"")?;
             }
-            self.folder.renew(RUN_TEXT, &runner::text(command))?;
-            self.folder.renew(RUN, script.as_bytes())
+            self.folder.exchange(RUN_TEXT, &runner::text(command))?;
+            self.folder.exchange(RUN, script.as_bytes())
         };
         self.trying(written(), "write down a command")?;
         Ok(runner::line(&folder.join(RUN)))

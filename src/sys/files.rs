@@ -151,9 +151,15 @@ impl Folder {
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
-    /// Replaces a file that holds a number: the same as [`Folder::replace`], but never
-    /// waits for the disk, as ext4 does where a file is renamed over another. The two
-    /// change places, and what was there before is written over the next time.
+    /// The same as [`Folder::replace`], but never waits for the disk, as ext4 does where a
+    /// file is renamed over another: the two change places.
+    pub(crate) fn exchange(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let beside = self.write_beside(name, content)?;
+        self.change_places(&beside, name)
+    }
+
+    /// The same for a file that holds a number; what was there before is written over
+    /// the next time.
     pub(crate) fn exchange_number(&self, name: &str, number: u64) -> io::Result<()> {
         let (beside, digits) = (beside(name), number.to_string());
         let write = |file: File| {
@@ -165,11 +171,15 @@ impl Folder {
         let written = self.regular(&beside, OFlags::RDWR | OFlags::CREATE).and_then(write);
         if written.is_err() {
             // Something else has been planted there.
-            self.renew(&beside, digits.as_bytes())?;
+            return self.exchange(name, digits.as_bytes());
         }
-        match fs::renameat_with(self, &*beside, self, name, RenameFlags::EXCHANGE) {
+        self.change_places(&beside, name)
+    }
+
+    fn change_places(&self, beside: &str, name: &str) -> io::Result<()> {
+        match fs::renameat_with(self, beside, self, name, RenameFlags::EXCHANGE) {
             // There is none yet, or it is a file system that cannot.
-            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, &*beside, self, name)?),
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, beside, self, name)?),
             other => Ok(other?),
         }
     }
@@ -183,21 +193,15 @@ impl Folder {
 
     fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {
         let beside = beside(name);
-        // Replaced the last time, left by a killed caller, or planted.
-        self.renew(&beside, content)?;
-        Ok(beside)
-    }
-
-    /// Makes a file anew, in place of one that may be there and that nobody else reads
-    /// or writes at the moment. Unlike [`Folder::replace`], never waits for the disk.
-    pub(crate) fn renew(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        match self.create(name, content) {
+        match self.create(&beside, content) {
+            // Replaced the last time, left by a killed caller, or planted.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.remove_file(OsStr::new(name))?;
-                self.create(name, content)
+                self.remove_file(OsStr::new(&beside))?;
+                self.create(&beside, content)?;
             }
-            other => other,
+            other => other?,
         }
+        Ok(beside)
     }
 
     /// Gives a file a second name, in `other`; one that is taken is an error.
