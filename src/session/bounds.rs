@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Bounds {
     // By the numbers that their handles are.
-    ours: Vec<u32>,
+    bound: Vec<u32>,
     // Of no use but to be closed: a look at a process takes a descriptor, and
     // the visitor may have got the last that there was.
     spare: Option<File>,
@@ -26,8 +26,12 @@ impl Bounds {
     /// Those of this process, which may itself be inside such a session; `own`
     /// is the session that it serves, whose processes may talk to it.
     pub(crate) fn ours(own: Option<&Handle>) -> Bounds {
-        let ours = binding(std::process::id()).flatten().into_iter().chain(own.map(Handle::number));
-        Bounds { ours: ours.collect(), spare: spare() }
+        Bounds::of(std::process::id(), own)
+    }
+
+    fn of(server: u32, own: Option<&Handle>) -> Bounds {
+        let bound = binding(server).flatten().into_iter().chain(own.map(Handle::number));
+        Bounds { bound: bound.collect(), spare: spare() }
     }
 
     /// Is nothing asked of us by this process that it may not do itself? Of one
@@ -37,8 +41,13 @@ impl Bounds {
         drop(self.spare.take());
         let binding = if peer == 0 { Some(None) } else { binding(peer) };
         self.spare = spare();
-        binding.is_some_and(|binding| binding.is_none_or(|session| self.ours.contains(&session)))
+        binding.is_some_and(|binding| binding.is_none_or(|session| self.bound.contains(&session)))
     }
+}
+
+/// Does the relay of a session, which has this PID, serve us?
+pub(super) fn serves_us(relay: u32, session: &Handle) -> bool {
+    Bounds::of(relay, Some(session)).admit(std::process::id())
 }
 
 fn spare() -> Option<File> {

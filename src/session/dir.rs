@@ -21,7 +21,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, RELAY,
-        Receipt, Settings, end::names, runner, typing::Typing, without_marks,
+        Receipt, Settings, bounds, end::names, runner, typing::Typing, without_marks,
     },
     sys::{
         child::ExitStatus,
@@ -161,6 +161,14 @@ impl SessionDir {
     pub(crate) fn ended(&self) -> Failure {
         if !self.folder.has(META) {
             return self.removed();
+        }
+        if let Ok(Some((relay, _))) = self.hold_relay()
+            && !bounds::serves_us(relay, &self.handle)
+        {
+            return Failure::Failed(format!(
+                "session '{}' does not serve this process, which counts as confined (as by --write-root)",
+                self.handle
+            ));
         }
         let code = match self.exit_code() {
             Ok(Some(code)) => format!("with exit code {code}"),

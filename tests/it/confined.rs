@@ -300,6 +300,28 @@ fn where_the_kernel_cannot_confine_there_is_no_session() {
     places.scratch.ts(&["kill", open.trim_end()]).code(0);
 }
 
+/// The kernel does not tell who is confined, so two limits that bind nobody stand for it.
+#[test]
+fn who_counts_as_confined_is_told_that_it_is_not_served() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let confined = |words: &[&str]| {
+        let mut command = scratch.command("prlimit");
+        run(command.args(["--locks=1000:1000", "setpriv", "--no-new-privs", "nbs-ts"]).args(words))
+    };
+    for words in [&["send", &handle, "x"][..], &["wait-pattern", &handle, "x"], &["pwd", &handle]] {
+        confined(words).code(1).complains("does not serve this process, which counts as confined");
+    }
+    // It may look, and only look.
+    confined(&["status", &handle]).code(0).stdout("alive\n");
+    confined(&["read", &handle]).code(0).stdout("");
+    scratch.ts(&["send", &handle, "sound"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "sound\r\nsound\r\n"]).code(0);
+    scratch.ts(&["eof", &handle]).code(0);
+    scratch.wait_for_end(&handle);
+    confined(&["send", &handle, "x"]).code(1).complains("has ended with exit code 0");
+}
+
 #[test]
 fn roots_that_would_confine_nobody_are_refused() {
     let places = Places::new();
