@@ -18,7 +18,7 @@ use std::{
 
 /// How long anything may take before it counts as hanging. Long, since the
 /// machines that run tests are busy; a passing test never waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The file under test.
 pub(crate) fn binary() -> PathBuf {
@@ -370,8 +370,10 @@ impl Running {
     /// pipe of the caller is found out here.
     pub(crate) fn finish(mut self) -> Ran {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        // What the test has done since it was begun is no time that it hangs.
+        let waiting = Instant::now();
         for _ in 0..2 {
-            let left = PATIENCE.saturating_sub(self.begun.elapsed());
+            let left = PATIENCE.saturating_sub(waiting.elapsed());
             match self.outputs.recv_timeout(left) {
                 Ok((true, bytes)) => stderr = bytes,
                 Ok((false, bytes)) => stdout = bytes,
@@ -409,8 +411,11 @@ impl Mount {
         Mount(at.to_owned())
     }
 
-    pub(crate) fn remount(&self, size: &str) {
-        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(&self.0)).code(0);
+    /// While who has ended a session still has a file of it open, it cannot be read-only.
+    pub(crate) fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let remounted = || run(Command::new("mount").args(["-o", &options]).arg(&self.0)).status.success();
+        eventually(&options, remounted);
     }
 }
 
