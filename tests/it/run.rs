@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Ran, Scratch, eventually, field, is_running};
+use crate::support::{Ran, Scratch, eventually, field, is_running, state_of};
 
 fn shell() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -291,6 +291,29 @@ fn what_was_typed_at_the_prompt_is_not_part_of_it() {
     for keys in ["abc\u{1b}", "\u{1b}", "\u{1b}c", "abc\u{1b}0"] {
         scratch.ts(&["send", "--no-enter", &handle, keys]).code(0);
         scratch.run(&handle, "echo whole").code(0).stdout("whole\n").silent();
+    }
+}
+
+#[test]
+fn what_was_typed_at_the_prompt_and_not_read_is_not_part_of_it_either() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    let pid = scratch.file(&handle, "pid");
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    let has_interrupt = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:\t")).unwrap();
+        u64::from_str_radix(pending, 16).unwrap() & 2 != 0
+    };
+    // In the middle of the line, and in a question whether to list all commands.
+    for keys in ["foo\u{1}", "\t\t"] {
+        signal("-STOP");
+        eventually("its stop", || state_of(&pid) == Some('T'));
+        scratch.ts(&["send", "--no-enter", &handle, keys]).code(0);
+        let call = scratch.start(&["run", &handle, "echo whole"]);
+        eventually("the interrupt", has_interrupt);
+        signal("-CONT");
+        call.finish().code(0).stdout("whole\n").silent();
     }
 }
 
@@ -622,6 +645,16 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
         scratch.ts(&["send", &handle, mending]).code(0);
         eventually("the mended shell", || scratch.run(&handle, "echo on").status.code() == Some(0));
     }
+}
+
+#[test]
+fn a_command_that_is_slow_to_begin_is_waited_for_asleep() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "PS0='$(sleep 2)'").code(0).stdout("");
+    let script = format!("TIMEFORMAT='%3U %3S'; time nbs-ts run {handle} 'echo late'");
+    let ran = scratch.bash(&script).code(0).stdout("late\n");
+    let seconds: f64 = ran.err().split_whitespace().map(|time| time.parse::<f64>().unwrap()).sum();
+    assert!(seconds < 0.4, "of computing: {ran:?}");
 }
 
 #[test]
