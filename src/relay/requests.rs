@@ -6,7 +6,13 @@
 use std::io;
 
 use crate::{
-    relay::{Relay, SETTLE, clients::ClientId, flow::Flow, line::Line, terminal},
+    relay::{
+        Relay, SETTLE,
+        clients::ClientId,
+        flow::Flow,
+        line::Line,
+        terminal::{self, Prompt},
+    },
     session::protocol::{Answer, KeyModes, Request},
     sys::{
         deadline::Deadline,
@@ -58,6 +64,11 @@ impl Relay {
             },
             Request::Signal { name } => match terminal::signal_of_key(&name) {
                 Some(signal) => {
+                    // Half a line that is interrupted goes with what the shell, which
+                    // may be slow, has not read of it.
+                    if self.recorder.prompt() == Prompt::Touched {
+                        self.discard_typed();
+                    }
                     terminal::signal_foreground(&self.master, self.child, &[signal]);
                     Answer::Noted
                 }
@@ -129,23 +140,28 @@ impl Relay {
         let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
             return Answer::Refused { why: "it is no signal now".into() };
         };
-        if let Some(slave) = &self.slave {
-            if modes.discard_at_signal() {
-                // What cannot be discarded is read after all, as if NOFLSH were set.
-                let _ = self.master.discard_typed(slave);
-                self.typed = Flow::new();
-                self.line = Line::default();
-                self.held = false;
-                self.clients.cut_typist();
-            }
-            if let Some(shown) = modes.shown(byte) {
-                // Before the signal, so that it stands before what that causes.
-                let _ = pty::print_some(slave, &shown);
-            }
+        if modes.discard_at_signal() {
+            self.discard_typed();
+            self.typed = Flow::new();
+            self.held = false;
+            self.clients.cut_typist();
+        }
+        if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
+            // Before the signal, so that it stands before what that causes.
+            let _ = pty::print_some(slave, &shown);
         }
         let signal = terminal::signal_of_key(signal).expect("it is the name of one of the three");
         terminal::signal_foreground(&self.master, self.child, &[signal]);
         Answer::Noted
+    }
+
+    /// Discards what has been typed and nobody has read.
+    fn discard_typed(&mut self) {
+        if let Some(slave) = &self.slave {
+            // What cannot be discarded is read after all, as if NOFLSH were set.
+            let _ = self.master.discard_typed(slave);
+            self.line = Line::default();
+        }
     }
 
     /// Types a secret if a hidden line is asked for at this moment, and nothing
