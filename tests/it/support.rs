@@ -370,8 +370,9 @@ impl Running {
     /// pipe of the caller is found out here.
     pub(crate) fn finish(mut self) -> Ran {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let begun = Instant::now();
         for _ in 0..2 {
-            let left = PATIENCE.saturating_sub(self.begun.elapsed());
+            let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.outputs.recv_timeout(left) {
                 Ok((true, bytes)) => stderr = bytes,
                 Ok((false, bytes)) => stdout = bytes,
