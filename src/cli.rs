@@ -89,9 +89,15 @@ impl Args {
         Ok(self.parser.value()?)
     }
 
-    /// The same, as text.
-    pub(crate) fn text_value(&mut self, option: &str) -> Result<String> {
+    /// The same, where nothing would mean nothing: as of a variable that is not set.
+    pub(crate) fn some_value(&mut self, option: &str) -> Result<OsString> {
         let value = self.value()?;
+        if value.is_empty() { Err(bad_value(option, &value, "is empty")) } else { Ok(value) }
+    }
+
+    /// The same, as text.
+    pub(crate) fn some_text_value(&mut self, option: &str) -> Result<String> {
+        let value = self.some_value(option)?;
         value.into_string().map_err(|value| bad_value(option, &value, "is not UTF-8 text"))
     }
 

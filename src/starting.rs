@@ -51,7 +51,7 @@ impl Wanted {
         let command = loop {
             match args.next()? {
                 Some(Long("name")) => name = Some(args.name_value("name")?),
-                Some(Long("cwd")) => cwd = Some(PathBuf::from(args.value()?)),
+                Some(Long("cwd")) => cwd = Some(PathBuf::from(args.some_value("cwd")?)),
                 Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
                 Some(Long("size")) => size = args.terminal_size_value("size")?,
                 Some(Long("env")) => variables.push(variable(args.value()?)?),
@@ -66,11 +66,7 @@ impl Wanted {
                 Some(Long("max-log")) => settings.max_log = Some(log_bound(args)?),
                 Some(Long("record")) => settings.record = true,
                 Some(Long("write-root")) => {
-                    let folder = args.value()?;
-                    if folder.is_empty() {
-                        return Err(cli::bad_value("write-root", &folder, "is empty"));
-                    }
-                    roots.push(PathBuf::from(folder));
+                    roots.push(PathBuf::from(args.some_value("write-root")?));
                 }
                 Some(Long("pager")) => pager = true,
                 Some(Long("no-helper")) => no_helper = true,

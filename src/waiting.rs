@@ -67,10 +67,10 @@ impl Conditions {
     /// Takes an option and its value; `false` if it is none of ours.
     pub(crate) fn take(&mut self, option: &str, args: &mut Args) -> Result<bool> {
         match option {
-            "pattern" => self.patterns.push(args.value()?.into_vec()),
-            "fail" => self.fails.push(args.value()?.into_vec()),
+            "pattern" => self.patterns.push(args.some_value("pattern")?.into_vec()),
+            "fail" => self.fails.push(args.some_value("fail")?.into_vec()),
             "regex" => {
-                let value = args.text_value("regex")?;
+                let value = args.some_text_value("regex")?;
                 let regex = Regex::new(&value).map_err(|error| {
                     cli::bad_value("regex", value.as_ref(), &format!("is no regex: {error}"))
                 })?;
@@ -92,6 +92,10 @@ impl Conditions {
         text && !self.complete && self.idle.is_none() && self.stable.is_none() && !self.input && !self.exit
     }
 
+    pub(crate) fn can_fail(&self) -> bool {
+        !self.fails.is_empty()
+    }
+
     fn described(&self) -> String {
         let shown = |bytes: &Vec<u8>| format!("'{}'", String::from_utf8_lossy(bytes));
         let mut all: Vec<String> = self.patterns.iter().map(shown).collect();
@@ -101,6 +105,9 @@ impl Conditions {
         all.extend(self.stable.map(|_| "a screen that stays as it is".to_owned()));
         all.extend(self.input.then(|| "a program that waits for input".to_owned()));
         all.extend(self.exit.then(|| "the end".to_owned()));
+        if all.is_empty() {
+            all.extend(self.fails.iter().map(shown));
+        }
         format!("wait for {}", all.join(" or "))
     }
 }

@@ -115,8 +115,8 @@ fn parse(args: &mut Args) -> Result<Options> {
                     cli::bad_value("wait", &value, "is not the handle of a worker, as tester-0123abcd")
                 })?);
             }
-            Some(Long("root")) => options.root = Some(args.value()?),
-            Some(Long("agent")) => options.agent = Some(args.value()?),
+            Some(Long("root")) => options.root = Some(args.some_value("root")?),
+            Some(Long("agent")) => options.agent = Some(args.some_value("agent")?),
             Some(Long("startup")) => options.startup = Some(args.time_value("startup")?),
             Some(Long("timeout")) => options.timeout = Some(args.time_value("timeout")?),
             Some(Value(word)) if options.operands.len() < 4 => options.operands.push(word),

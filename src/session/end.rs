@@ -57,8 +57,8 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
 /// Returns as soon as all have gone. The folder stays.
 fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
     let what = || format!("end session '{}'", session.handle());
-    let (relay, members) = begin(session, cause).trying(what())?;
-    let survivors = end_processes(&members, grace).trying(what())?;
+    let (mut relay, members) = begin(session, cause).trying(what())?;
+    let survivors = end_processes(&members, relay.as_mut(), grace).trying(what())?;
     if !survivors.is_empty() {
         return Ok(Ended::But(survivors));
     }
@@ -82,8 +82,8 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
 /// is full.
 pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let what = || format!("end session '{}'", session.handle());
-    let (_relay, members) = begin(session, cause).trying(what())?;
-    end_processes(&members, grace).trying(what())?;
+    let (mut relay, members) = begin(session, cause).trying(what())?;
+    end_processes(&members, relay.as_mut(), grace).trying(what())?;
     Ok(())
 }
 
@@ -92,9 +92,15 @@ pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: Ended
 pub(crate) fn end_without_folder(handle: &Handle, relay: u32, held: &Held) -> Result<()> {
     let what = || format!("end session '{handle}', whose folder is gone");
     let root = Root::new(relay, held).trying(what())?;
-    let members =
-        Members { handle: handle.clone(), child: None, relay: Some(root), above: false, keeper: None };
-    let left = end_processes(&members, GRACE).trying(what())?;
+    let members = Members {
+        handle: handle.clone(),
+        child: None,
+        interactive: false,
+        relay: Some(root),
+        above: false,
+        keeper: None,
+    };
+    let left = end_processes(&members, None, GRACE).trying(what())?;
     // It ends by itself once its child has; one that was stopped does not.
     let ended = poll::wait_readable(held, Deadline::after(PATIENCE)).and_then(|ended| match ended {
         true => Ok(()),
@@ -134,6 +140,7 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Mem
     let members = Members {
         handle: session.handle().clone(),
         child: session.pid(),
+        interactive: session.is_interactive().unwrap_or(false),
         above: relay.as_ref().is_some_and(|relay| relay.stays) && !session.was_made_by_helper(),
         relay: relay.as_ref().map(|relay| Root::new(relay.pid, &relay.held)).transpose()?,
         keeper,
@@ -168,6 +175,12 @@ impl Relay {
             // Nor would it answer another time.
             self.contact = None;
         }
+    }
+
+    /// Does somebody wait for what is typed?
+    fn awaits_input(&mut self) -> bool {
+        let state = self.contact.as_mut().and_then(|contact| contact.state().ok().flatten());
+        state.is_some_and(|(doing, _)| matches!(doing.as_str(), "prompt" | "line" | "raw"))
     }
 
     /// The keeper of its child, held on to. That the relay still has it after
@@ -205,6 +218,8 @@ struct Members {
     handle: Handle,
     // The PID of its command: the number of its kernel session, too.
     child: Option<u32>,
+    // Is that an interactive bash?
+    interactive: bool,
     relay: Option<Root>,
     // Does the relay stay, and stand above them all?
     above: bool,
@@ -397,32 +412,53 @@ fn has_ended(process: &Process) -> bool {
 }
 
 /// Signals in rounds until nobody is left. Returns who is.
-fn end_processes(members: &Members, grace: Duration) -> io::Result<Vec<Process>> {
+///
+/// What a handler of SIGTERM starts, to clean up, is not asked to end: it has the
+/// grace, too. Nor is what that starts.
+fn end_processes(
+    members: &Members,
+    mut relay: Option<&mut Relay>,
+    grace: Duration,
+) -> io::Result<Vec<Process>> {
     let grace = Deadline::after(grace);
-    let mut asked = HashSet::new();
+    // Those that have been asked to end; and those whose children are not asked to.
+    let (mut asked, mut left_alone) = (HashSet::new(), HashSet::new());
     loop {
         let left = members.now()?;
         if left.is_empty() {
             return Ok(left);
         }
-        // Who ignores SIGTERM, as an idle bash does, will not end by it; where
-        // all do, waiting out the grace would be waiting for nothing.
-        let hopeless = left.iter().all(|process| process.ignores(SIGTERM));
-        if grace.has_passed() || hopeless {
+        if grace.has_passed() || is_idle_shell(&left, members, relay.as_deref_mut()) {
             break;
         }
+        let handling = |process: &&Process| asked.contains(&process.pid) && process.catches(SIGTERM);
+        left_alone.extend(left.iter().filter(handling).map(|process| process.pid));
         let held = hold_all(&left)?;
         for (process, held) in &held {
-            if asked.insert(process.pid) {
-                // Who may not be signalled is found among the survivors.
-                let _ = held.signal(SIGTERM);
-                // A stopped process gets no signal but this and SIGKILL.
-                let _ = held.signal(SIGCONT);
+            if asked.contains(&process.pid) || left_alone.contains(&process.pid) {
+                continue;
             }
+            if left_alone.contains(&process.parent) {
+                left_alone.insert(process.pid);
+                continue;
+            }
+            asked.insert(process.pid);
+            // Who may not be signalled is found among the survivors.
+            let _ = held.signal(SIGTERM);
+            // A stopped process gets no signal but this and SIGKILL.
+            let _ = held.signal(SIGCONT);
         }
         wait_for_any(&held, grace)?;
     }
     kill_processes(members)
+}
+
+/// Is all that is left a shell that runs nothing? It ignores SIGTERM, as interactive
+/// ones do, and nobody will type what it waits for: so waiting out the grace would be
+/// waiting for nothing.
+fn is_idle_shell(left: &[Process], members: &Members, relay: Option<&mut Relay>) -> bool {
+    let [only] = left else { return false };
+    only.ignores(SIGTERM) && (members.interactive || relay.is_some_and(Relay::awaits_input))
 }
 
 fn kill_processes(members: &Members) -> io::Result<Vec<Process>> {

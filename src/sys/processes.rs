@@ -125,7 +125,17 @@ impl Process {
 
     /// Does it ignore this signal, so that sending it cannot end it?
     pub(crate) fn ignores(&self, signal: i32) -> bool {
-        status(self.pid, "SigIgn:")
+        self.has_in("SigIgn:", signal)
+    }
+
+    /// Does it do something of its own when it gets this signal?
+    pub(crate) fn catches(&self, signal: i32) -> bool {
+        self.has_in("SigCgt:", signal)
+    }
+
+    /// Is a signal in one of its masks (proc_pid_status(5))?
+    fn has_in(&self, mask: &str, signal: i32) -> bool {
+        status(self.pid, mask)
             .flatten()
             .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
             .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)

@@ -14,9 +14,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::{
-    self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
-    sockopt::{self, Timeout},
+use rustix::{
+    fs::{Mode, fchmod},
+    net::{
+        self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+        sockopt::{self, Timeout},
+    },
 };
 
 use crate::sys::files::Folder;
@@ -27,9 +30,14 @@ fn address(folder: &Folder, name: &str) -> PathBuf {
 
 /// Listens, non-blocking, on a socket that does not exist yet.
 pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(address(folder, name))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // What the kernel makes of it in the folder, less the umask.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(address(folder, name))?)?;
+    // As many may wait as the machine allows (listen(2)).
+    net::listen(&socket, i32::MAX)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// Is this a socket that listens?

@@ -107,6 +107,24 @@ fn who_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[test]
+fn who_ignores_sigterm_has_the_grace_and_so_has_what_a_handler_starts() {
+    let scratch = Scratch::new();
+    run(scratch.command("mkfifo").args(["one", "two"])).code(0);
+    let ignores = "(trap '' TERM; echo ready; cat one; echo one was there)";
+    let handles = "trap 'echo asked; cat two; exit 5' TERM; while :; do sleep 0.01; done";
+    let handle = scratch.create(&format!("{ignores} & {handles}"));
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
+    eventually("the handler's cat", || scratch.processes().iter().any(|process| process.contains("cat two")));
+    fs::write(scratch.path.join("one"), "").unwrap();
+    scratch.ts(&["wait-pattern", &handle, "one was there"]).code(0);
+    fs::write(scratch.path.join("two"), "two was there\n").unwrap();
+    killing.finish().code(0);
+    assert!(scratch.file(&handle, "output.log").contains("two was there"));
+    scratch.ts(&["exit-code", &handle]).stdout("5\n");
+}
+
+#[test]
 fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");

@@ -47,8 +47,7 @@ fn everything_is_private_whatever_the_umask() {
         for entry in fs::read_dir(scratch.folder(&handle)).unwrap() {
             let entry = entry.unwrap();
             let mode = entry.metadata().unwrap().mode() & 0o777;
-            let expected = if entry.file_name() == "relay.sock" { 0o700 } else { 0o600 };
-            assert_eq!(mode, expected, "{:?}", entry.file_name());
+            assert_eq!(mode, 0o600, "{:?}", entry.file_name());
         }
         assert_eq!(fs::metadata(scratch.folder(&handle)).unwrap().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(scratch.state()).unwrap().mode() & 0o777, 0o700);

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     while let Some(arg) = args.next()? {
         match arg {
             Long("follow") => follow = true,
-            Long("name") => pattern = Some(args.text_value("name")?),
+            Long("name") => pattern = Some(args.some_text_value("name")?),
             other => return Err(other.unexpected().into()),
         }
     }

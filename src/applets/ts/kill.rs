@@ -34,7 +34,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         match arg {
             Long("grace") => grace = args.time_value("grace")?,
             Long("all") => all = true,
-            Long("name") => pattern = Some(args.text_value("name")?),
+            Long("name") => pattern = Some(args.some_text_value("name")?),
             Long("keep") => keep = true,
             Long("if-exists") => if_exists = true,
             Value(word) => targets.push(cli::parse_target(&word)?),

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut pattern = None;
     while let Some(arg) = args.next()? {
         match arg {
-            Long("name") => pattern = Some(args.text_value("name")?),
+            Long("name") => pattern = Some(args.some_text_value("name")?),
             other => return Err(other.unexpected().into()),
         }
     }

@@ -75,9 +75,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if targets.is_empty() {
         return Err(cli::missing_handle());
     }
-    if conditions.are_none() {
+    if conditions.are_none() && !conditions.can_fail() {
         return Err(Failure::BadArgs(
-            "nothing to wait for: --pattern, --regex, --complete, --idle, --stable, --input or --exit".into(),
+            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input or --exit".into(),
         ));
     }
 
