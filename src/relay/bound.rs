@@ -42,7 +42,8 @@ impl Bound {
         length: u64,
         count: u64,
     ) -> io::Result<()> {
-        let end = (length + count).next_multiple_of(self.block);
+        // One block more may tell the file system where on the disk all the others are.
+        let end = (length + count).next_multiple_of(self.block) + self.block;
         if end - self.start <= self.most {
             return Ok(());
         }
