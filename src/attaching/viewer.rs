@@ -236,8 +236,18 @@ impl Viewer<'_> {
                     Event::Stopping => {
                         stopping.take();
                         self.leave("")?;
-                        term::stop().trying("stop")?;
+                        // We are not stopped ourselves: who has our parent go on could
+                        // come before we are, and we would stop for good.
                         going_on.take();
+                        term::stop_parent().trying("stop")?;
+                        while !going_on.take() {
+                            let mut turn = Turn::new();
+                            turn.readable(&going_on, Event::GoingOn);
+                            turn.gone(parent, Event::ParentGone);
+                            if turn.wait(Deadline::NEVER).trying(what)?.contains(&Event::ParentGone) {
+                                return Ok(End::Told);
+                            }
+                        }
                         self.enter()?;
                     }
                     Event::GoingOn => {

@@ -260,8 +260,10 @@ mod tests {
 
     #[test]
     fn bash_can_parse_the_rcfile() {
-        let mut bash =
-            Command::new("bash").arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut bash = Command::new("bash");
+        // It would complain of a locale that this machine does not have.
+        let bash = bash.arg("-n").env("LC_ALL", "C").stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut bash = bash.spawn().unwrap();
         let text = rcfile(SECRET);
         bash.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let ran = bash.wait_with_output().unwrap();

@@ -60,11 +60,8 @@ pub(crate) fn output() -> io::Result<File> {
     opened.or_else(|_| Ok(File::from(stdout().as_fd().try_clone_to_owned()?)))
 }
 
-/// Stops us, and who started us, until somebody has us go on.
-pub(crate) fn stop() -> io::Result<()> {
-    use rustix::process::{Signal, getpid, getppid, kill_process};
-    if let Some(parent) = getppid() {
-        kill_process(parent, Signal::STOP)?;
-    }
-    Ok(kill_process(getpid(), Signal::STOP)?)
+/// Stops who started us, until somebody has it go on.
+pub(crate) fn stop_parent() -> io::Result<()> {
+    use rustix::process::{Signal, getppid, kill_process};
+    Ok(getppid().map_or(Ok(()), |parent| kill_process(parent, Signal::STOP))?)
 }

@@ -211,26 +211,31 @@ impl Paths {
 mod tests {
     use super::*;
     use crate::sys::{deadline::Deadline, poll};
-    use std::{fs, time::Duration};
+    use std::{fs, process::Command, time::Duration};
+
+    /// Has another process do this. What we have open ourselves, whatever the test
+    /// beside forks has open, too, until it has executed; and only when all have let go
+    /// of a file or folder is it told that it was written, or has gone.
+    fn elsewhere(folder: &Path, script: &str) {
+        let mut shell = Command::new("sh");
+        assert!(shell.args(["-ec", script]).current_dir(folder).status().unwrap().success(), "{script}");
+    }
 
     #[test]
     fn what_comes_goes_and_is_written_is_seen() {
         let folder =
             std::env::temp_dir().join(format!("nbs-watch-{}-{:x}", std::process::id(), fastrand::u64(..)));
         fs::create_dir(&folder).unwrap();
-        let file = fs::File::create(folder.join("a")).unwrap();
+        elsewhere(&folder, ": >a");
         let watch = Watch::folder(&folder).unwrap();
         assert_eq!(watch.changes().unwrap(), []);
-        fs::hard_link(folder.join("a"), folder.join("b")).unwrap();
-        fs::rename(folder.join("b"), folder.join("c")).unwrap();
-        drop(file);
-        fs::remove_file(folder.join("c")).unwrap();
+        elsewhere(&folder, "exec 3>>a; ln a b; mv b c; exec 3>&-; rm c");
         let changes = watch.changes().unwrap();
         use Change::*;
         let expected = [Came("b".into()), Went("b".into()), Came("c".into()), Written("a".into())];
         assert_eq!(changes[..4], expected);
         assert_eq!(changes[4..], [Went("c".into())]);
-        fs::remove_dir_all(&folder).unwrap();
+        elsewhere(Path::new("/"), &format!("rm -r '{}'", folder.display()));
         assert!(watch.changes().unwrap().contains(&FolderWent));
         assert!(Watch::folder(&folder).is_err());
     }
@@ -247,27 +252,24 @@ mod tests {
         let root = std::env::temp_dir().join(format!("nbs-paths-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("a")).unwrap();
-        let folder = root.join("a/b/c");
         let paths = Paths::new().unwrap();
-        let step = |what: &str, change: &dyn Fn() -> io::Result<()>| {
-            paths.watch(&[&folder, &root.join("a")]).unwrap();
+        let step = |what: &str, script: &str| {
+            paths.watch(&[&root.join("a/b/c"), &root.join("a")]).unwrap();
             assert!(!changed(&paths), "before: {what}");
-            change().unwrap();
+            elsewhere(&root, script);
             assert!(changed(&paths), "{what}");
         };
-        step("the one above it comes", &|| fs::create_dir(root.join("a/b")));
-        step("it comes", &|| fs::create_dir(&folder));
-        step("a file", &|| fs::write(folder.join("f"), "1"));
-        step("another content", &|| fs::write(folder.join("f"), "2"));
-        step("an editor's rename", &|| {
-            fs::write(root.join("new"), "3").and_then(|()| fs::rename(root.join("new"), folder.join("f")))
-        });
-        step("one above it gets another name", &|| fs::rename(root.join("a"), root.join("x")));
-        step("one above it is made again", &|| fs::create_dir_all(&folder));
-        step("a file in the new one", &|| fs::write(folder.join("f"), "4"));
-        step("it is removed", &|| fs::remove_dir_all(&folder));
-        step("one above it is removed", &|| fs::remove_dir_all(root.join("a")));
-        step("all are made again", &|| fs::create_dir_all(&folder));
+        step("the one above it comes", "mkdir a/b");
+        step("it comes", "mkdir a/b/c");
+        step("a file", "echo 1 >a/b/c/f");
+        step("another content", "echo 2 >a/b/c/f");
+        step("an editor's rename", "echo 3 >new; mv new a/b/c/f");
+        step("one above it gets another name", "mv a x");
+        step("one above it is made again", "mkdir -p a/b/c");
+        step("a file in the new one", "echo 4 >a/b/c/f");
+        step("it is removed", "rm -r a/b/c");
+        step("one above it is removed", "rm -r a");
+        step("all are made again", "mkdir -p a/b/c");
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -105,7 +105,7 @@ fn no_command_line_makes_it_panic_or_print_what_a_terminal_acts_on() {
         }
         // Who waits for something that never comes is sent away, and that is no fault.
         let mut command = scratch.command("timeout");
-        command.args(["--kill-after=10", "0.4"]).arg(binary()).args(&words).stdin(Stdio::null());
+        command.args(["--kill-after=60", "0.4"]).arg(binary()).args(&words).stdin(Stdio::null());
         let ran = run(&mut command);
         let shown = format!("seed {seed}: {words:?}\n{ran:?}");
         let code = ran.status.code().unwrap_or(-1);

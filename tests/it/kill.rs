@@ -1,6 +1,6 @@
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, is_running, run};
+use crate::support::{Scratch, eventually, field, is_running, run, start};
 
 /// Waits until a session has written PIDs, a line each, into a file.
 fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
@@ -199,8 +199,7 @@ fn readers_at_work_do_not_keep_a_session_from_going() {
     for round in 0..10 {
         let handle = scratch.create("while :; do echo x; sleep 0.01; done");
         let script = format!("for n in $(seq 40); do nbs-ts read-new --reader=r{round}-$n {handle}; done");
-        let readers: Vec<_> =
-            (0..3).map(|_| crate::support::start(scratch.command("bash").args(["-c", &script]))).collect();
+        let readers: Vec<_> = (0..3).map(|_| start(scratch.command("bash").args(["-c", &script]))).collect();
         scratch.ts(&["kill", &handle]).code(0).silent();
         for reader in readers {
             reader.finish();
@@ -230,7 +229,10 @@ fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
     let scratch = Scratch::new();
     let handle = scratch.create("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
+    // Who is started in the background, as the tests may be, is so with it ignored.
+    let mut interruptible = scratch.command("env");
+    interruptible.args(["--default-signal=INT", "nbs-ts", "kill", "--keep", "--grace=600", &handle]);
+    let killing = start(&mut interruptible);
     scratch.ts(&["wait-pattern", &handle, "no"]).code(0);
     run(Command::new("kill").args(["-INT", &killing.pid().to_string()])).code(0);
     killing.finish();

@@ -271,7 +271,8 @@ fn the_receipt_of_a_shell_has_none_of_our_marks() {
         let handle = scratch.create("bash");
         scratch.ts(&["send", &handle, "printf '\\033]133;A\\007mine\\n'"]).code(0);
         scratch.ts(&["wait-complete", &handle]).code(0);
-        scratch.ts(&["wait", &handle, "--idle=0.01"]).code(0);
+        // Its prompt comes after that.
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
         if kill_relay {
             let relay = scratch.file(&handle, "daemon_pid");
             run(Command::new("kill").args(["-KILL", &relay])).code(0);

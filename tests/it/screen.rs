@@ -3,10 +3,11 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
-use crate::support::{PATIENCE, Scratch, field, run};
+use crate::support::{PATIENCE, Scratch, eventually, field, run};
 
 fn rows(lines: &[&str], count: usize) -> String {
     let mut rows: Vec<&str> = lines.to_vec();
@@ -51,7 +52,8 @@ fn the_alternate_screen_and_no_title_are_told() {
 fn what_has_scrolled_off_can_be_had() {
     let scratch = Scratch::new();
     let handle = scratch.create("seq 3000; read -r line");
-    scratch.ts(&["wait-pattern", &handle, "3000"]).code(0);
+    // The newline may come by itself, and scrolls.
+    scratch.ts(&["wait-pattern", &handle, "3000\r\n"]).code(0);
     let out = scratch.ts(&["screen", &handle, "--scrollback=5"]).code(0).out();
     assert!(out.starts_with("2973\n2974\n2975\n2976\n2977\n2978\n"), "{out}");
     assert_eq!(out.lines().count(), 29);
@@ -181,17 +183,35 @@ fn many_looks_at_once_see_the_same() {
 fn a_screen_is_stable_though_the_same_is_printed_again() {
     let scratch = Scratch::new();
     let handle = scratch.create("while :; do printf '\\rsame \\033[10G\\033[3G'; sleep 0.02; done");
-    let ran = scratch.ts(&["wait", &handle, "--stable=0.4", "--timeout=20"]).code(0);
-    assert!(ran.out().starts_with(&format!("{handle}\tstable\t0.")), "{ran:?}");
-    scratch.ts(&["wait", &handle, "--idle=0.5", "--timeout=1"]).code(3).complains("silence");
+    scratch.ts(&["wait-pattern", &handle, "same"]).code(0);
+    let ran = scratch.ts(&["wait", &handle, "--stable=0.4"]).code(0);
+    let out = ran.out();
+    let time =
+        out.trim_end().strip_prefix(&format!("{handle}\tstable\t")).unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(time.parse::<f64>().unwrap() >= 0.4, "{ran:?}");
+    let printed = || fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len();
+    let by_then = printed();
+    eventually("more of the same", || printed() > by_then);
 }
 
 #[test]
 fn a_screen_that_changes_is_not_stable() {
     let scratch = Scratch::new();
-    let handle = scratch.create("while :; do printf '\\r%s' \"$((n += 1))\"; sleep 0.02; done");
+    let handle = scratch.create("stty -echo; printf '0 '; while read -r line; do printf '\\r%s' $line; done");
+    scratch.ts(&["wait-pattern", &handle, "0 "]).code(0);
+    // Of one who has seen the change; else it was at rest for so long before that.
+    let took = (1..).find_map(|number: u64| {
+        let waiting = scratch.start(&["wait", "--json", &handle, "--stable=1"]);
+        thread::sleep(Duration::from_millis(500));
+        let before = fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len();
+        let begun = Instant::now();
+        scratch.ts(&["send", &handle, &number.to_string()]).code(0);
+        let seen: u64 = waiting.finish().code(0).field("offset").parse().unwrap();
+        (seen > before).then(|| begun.elapsed())
+    });
+    assert!(took >= Some(Duration::from_secs(1)), "{took:?}");
     scratch
-        .ts(&["wait", &handle, "--stable=5", "--timeout=1"])
+        .ts(&["wait", &handle, "--stable=1000", "--timeout=0.1"])
         .code(3)
         .complains("cannot wait for a screen that stays as it is");
     scratch.ts(&["kill", &handle]).code(0);
