@@ -42,7 +42,8 @@ impl Bound {
         length: u64,
         count: u64,
     ) -> io::Result<()> {
-        let end = (length + count).next_multiple_of(self.block);
+        // One block more may tell the file system where on the disk all the others are.
+        let end = (length + count).next_multiple_of(self.block) + self.block;
         if end - self.start <= self.most {
             return Ok(());
         }
@@ -74,5 +75,33 @@ impl Bound {
         files::punch(log, self.start, start)?;
         self.start = start;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_block_of_the_bound_is_left_to_the_file_system() {
+        let path = std::env::temp_dir().join(format!("nbs-bound-{:x}", fastrand::u64(..)));
+        files::make_private_folders(&path).unwrap();
+        let folder = Folder::open(&path).unwrap();
+        folder.create("log", b"").unwrap();
+        let mut log = folder.open_appending("log").unwrap();
+        let most = 64 * 1024;
+        let mut bound = Bound::new(most, &log).unwrap();
+        let mut length = 0;
+        for _ in 0..300 {
+            bound.make_room(&folder, &log, length, 1_000).unwrap();
+            log.write_all(&[b'x'; 1_000]).unwrap();
+            length += 1_000;
+            let taken = length.next_multiple_of(bound.block) - bound.start;
+            assert!(taken + bound.block <= most, "{taken} bytes");
+            assert!(length < most || length - bound.start >= most / 4, "{taken} bytes");
+        }
+        std::fs::remove_dir_all(path).unwrap();
     }
 }

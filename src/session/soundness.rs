@@ -99,6 +99,10 @@ pub(crate) const TRIAL: &str = ".doctor.";
 /// closing its files, and a shell may still be acting on its hang-up.
 const GOING: Duration = Duration::from_secs(2);
 
+/// The same for its relay, which may have to wait for a slow disk: it goes when its log
+/// is synced.
+const SYNCING: Duration = Duration::from_secs(20);
+
 impl Home {
     /// Looks at all of it; writes what receipts are missing.
     pub(crate) fn look(&self) -> Result<Looked> {
@@ -176,7 +180,7 @@ impl Home {
 
     /// Processes whose session has ended, or has gone.
     fn left_behind(&self) -> Vec<Fault> {
-        let going = Deadline::after(GOING);
+        let (going, synced) = (Deadline::after(GOING), Deadline::after(SYNCING));
         let mut faults = Vec::new();
         for process in processes::all().unwrap_or_default() {
             let Some(handle) = self.mark_of(&process).filter(|handle| !self.may_have_processes(handle))
@@ -184,7 +188,8 @@ impl Home {
                 continue;
             };
             let Ok(Some(held)) = process.hold() else { continue };
-            if poll::wait_readable(&held, going).unwrap_or(false) || self.may_have_processes(&handle) {
+            let patience = if process.name == RELAY { synced } else { going };
+            if poll::wait_readable(&held, patience).unwrap_or(false) || self.may_have_processes(&handle) {
                 continue;
             }
             let pid = process.pid;

@@ -89,9 +89,10 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     let ts = |arguments: &[&str]| {
         run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
     };
-    let command = "read x; seq 200000; echo sentinel; read y";
+    let command = "stty -echo; read x; seq 200000; read y; echo \"sentinel, $y\"";
     let handle = ts(&["create", command]).code(0).out().trim().to_owned();
     let other = ts(&["create", "stty -echo; cat > /dev/null"]).code(0).out().trim().to_owned();
+    ts(&["wait", &handle, "--input"]).code(0);
     ts(&["send", &handle, "go"]).code(0);
     eventually("the disk being full", || {
         ts(&["status", "--json", &handle]).field("stalled").contains("No space left")
@@ -113,9 +114,8 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();
     let printed = ts(&["read", &handle]).out();
-    // What is typed ahead is echoed where it happens to be read.
-    let printed = printed.replacen("typed while it stood still\r\n", "", 1);
-    assert!(printed == format!("go\r\n{expected}sentinel\r\n"), "{} bytes", printed.len());
+    let last = "sentinel, typed while it stood still\r\n";
+    assert!(printed == format!("{expected}{last}"), "{} bytes", printed.len());
     ts(&["kill", "--all"]).code(0);
     assert_eq!(ts(&["list"]).out(), "");
 }
@@ -158,12 +158,16 @@ fn a_session_whose_disk_is_full_can_be_killed() {
     let ts = |arguments: &[&str]| {
         run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
     };
-    let handle = ts(&["create", "seq 100000; exec sleep 1000"]).code(0).out().trim().to_owned();
-    eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
-    let ran = ts(&["kill", &handle]).code(0);
-    // Its relay has not to be waited for.
-    assert!(ran.took < Duration::from_secs(4), "{ran:?}");
-    ts(&["list"]).code(0).stdout("");
+    // Its relay has not to be waited for, which would take 5 s each time. Something else
+    // may take as long once in a while.
+    let goes_at_once = || {
+        let handle = ts(&["create", "seq 100000; exec sleep 1000"]).code(0).out().trim().to_owned();
+        eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
+        let ran = ts(&["kill", &handle]).code(0);
+        ts(&["list"]).code(0).stdout("");
+        ran.took < Duration::from_secs(4)
+    };
+    assert!((0..5).any(|_| goes_at_once()), "it is waited for");
 }
 
 #[test]
@@ -244,15 +248,22 @@ fn descriptors_running_out_is_told_and_passes() {
         wait.finish().code(0);
     }
     scratch.ts(&["send", &handle, "x"]).code(0);
-    let before = cpu_ticks(&relay);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(cpu_ticks(&relay) <= before + 1, "it spins");
+    comes_to_rest(&relay);
     for nofile in [3, 4, 6, 8, 10, 12] {
         let ran = scratch.bash(&format!("ulimit -n {nofile}; exec nbs-ts create --no-helper 'sleep 1000'"));
         if !ran.status.success() {
             assert!(ran.stdout.is_empty(), "{ran:?}");
         }
     }
+}
+
+/// Waits until it hardly does anything for a while. One that spins always does.
+fn comes_to_rest(pid: &str) {
+    eventually("its coming to rest", || {
+        let before = cpu_ticks(pid);
+        std::thread::sleep(Duration::from_millis(500));
+        cpu_ticks(pid) <= before + 1
+    });
 }
 
 fn cpu_ticks(pid: &str) -> u64 {
@@ -420,9 +431,7 @@ fn a_relay_does_no_work_for_a_sender_whose_reader_has_gone() {
     eventually("it being stalled", || {
         scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")
     });
-    let before = cpu_ticks(&relay);
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(cpu_ticks(&relay) <= before + 2, "it spins");
+    comes_to_rest(&relay);
     sending.finish().code(3);
     scratch.ts(&["kill", &handle]).code(0);
 }
