@@ -186,7 +186,8 @@ fn a_screen_is_stable_though_the_same_is_printed_again() {
     scratch.ts(&["wait-pattern", &handle, "same"]).code(0);
     let ran = scratch.ts(&["wait", &handle, "--stable=0.4"]).code(0);
     let out = ran.out();
-    let time = out.trim_end().strip_prefix(&format!("{handle}\tstable\t")).unwrap_or_else(|| panic!("{ran:?}"));
+    let time =
+        out.trim_end().strip_prefix(&format!("{handle}\tstable\t")).unwrap_or_else(|| panic!("{ran:?}"));
     assert!(time.parse::<f64>().unwrap() >= 0.4, "{ran:?}");
     let printed = || fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len();
     let by_then = printed();
