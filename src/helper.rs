@@ -150,6 +150,7 @@ impl Helper {
         let stdout = io::stdout();
         let mut turn = Turn::new();
         let mut deadline = Deadline::NEVER;
+        let late = self.late();
         if self.is_full() {
             deadline = self.full_until;
         } else if self.conversations.len() < MOST {
@@ -175,7 +176,7 @@ impl Helper {
                 Event::Stop => return Ok(false),
             }
         }
-        self.dismiss_the_late();
+        self.dismiss(late);
         Ok(true)
     }
 
@@ -332,13 +333,14 @@ impl Helper {
         }
     }
 
-    fn dismiss_the_late(&mut self) {
-        let late: Vec<u64> = self
-            .conversations
-            .iter()
-            .filter(|(_, conversation)| conversation.deadline.has_passed())
-            .map(|(id, _)| *id)
-            .collect();
+    /// Those whose time is over. What they have said by now is heard before they are
+    /// dismissed: we may be the ones who are late.
+    fn late(&self) -> Vec<u64> {
+        let conversations = self.conversations.iter();
+        conversations.filter(|(_, each)| each.deadline.has_passed()).map(|(id, _)| *id).collect()
+    }
+
+    fn dismiss(&mut self, late: Vec<u64>) {
         for id in late {
             let Some(conversation) = self.conversations.remove(&id) else {
                 continue;

@@ -207,7 +207,7 @@ impl<'a> Watch<'a> {
             session,
             conditions,
             log,
-            stirred: news.is_none(),
+            stirred: true,
             news,
             asks,
             echo,

@@ -27,7 +27,7 @@ use crate::{
         fdpass,
         files::Folder,
         poll::{self, Turn},
-        processes::{Held, Process},
+        processes::{self, Held, Process},
         pty::{Master, Size},
         socket,
     },
@@ -36,6 +36,10 @@ use crate::{
 /// How long the helper may take to answer. It needs milliseconds; one that has
 /// been stopped must not hold up its callers for long.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many times as long where it is at work: then the machine is busy, or many
+/// others are served first.
+const BUSY: u32 = 12;
 
 /// How long an answer that is text may be.
 const LONGEST_TEXT: usize = 4_096;
@@ -203,17 +207,35 @@ fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, 
     }
 }
 
-fn wait(stream: &UnixStream, error: io::Error, deadline: Deadline) -> std::result::Result<(), Refusal> {
+fn wait(stream: &UnixStream, error: io::Error, mut deadline: Deadline) -> std::result::Result<(), Refusal> {
     match error.kind() {
         io::ErrorKind::Interrupted => Ok(()),
-        io::ErrorKind::WouldBlock => match poll::wait_readable(stream, deadline) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::NotRunning(silent())),
-            Err(error) => Err(failed(error)),
-        },
+        io::ErrorKind::WouldBlock => {
+            for _ in 0..BUSY {
+                match poll::wait_readable(stream, deadline) {
+                    Ok(true) => return Ok(()),
+                    Ok(false) if is_at_it(stream) => deadline = Deadline::after(PATIENCE),
+                    Ok(false) => break,
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            Err(Refusal::NotRunning(silent()))
+        }
         io::ErrorKind::ConnectionReset => Err(failed("it hung up; its log tells why")),
         _ => Err(failed(error)),
     }
+}
+
+/// Is a helper of ours, or a keeper that it has started, at work? Neither sleeps before
+/// there is an answer, but where there are no descriptors left; nor runs, when stopped.
+fn is_at_it(stream: &UnixStream) -> bool {
+    let Ok(helper) = socket::peer_pid(stream) else { return false };
+    let mut all = processes::all().unwrap_or_default().into_iter();
+    all.any(|process| {
+        [process.pid, process.parent].contains(&helper)
+            && matches!(process.state, 'R' | 'D')
+            && process.runs_our_file()
+    })
 }
 
 /// The rest of an answer that is text.

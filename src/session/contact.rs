@@ -488,8 +488,10 @@ impl Contact {
     }
 
     fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Heard> {
+        let mut searched = 0;
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.inbox) {
+            if let Some(end) = memchr::memchr(b'\n', &self.inbox[searched..]) {
+                let end = searched + end;
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
                 let answer = Answer::decode(&line[..end]);
                 return answer.map(Heard::Answer).ok_or_else(|| self.misunderstood());
@@ -497,6 +499,7 @@ impl Contact {
             if self.inbox.len() > LONGEST_ANSWER {
                 return Err(self.misunderstood());
             }
+            searched = self.inbox.len();
             let mut buffer = [0; LONGEST_LINE];
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(Heard::End),

@@ -13,7 +13,9 @@
 //!   stands before it. A prompt is what some line was typed at, or, as there may
 //!   have been none yet, what ends as prompts do: `> `, `$ `, `# `, `% `, `) `.
 //! - typed at a line editor: its first occurrence behind such a prompt, or behind
-//!   nothing. Where the terminal's width makes the editor go on in the next row,
+//!   nothing. What stands behind nothing may be the kernel's echo all the same, where
+//!   the editor let go of the terminal before the kernel got to what was typed: then
+//!   a later occurrence behind a prompt is an echo, too. Where the terminal's width makes the editor go on in the next row,
 //!   ` \r` is no part of the text.
 //! - typed at a prompt of our own shell: the rest of that line, or where it was
 //!   more than text, everything up to the mark that the command's output begins,
@@ -381,8 +383,13 @@ impl Echo {
                     || ends_like_a_prompt(prefix))
         })?;
         let prefix = plain.len() - self.expected[at].text.len();
-        self.learn(plain[..prefix].to_vec());
-        self.expected.drain(..=at);
+        if prefix == 0 && !plain.is_empty() && self.expected[at].typed_raw {
+            self.expected.drain(..at);
+            self.expected[0].typed_raw = false;
+        } else {
+            self.learn(plain[..prefix].to_vec());
+            self.expected.drain(..=at);
+        }
         Some(prefix)
     }
 
@@ -532,6 +539,13 @@ mod tests {
         let typed = [keys(4, Mode::Raw, "slow()\r"), keys(12, Mode::Lines, "print('DONE')\r")];
         let log = ">>> slow()\r\nprint('DONE')\r\n>>> print('DONE')\r\nDONE\r\n>>> ";
         assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        // Typed while the editor was letting go of the terminal.
+        let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
+        assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        let typed = [keys(12, Mode::Raw, "print('DONE')\r")];
+        assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        let log = "print('DONE')\r\nprint('DONE')\r\n>>> print('DONE')\r\n";
+        assert_eq!(seen(&[keys(0, Mode::Raw, "print('DONE')\r")], log, 0), "\nprint('DONE')\n>>> \n");
         // Two lines at once, the second of which is not echoed before its time.
         let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
         let log = ">>> slow()\r\nslowly\r\n>>> print('DONE')\r\nDONE\r\n>>> ";

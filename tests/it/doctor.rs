@@ -16,6 +16,15 @@ fn faults(scratch: &Scratch) -> Option<String> {
     Some(told.join("\n"))
 }
 
+/// Nothing is wrong; who is still on its way out, as on a slow machine, is waited for.
+fn all_in_order(scratch: &Scratch) {
+    eventually("all being in order", || {
+        let told = faults(scratch).unwrap_or_default();
+        assert!(told.lines().all(|line| line.contains(" is left of session ")), "{told}");
+        told.is_empty()
+    });
+}
+
 #[test]
 fn what_sessions_do_is_in_order() {
     let scratch = Scratch::new();
@@ -31,17 +40,17 @@ fn what_sessions_do_is_in_order() {
     let once = scratch.create_with(&["--max-log=64K"], "seq 100000; exit 3");
     scratch.wait_for_end(&once);
     scratch.ts(&["run", &shell, inner]).code(0);
-    assert_eq!(faults(&scratch), None);
+    all_in_order(&scratch);
     // The one from inside outlives that from which it was started.
     scratch.ts(&["kill", "--keep", &shell]).code(0);
-    assert_eq!(faults(&scratch), None);
+    all_in_order(&scratch);
 }
 
 #[test]
 fn each_thing_that_ought_not_to_be_is_told() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--max-log=64K"], "echo one; read x");
-    scratch.ts(&["wait-pattern", &handle, "one"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "one\r\n"]).code(0);
     let folder = scratch.folder(&handle);
     let cases = [
         ("read_cursor", "6", "'read_cursor' is 6, and the log has 5 bytes"),
@@ -103,7 +112,7 @@ fn a_lock_that_somebody_else_holds_is_told() {
     lock.lock().unwrap();
     assert!(faults(&scratch).unwrap().contains("is locked by a process that is not its relay"));
     lock.unlock().unwrap();
-    assert_eq!(faults(&scratch), None);
+    all_in_order(&scratch);
 }
 
 #[test]
@@ -112,8 +121,14 @@ fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
     let handle = scratch.create("setsid sleep 1000 & echo $!; read x");
     scratch.ts(&["wait-pattern", &handle, "\n"]).code(0);
     let left = scratch.ts(&["read", &handle]).out().trim().to_owned();
+    // Before that it is not out of reach of the hang-up.
+    eventually("its being what it is told to be", || {
+        fs::read_to_string(format!("/proc/{left}/comm")).is_ok_and(|name| name == "sleep\n")
+    });
+    let shell = scratch.file(&handle, "pid");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
+    eventually("the end of what has its terminal", || !is_running(&shell));
     let found = faults(&scratch).unwrap();
     assert!(
         found.lines().count() == 1 && found.contains(&format!("process {left} (sleep) is left of")),
@@ -123,7 +138,7 @@ fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
     assert!(scratch.folder(&handle).join("exit.json").exists());
     scratch.ts(&["kill", &handle]).code(0);
     eventually("its end", || !is_running(&left));
-    assert_eq!(faults(&scratch), None);
+    all_in_order(&scratch);
 }
 
 #[test]
@@ -142,6 +157,10 @@ fn a_receipt_that_cannot_be_written_is_told() {
     eventually("its end", || ts(&["status", &handle]).out().starts_with("dead"));
     ts(&["doctor"]).code(1).stdout_has("No space left");
     mounted.remount("size=1m");
-    ts(&["doctor"]).code(0).stdout_has("0 alive and 1 dead, all in order");
+    // Who printed may still be on its way out.
+    eventually("all being in order", || {
+        let ran = ts(&["doctor"]);
+        ran.status.success() && ran.out().contains("0 alive and 1 dead, all in order")
+    });
     ts(&["kill", "--all"]).code(0);
 }

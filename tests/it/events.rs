@@ -224,8 +224,11 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_receipt() {
             told[1] = told[1].replace("KILL", "TERM");
         }
         assert_eq!(&told, truth, "{event}");
-        if truth[2] != "\"timeout\"" {
+        // Those whose time was up first have printed nothing.
+        if field(event, "output_bytes") != "0" {
             assert!(field(event, "last_lines").contains("ready"), "{event}");
+        } else {
+            assert_eq!(field(event, "timed_out"), "true", "{event}");
         }
     }
     // The same as the receipt in the folder, where there is one still.
@@ -235,9 +238,11 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_receipt() {
         assert_eq!(fs::metadata(scratch.folder(handle).join("exit.json")).unwrap().nlink(), 2);
     }
 
-    assert_eq!(first.open_files(), open_files);
+    eventually("every file being closed", || first.open_files() <= open_files);
     first.is_quiet();
     last.is_quiet();
+    // An end is told before its relay has let go of the session.
+    eventually("all being dead", || !scratch.ts(&["list"]).out().contains("\talive\t"));
     // While somebody follows, what is recent stays; then nothing does.
     scratch.ts(&["gc", "--hours=0"]).code(0).silent();
     assert_eq!(scratch.ts(&["events"]).out(), there);
@@ -368,15 +373,16 @@ fn a_relay_that_does_not_answer_is_killed_by_kill_and_that_is_told() {
     let highest = open.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
     let limit = format!("--nofile={}", highest.max().unwrap() + 1);
     run(Command::new("prlimit").args(["--pid", &relay, &limit])).code(0);
-    let script = format!("while kill -STOP {relay}; do sleep 0.001; done 2> /dev/null");
+    let script =
+        format!("while [ -e /proc/{relay}/fd/0 ] && kill -STOP {relay}; do sleep 0.001; done 2> /dev/null");
     let mut again = Command::new("bash").args(["-c", &script]).spawn().unwrap();
     scratch.ts(&["kill", &handle]).code(0);
     again.wait().unwrap();
     follower.tells(&BTreeSet::from([handle]));
     let event = follower.lines().remove(0);
     assert_eq!(field(&event, "ended_by"), "\"kill\"", "{event}");
-    // Between two stops it may have come to see its child end.
-    assert!(["-1", "143"].contains(&&*field(&event, "exit_code")), "{event}");
+    // Between two stops it may have come to see its child end, which may have been slow.
+    assert!(["-1", "143", "137"].contains(&&*field(&event, "exit_code")), "{event}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{binary, eventually, links};
+use crate::support::{binary, eventually, links, start};
 use support::{Helper, Scratch, state_of, within};
 
 #[test]
@@ -127,8 +127,9 @@ fn a_session_has_the_helpers_world_and_nothing_of_its_callers() {
     });
     let folder = scratch.path("a folder");
     fs::create_dir(&folder).unwrap();
-    let mut command =
-        scratch.ts(&["create", "--env=ASKED=a b=c", "--size=100x30", "env; pwd; umask; stty size; exit 3"]);
+    let mut command = scratch.command("bash");
+    command.args(["-c", "umask 027; exec \"$0\" \"$@\""]).arg(links().join("nbs-ts"));
+    command.args(["create", "--env=ASKED=a b=c", "--size=100x30", "env; pwd; umask; stty size; exit 3"]);
     command.env("OF_THE_CALLER", "leak").env("TMUX", "caller's").current_dir(&folder);
     let handle = within(&mut command).ok();
     let handle = handle.trim();
@@ -136,7 +137,7 @@ fn a_session_has_the_helpers_world_and_nothing_of_its_callers() {
     let out = scratch.output(handle);
     let has = |line: &str| out.lines().any(|each| each == line);
     assert!(!out.contains("OF_THE_CALLER") && !out.contains("TMUX"), "{out}");
-    for line in ["OF_THE_HELPER=yes", "ASKED=a b=c", "TERM=xterm-256color", "PAGER=cat", "0022", "30 100"] {
+    for line in ["OF_THE_HELPER=yes", "ASKED=a b=c", "TERM=xterm-256color", "PAGER=cat", "0027", "30 100"] {
         assert!(has(line), "{line} is not in {out}");
     }
     assert!(has(&format!("NBS_TS_SESSION={handle}")) && has(&folder.display().to_string()), "{out}");
@@ -149,7 +150,7 @@ fn a_session_has_the_helpers_world_and_nothing_of_its_callers() {
 fn a_child_is_clean_whatever_the_helper_inherited() {
     let scratch = Scratch::new();
     // Ignored and blocked signals, a leaked descriptor, as of nohup or a runner.
-    let mut command = Command::new("python3");
+    let mut command = scratch.command("python3");
     command.arg("-c").arg(
         r#"
 import os, signal, sys
@@ -195,17 +196,19 @@ fn every_exit_code_arrives_unchanged() {
     let script = r#"
 create() { printf '%s %s\n' "$1" "$("$TS" create --require-helper "exit $1")"; }
 export -f create
-seq 0 255 | xargs -P 8 -I N bash -c 'create N'
+seq "$0" $(($0 + 7)) | xargs -P 8 -I N bash -c 'create N'
 "#;
-    let mut command = scratch.command("bash");
-    let handles = within(command.arg("-c").arg(script).env("TS", links().join("nbs-ts"))).ok();
     let mut seen = 0;
-    for line in handles.lines() {
-        let (code, handle) = line.split_once(' ').unwrap();
-        scratch.ended(handle);
-        assert_eq!(scratch.file(handle, "exit_code"), code);
-        assert_eq!(scratch.file(handle, "completion.log"), format!("0 {code}\n"));
-        seen += 1;
+    for first in (0..256).step_by(8) {
+        let mut command = scratch.command("bash");
+        command.args(["-c", script, &first.to_string()]).env("TS", links().join("nbs-ts"));
+        for line in within(&mut command).ok().lines() {
+            let (code, handle) = line.split_once(' ').unwrap();
+            scratch.ended(handle);
+            assert_eq!(scratch.file(handle, "exit_code"), code);
+            assert_eq!(scratch.file(handle, "completion.log"), format!("0 {code}\n"));
+            seen += 1;
+        }
     }
     assert_eq!(seen, 256);
 }
@@ -306,15 +309,18 @@ fn slow_silent_and_vanishing_clients_delay_nobody_and_leave_nothing() {
     let before = helper.descriptors();
     scratch.python(
         r#"
-silent = [connect() for _ in range(20)]
-dribblers = [connect() for _ in range(20)]
-for s in dribblers: s.sendall(b'e')
-halves = [connect() for _ in range(20)]
-for s in halves: s.sendall(b'\0\1S0123')
-start = time.time()
-master, pid, rest = base(b'echo quick')
-assert drain(master) == b'quick\r\n'
-assert time.time() - start < 3, time.time() - start
+while True:
+    silent = [connect() for _ in range(20)]
+    dribblers = [connect() for _ in range(20)]
+    for s in dribblers: s.sendall(b'e')
+    halves = [connect() for _ in range(20)]
+    for s in halves: s.sendall(b'\0\1S0123')
+    master, pid, rest = base(b'echo quick')
+    assert drain(master) == b'quick\r\n'
+    # It was not served after them. Where the machine has taken longer over it than
+    # they have, that cannot be told.
+    if not select.select(silent + dribblers + halves, [], [], 0)[0]: break
+    for s in silent + dribblers + halves: s.close()
 # Those that hang up before the answer.
 for _ in range(50):
     s = connect()
@@ -327,13 +333,12 @@ for _ in range(20):
 for s in silent[:10] + dribblers[:10] + halves[:10]: s.close()
 # Its limit of time comes for those that stay.
 for s in silent[10:] + dribblers[10:] + halves[10:]:
-    s.settimeout(20)
     assert s.recv(1) == b''
 "#,
     );
     helper.log_has("reject: no request within 5 s (peer_pid=");
     eventually("no child is left", || helper.children().is_empty());
-    assert_eq!(helper.descriptors(), before);
+    eventually("every descriptor is closed", || helper.descriptors() == before);
     let handle = scratch.create(&["--require-helper", "exit 8"]);
     scratch.ended(&handle);
     helper.stop();
@@ -412,7 +417,7 @@ fn two_hundred_creates_at_once() {
         assert_eq!(scratch.file(handle.trim(), "exit_code"), n.to_string());
     }
     eventually("no child is left", || helper.children().is_empty());
-    assert_eq!(helper.descriptors(), before);
+    eventually("every descriptor is closed", || helper.descriptors() == before);
 }
 
 #[test]
@@ -441,15 +446,18 @@ except TimeoutError: pass
     }
     limit(&format!("{}:4096", highest + 1));
     // Somebody waits, and nobody spins.
-    let mut waiting = scratch.ts(&["create", "--require-helper", "exit 9"]);
-    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let waiting =
+        start(&mut scratch.python_command(
+            "s = connect(); s.sendall(b'true'); s.shutdown(socket.SHUT_WR); print(s.recv(1))",
+        ));
     let cpu = helper.cpu_ticks();
     std::thread::sleep(Duration::from_secs(1));
     assert!(helper.cpu_ticks() - cpu < 10, "{} ticks", helper.cpu_ticks() - cpu);
     limit("1024:4096");
-    let output = waiting.wait_with_output().unwrap();
-    let refused = String::from_utf8_lossy(&output.stderr).contains("it hung up; its log tells why");
-    assert!(output.status.success() || refused, "{output:?}");
+    // It has been let in, or refused with a word in the log.
+    if waiting.finish().code(0).out() != "b'F'\n" {
+        helper.log_has("reject: cannot start a command");
+    }
     let handle = scratch.create(&["--require-helper", "exit 9"]);
     scratch.ended(&handle);
     eventually("no child is left", || helper.children().is_empty());
@@ -552,15 +560,19 @@ fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
         "{receipt}"
     );
     within(&mut scratch.ts(&["kill", &other])).ok();
-    assert_eq!(scratch.processes(), [""; 0]);
+    // The relay of the other lets go of it before it ends itself.
+    eventually("nobody is left", || scratch.processes().is_empty());
 }
 
 #[test]
 fn kill_reaches_everybody_and_leaves_no_keeper() {
     let scratch = Scratch::new();
     let _helper = Helper::start(&scratch);
-    let strays = "setsid sleep 611 & (setsid sleep 612 &) ; nohup sleep 613 >/dev/null 2>&1 & \
-                  (trap '' TERM HUP; env -i setsid bash -c 'trap \"\" TERM; sleep 614; sleep 614' </dev/null >/dev/null 2>&1 &) ; ";
+    let unmarked = support::unmarked().join(" ");
+    let strays = format!(
+        "setsid sleep 611 & (setsid sleep 612 &) ; nohup sleep 613 >/dev/null 2>&1 & \
+         (trap '' TERM HUP; env -i setsid bash -c 'trap \"\" TERM; {unmarked}; {unmarked}' </dev/null >/dev/null 2>&1 &) ; "
+    );
     for (helper, last) in [
         ("--require-helper", "sleep 615"),
         ("--require-helper", "exec sleep 615"),
@@ -600,7 +612,8 @@ fn a_session_made_from_inside_another_is_not_part_of_it() {
     let create =
         format!("{} create --require-helper --name=inner sleep 600", links().join("nbs-ts").display());
     let outer = scratch.create(&["--require-helper", &format!("{create}; exec sleep 600")]);
-    eventually("the inner one is there", || within(&mut scratch.ts(&["find", "inner"])).code == 0);
+    // Its handle has been told; before that it is nobody's.
+    within(&mut scratch.ts(&["wait-pattern", &outer, "\r\n"])).ok();
     within(&mut scratch.ts(&["kill", &outer])).ok();
     assert_eq!(within(&mut scratch.ts(&["status", "@inner"])).ok(), "alive\n");
     // Nor are those of a helper that was started in a session part of that.
@@ -689,7 +702,7 @@ fn a_log_that_nobody_reads_holds_nothing_up() {
 #[test]
 fn a_socket_that_was_handed_to_it_is_served_and_left() {
     let scratch = Scratch::new();
-    let mut command = Command::new("python3");
+    let mut command = scratch.command("python3");
     command.arg("-c").arg(
         r#"
 import os, socket, sys
@@ -721,14 +734,12 @@ fn nobody_wakes_without_cause() {
         let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
         counts.map(|line| line.split_whitespace().next_back().unwrap().parse::<u64>().unwrap()).sum()
     };
-    // What create began has come to rest when two looks agree.
-    let mut before = (0, 0);
-    eventually("they rest", || {
-        let now = (switches(helper.pid()), switches(keeper));
-        std::mem::replace(&mut before, now) == now
+    // What create began may take its time to come to rest.
+    eventually("two seconds of rest", || {
+        let before = (switches(helper.pid()), switches(keeper));
+        std::thread::sleep(Duration::from_secs(2));
+        (switches(helper.pid()), switches(keeper)) == before
     });
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!((switches(helper.pid()), switches(keeper)), before);
     within(&mut scratch.ts(&["kill", &handle])).ok();
 }
 
@@ -854,6 +865,11 @@ mod support {
         pids.filter(|pid| state_of(*pid).is_some_and(|state| state != 'Z')).collect()
     }
 
+    /// What only this run of the tests executes.
+    pub(super) fn unmarked() -> [String; 2] {
+        ["sleep".into(), format!("614.{}", std::process::id())]
+    }
+
     /// A state folder of its own.
     pub(super) struct Scratch(PathBuf);
 
@@ -867,10 +883,9 @@ mod support {
             let number = LAST.fetch_add(1, Ordering::Relaxed);
             let folder =
                 std::env::temp_dir().join(format!("nbs-helper-{}-{number}", std::process::id())).join(name);
-            let scratch = Scratch(folder);
             use std::os::unix::fs::DirBuilderExt;
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch.home()).unwrap();
-            scratch
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("home")).unwrap();
+            Scratch(fs::canonicalize(folder).unwrap())
         }
 
         pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -883,9 +898,9 @@ mod support {
 
         pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
             let mut command = Command::new(program);
-            // Not the profile of whoever runs the tests, which may take seconds.
-            command.env("HOME", &self.0).env_remove("BASH_ENV");
-            command.env("NBS_TS_HOME", self.home()).env_remove("NBS_TS_SESSION");
+            // Not the environment, nor by HOME the profile, of whoever runs the tests.
+            command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("LANG", "C.UTF-8");
+            command.env("HOME", &self.0).env("NBS_TS_HOME", self.home());
             command
         }
 
@@ -920,7 +935,7 @@ mod support {
             self.file(handle, "output.log")
         }
 
-        fn python_command(&self, script: &str) -> Command {
+        pub(super) fn python_command(&self, script: &str) -> Command {
             let mut command = self.command("python3");
             command.arg("-c").arg(format!("{CLIENT}\n{script}")).current_dir(self.home());
             command
@@ -973,13 +988,9 @@ mod support {
             let shown =
                 processes().into_iter().filter(ours).map(|pid| format!("{pid} {}", arguments(pid).join(" ")));
             let mut shown: Vec<String> = shown.filter(|shown| !shown.contains("nbs-ts-helper")).collect();
-            // Of `env -i`, known by what only these tests run.
-            shown.extend(
-                processes()
-                    .into_iter()
-                    .filter(|pid| arguments(*pid) == ["sleep", "614", ""])
-                    .map(|pid| format!("{pid} sleep 614")),
-            );
+            // Of `env -i`.
+            let unmarked = processes().into_iter().filter(|pid| arguments(*pid).starts_with(&unmarked()));
+            shown.extend(unmarked.map(|pid| format!("{pid} sleep 614")));
             shown
         }
     }
@@ -1015,10 +1026,6 @@ mod support {
             static LAST: AtomicU32 = AtomicU32::new(0);
             let log = scratch.path(&format!("helper-{}.log", LAST.fetch_add(1, Ordering::Relaxed)));
             let file = fs::File::create(&log).unwrap();
-            command
-                .env("NBS_TS_HOME", scratch.home())
-                .env("HOME", scratch.path(""))
-                .env_remove("NBS_TS_SESSION");
             let child =
                 command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
             let helper = Helper { child, log };
@@ -1098,7 +1105,7 @@ mod support {
 
     /// The base protocol, in another language and from its description alone.
     const CLIENT: &str = r#"
-import os, socket, sys, time
+import os, select, socket, sys, time
 def connect():
     s = socket.socket(socket.AF_UNIX)
     s.connect('helper.sock')

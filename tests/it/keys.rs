@@ -96,7 +96,8 @@ fn keys_that_are_signals_do_what_they_do_on_a_terminal() {
         scratch.ts(&["key", &handle, key]).code(0);
         scratch.ts(&["wait-complete", &handle]).code(0).stdout(code);
     }
-    // At its prompt the line is given up.
+    // At its prompt the line is given up; before it is there, no line is.
+    eventually("the prompt", || scratch.ts(&["status", "--json", &handle]).field("terminal") == "\"prompt\"");
     scratch.ts(&["send", "--no-enter", &handle, "echo no"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "echo no"]).code(0);
     scratch.ts(&["key", &handle, "C-c"]).code(0);

@@ -1,6 +1,6 @@
-use std::{fs, process::Command, time::Duration};
+use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, is_running, run};
+use crate::support::{Scratch, eventually, field, is_running, run, start};
 
 /// Waits until a session has written PIDs, a line each, into a file.
 fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
@@ -90,8 +90,8 @@ fn kill_waits_for_those_who_need_their_time_and_no_longer() {
     let handle = scratch
         .create("trap 'sleep 0.3; echo bye > bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    let ran = scratch.ts(&["kill", "--keep", "--grace=30", &handle]).code(0);
-    assert!(ran.took < Duration::from_secs(20), "{ran:?}");
+    // The grace is longer than anything may take.
+    scratch.ts(&["kill", "--keep", "--grace=600", &handle]).code(0);
     scratch.ts(&["exit-code", &handle]).stdout("5\n");
     assert!(scratch.path.join("bye").exists());
 }
@@ -112,15 +112,15 @@ fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "true"]).code(0);
     scratch.ts(&["wait-complete", &handle]).code(0);
-    let ran = scratch.ts(&["kill", "--grace=50", &handle]).code(0);
-    assert!(ran.took < Duration::from_secs(25), "{ran:?}");
+    scratch.ts(&["kill", "--grace=600", &handle]).code(0);
 }
 
 #[test]
 fn a_session_made_inside_a_session_is_not_of_it() {
     let scratch = Scratch::new();
     let outer = scratch.create("nbs-ts create --no-helper --name=inner 'sleep 1000'; sleep 1000");
-    eventually("the inner session", || scratch.ts(&["find", "inner"]).status.success());
+    // Once its handle is printed: a session that was made for nobody is taken back.
+    scratch.ts(&["wait-pattern", &outer, "\n"]).code(0);
     let inner = scratch.ts(&["find", "inner"]).out().trim().to_owned();
     scratch.ts(&["kill", &outer]).code(0);
     scratch.ts(&["status", &inner]).code(0).stdout("alive\n");
@@ -199,8 +199,7 @@ fn readers_at_work_do_not_keep_a_session_from_going() {
     for round in 0..10 {
         let handle = scratch.create("while :; do echo x; sleep 0.01; done");
         let script = format!("for n in $(seq 40); do nbs-ts read-new --reader=r{round}-$n {handle}; done");
-        let readers: Vec<_> =
-            (0..3).map(|_| crate::support::start(scratch.command("bash").args(["-c", &script]))).collect();
+        let readers: Vec<_> = (0..3).map(|_| start(scratch.command("bash").args(["-c", &script]))).collect();
         scratch.ts(&["kill", &handle]).code(0).silent();
         for reader in readers {
             reader.finish();
@@ -230,7 +229,10 @@ fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
     let scratch = Scratch::new();
     let handle = scratch.create("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
+    // Who is started in the background, as the tests may be, is so with it ignored.
+    let mut interruptible = scratch.command("env");
+    interruptible.args(["--default-signal=INT", "nbs-ts", "kill", "--keep", "--grace=600", &handle]);
+    let killing = start(&mut interruptible);
     scratch.ts(&["wait-pattern", &handle, "no"]).code(0);
     run(Command::new("kill").args(["-INT", &killing.pid().to_string()])).code(0);
     killing.finish();

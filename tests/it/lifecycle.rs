@@ -349,26 +349,12 @@ fn an_idle_session_costs_no_wake_up() {
         let counts = lines.filter(|line| line.contains("ctxt_switches"));
         counts.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum::<u64>()
     };
-    // The last sync may still be under way.
-    let mut last = switches();
-    eventually("the relay being at rest", || state_of_all_is_sleeping(&relay));
-    loop {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        let now = switches();
-        if now == last {
-            break;
-        }
-        last = now;
-    }
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
-    assert_eq!(switches(), last, "the relay woke up for nothing");
-}
-
-fn state_of_all_is_sleeping(pid: &str) -> bool {
-    fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|task| {
-        let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
-    })
+    // The last sync may still be under way, and a disk may be slow.
+    eventually("a time in which the relay does not wake up", || {
+        let before = switches();
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        switches() == before
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 
 use rustix::io::ioctl_fionread;
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{PATIENCE, Scratch, eventually, eventually_within, run};
 
 /// Asks all of it at once, and prints what it reads up to the answer to DSR 5.
 const ASK: &str = r"
@@ -66,7 +66,8 @@ fn the_screen_of_a_long_log_is_kept_before_anybody_looks() {
     let handle =
         scratch.create("yes 'a long line, of which there are very many' | head -c 70000000; sleep 1000");
     let kept = scratch.folder(&handle).join("screen");
-    eventually("the screen being kept", || kept.exists());
+    // So much is printed and looked at in seconds, where nothing else is to be done.
+    eventually_within(10 * PATIENCE, "the screen being kept", || kept.exists());
     scratch.ts(&["screen", &handle]).code(0).stdout_has("a long line");
 }
 

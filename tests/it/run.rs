@@ -1,12 +1,8 @@
 //! `run`: exactly the output, exactly the code, and the shell is usable again.
 
-use std::{
-    fs,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fs, process::Command, time::Duration};
 
-use crate::support::{Ran, Scratch, eventually, field, is_running};
+use crate::support::{Ran, Scratch, eventually, field, is_running, state_of, timing_out};
 
 fn shell() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -295,6 +291,29 @@ fn what_was_typed_at_the_prompt_is_not_part_of_it() {
 }
 
 #[test]
+fn what_was_typed_at_the_prompt_and_not_read_is_not_part_of_it_either() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    let pid = scratch.file(&handle, "pid");
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    let has_interrupt = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:\t")).unwrap();
+        u64::from_str_radix(pending, 16).unwrap() & 2 != 0
+    };
+    // In the middle of the line, and in a question whether to list all commands.
+    for keys in ["foo\u{1}", "\t\t"] {
+        signal("-STOP");
+        eventually("its stop", || state_of(&pid) == Some('T'));
+        scratch.ts(&["send", "--no-enter", &handle, keys]).code(0);
+        let call = scratch.start(&["run", &handle, "echo whole"]);
+        eventually("the interrupt", has_interrupt);
+        signal("-CONT");
+        call.finish().code(0).stdout("whole\n").silent();
+    }
+}
+
+#[test]
 fn a_shell_that_ends_at_errors_survives_what_it_would_survive_as_typed() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "set -e; trap 'echo ERR' ERR").code(0).stdout("");
@@ -310,15 +329,36 @@ fn a_shell_that_ends_at_errors_survives_what_it_would_survive_as_typed() {
 #[test]
 fn a_timeout_gives_the_shell_back() {
     let (scratch, handle) = shell();
+    let mut codes = vec!["0"];
     for command in ["sleep 1000", "while :; do :; done", "cat", "sleep 1000 | cat; echo never", "read x"] {
-        let ran = scratch.ts(&["run", "--timeout=0.3", &handle, &format!("echo begun; {command}")]);
-        let ran = ran.code(124).complains("timed out after 0.3 s");
-        assert!(ran.out().starts_with("begun\n") && !ran.out().contains("never"), "{ran:?}");
-        assert!(ran.took < Duration::from_secs(5), "{ran:?}");
-        scratch.run(&handle, "echo usable").code(0).stdout("usable\n").silent();
+        let has_begun = |ran: &Ran| ran.out().starts_with("begun\n");
+        let ran = timing_out(has_begun, |timeout| {
+            let ran = scratch.ts(&["run", timeout, &handle, &format!("echo begun; {command}")]);
+            let ran =
+                ran.code(124).complains(&format!("timed out after {} s", &timeout["--timeout=".len()..]));
+            usable_after(&scratch, &handle, &ran);
+            codes.extend(["130", "0"]);
+            ran
+        });
+        assert!(has_begun(&ran) && !ran.out().contains("never"), "{ran:?}");
     }
     scratch.ts(&["run", "--timeout=20", &handle, "echo quick"]).code(0).stdout("quick\n");
-    assert_eq!(scratch.file(&handle, "completion.log").lines().count(), 12);
+    codes.push("0");
+    let completions = scratch.file(&handle, "completion.log");
+    let mut told: Vec<&str> = completions.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    // An interrupt is repeated, and the shell that was slow to heed the first is at its prompt.
+    told.dedup_by(|code, before| *code == "130" && *before == "130");
+    assert_eq!(told, codes);
+}
+
+/// The shell is given back after a call that interrupts its command; unless it was slow,
+/// of which the call has told.
+fn usable_after(scratch: &Scratch, handle: &str, ran: &Ran) {
+    if ran.err().contains("ignores the interrupt") {
+        eventually("the shell", || scratch.run(handle, "true").status.code() == Some(0));
+    } else {
+        scratch.run(handle, "echo usable").code(0).stdout("usable\n").silent();
+    }
 }
 
 #[test]
@@ -331,6 +371,7 @@ fn an_interrupted_call_gives_the_shell_back() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         let ran = call.finish().code(126).complains("interrupted");
         assert!(ran.out().starts_with("begun\n"), "{ran:?}");
+        usable_after(&scratch, &handle, &ran);
         scratch.run(&handle, "clear").code(0);
     }
     // One that waits for its turn has nothing to interrupt.
@@ -352,10 +393,9 @@ fn an_interrupted_call_gives_the_shell_back() {
 #[test]
 fn a_command_that_ignores_interrupts_does_not_hold_it_up() {
     let (scratch, handle) = shell();
-    let command = "(trap '' INT; exec 3<>hold; read -t 30 -u 3 x <>/dev/null; while [[ ! -e go ]]; do sleep 0.05; done)";
-    let begun = Instant::now();
+    scratch.run(&handle, "trap '' INT").code(0);
+    let command = "while [[ ! -e go ]]; do sleep 0.05; done";
     scratch.ts(&["run", "--timeout=0.2", &handle, command]).code(124).complains("ignores the interrupt");
-    assert!(begun.elapsed() < Duration::from_secs(10));
     scratch.run(&handle, "true").code(125).complains("busy");
     fs::write(scratch.path.join("go"), "").unwrap();
     eventually("its end", || scratch.run(&handle, "true").status.code() == Some(0));
@@ -408,6 +448,10 @@ fn only_a_free_shell_will_do() {
         [("bash --norc", "raw"), ("cat", "line"), ("sleep 1000", "running"), ("read -s x", "secret")]
     {
         scratch.ts(&["send", &handle, command]).code(0);
+        // Before it is itself, the shell may seem to do the same, and lose a signal.
+        let program = format!(": {command} ");
+        let is_itself = || scratch.processes().iter().any(|process| process.ends_with(&program));
+        eventually(command, || command.starts_with("read") || is_itself());
         let doing = format!("\"{doing}\"");
         eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&doing));
         scratch.run(&handle, "echo no").code(125).stdout("").complains("busy");
@@ -425,14 +469,15 @@ fn json_tells_it_all() {
     let (scratch, handle) = shell();
     let ran =
         scratch.ts(&["run", "--json", &handle, "printf 'a\\r\\n\\xff'; exit_() { return 124; }; exit_"]);
-    let out = ran.code(124).silent().out();
+    let ran = ran.code(124).silent();
+    let out = ran.out();
     assert_eq!(field(&out, "handle"), format!("\"{handle}\""));
     assert_eq!(field(&out, "result"), "\"done\"");
     assert_eq!(field(&out, "exit_code"), "124");
     assert_eq!(field(&out, "output"), "\"a\\r\\n\u{fffd}\"");
     assert_eq!(field(&out, "lossy"), "true");
     let duration: u64 = field(&out, "duration_ms").parse().unwrap();
-    assert!(duration < 20_000);
+    assert!(Duration::from_millis(duration) <= ran.took, "{ran:?}");
     let ran = scratch.ts(&["run", "--json", "--timeout=0.2", &handle, "sleep 1000"]).code(124);
     assert_eq!(ran.field("result"), "\"timeout\"");
     let ran = scratch.ts(&["run", "--json", &handle]).code(4);
@@ -525,10 +570,16 @@ fn a_program_in_the_shells_place_is_told_of() {
 #[test]
 fn a_program_that_is_conversed_with_is_a_command_that_runs() {
     let (scratch, handle) = shell();
-    let ran = scratch.ts(&["run", "--timeout=3", &handle, "bash --norc"]).code(124);
-    ran.complains("timed out after 3 s; the terminal is at: raw, a program waits for input");
-    scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);
-    scratch.run(&handle, "echo $?").code(0).stdout("3\n");
+    let evidence = "the terminal is at: raw, a program waits for input";
+    let has_come = |ran: &Ran| ran.err().contains(evidence);
+    let ran = timing_out(has_come, |timeout| {
+        let ran =
+            scratch.ts(&["run", timeout, &handle, "bash --norc"]).code(124).complains("timed out after");
+        scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);
+        scratch.run(&handle, "echo $?").code(0).stdout("3\n");
+        ran
+    });
+    ran.complains(evidence);
 }
 
 #[test]
@@ -536,8 +587,12 @@ fn what_fails_shows_no_line_of_ours() {
     let (scratch, handle) = shell();
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
     ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
-    let ran = scratch.ts(&["run", "--timeout=2", &handle, "echo said; sleep 1000"]).code(124);
-    ran.complains("after 2 s; the terminal is at: running; last line: 'said'");
+    let evidence = "the terminal is at: running; last line: 'said'";
+    let ran = timing_out(
+        |ran| ran.err().contains(evidence),
+        |timeout| scratch.ts(&["run", timeout, &handle, "echo said; sleep 1000"]).code(124),
+    );
+    ran.complains(evidence);
     scratch.run(&handle, "echo on").code(0);
     let log = scratch.ts(&["read", &handle]).out().replace("\x1b]133;", "").replace("\x1b]7;", "");
     let bells = log.matches('\x07').count();
@@ -625,6 +680,16 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
 }
 
 #[test]
+fn a_command_that_is_slow_to_begin_is_waited_for_asleep() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "PS0='$(sleep 2)'").code(0).stdout("");
+    let script = format!("TIMEFORMAT='%3U %3S'; time nbs-ts run {handle} 'echo late'");
+    let ran = scratch.bash(&script).code(0).stdout("late\n");
+    let seconds: f64 = ran.err().split_whitespace().map(|time| time.parse::<f64>().unwrap()).sum();
+    assert!(seconds < 0.4, "of computing: {ran:?}");
+}
+
+#[test]
 fn hooks_that_somebody_typed_away_are_put_back() {
     let (scratch, handle) = shell();
     for typed in ["PROMPT_COMMAND=", "unset PROMPT_COMMAND", "unset -f __nbs_done __nbs_prompt"] {
@@ -684,5 +749,6 @@ fn what_is_said_of_a_job_at_a_prompt_is_in_no_output() {
     // While a text runs, it is output.
     let ran = scratch.run(&handle, "set -b; sleep 0.01 & wait; echo waited").code(0);
     assert!(ran.out().ends_with("waited\n"), "{ran:?}");
-    scratch.run(&handle, "sleep 0.01 & sleep 0.3; jobs").code(0).stdout_has("Done");
+    let command = "sleep 0.01 & while kill -0 $! 2>/dev/null; do sleep 0.01; done; jobs";
+    scratch.run(&handle, command).code(0).stdout_has("Done");
 }

@@ -99,7 +99,7 @@ fn a_secret_waits_for_its_prompt() {
     let scratch = Scratch::new();
     // Nothing is printed when the echo goes off.
     let silent = "echo ready; while ! [ -e go ]; do sleep 0.05; done; stty -echo; read -r x; \
-                  printf %s \"$x\" > got; stty echo; read -r y";
+                  stty echo; printf %s \"$x\" > got; read -r y";
     let handle = scratch.create(silent);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     fs::write(scratch.path.join("input"), SECRET).unwrap();

@@ -56,6 +56,7 @@ fn every_command_is_reported_with_its_own_code() {
             // An unfinished command is none; ^C ends it, and is reported as 130.
             scratch.ts(&["send", &handle, "if"]).code(0);
             scratch.ts(&["wait-complete", &handle, "--timeout=0.2"]).code(3);
+            scratch.ts(&["wait-pattern", &handle, "> "]).code(0);
             scratch.ts(&["send", "--no-enter", &handle, "\u{3}"]).code(0);
             scratch.ts(&["wait-complete", &handle]).code(0).stdout("130\n");
             continue;

@@ -223,12 +223,31 @@ fn described(pid: &str) -> String {
 /// Waits for a fact. The one place where tests sleep: facts of other processes
 /// cannot all be waited for otherwise.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut fact: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, fact: impl FnMut() -> bool) {
+    eventually_within(PATIENCE, what, fact);
+}
+
+/// The same for what is much work even where nothing else is to be done.
+#[track_caller]
+pub(crate) fn eventually_within(patience: Duration, what: &str, mut fact: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !fact() {
-        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(begun.elapsed() < patience, "in vain: {what}");
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// A call that is meant to time out, given its timeout. By then some program must have
+/// come to something, and no timeout is long enough on every machine: where it has not,
+/// another call has more time. What the last one came to is to be looked at.
+pub(crate) fn timing_out(has_come: impl Fn(&Ran) -> bool, mut call: impl FnMut(&str) -> Ran) -> Ran {
+    for timeout in ["--timeout=0.3", "--timeout=3"] {
+        let ran = call(timeout);
+        if has_come(&ran) {
+            return ran;
+        }
+    }
+    call("--timeout=20")
 }
 
 /// What a call came to.
@@ -362,6 +381,11 @@ impl Running {
         &self.words
     }
 
+    /// Has it ended by now?
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.child.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -370,9 +394,11 @@ impl Running {
     /// pipe of the caller is found out here.
     pub(crate) fn finish(mut self) -> Ran {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        // From now on: what the test did meanwhile took its own time.
+        // What the test has done since it was begun is no time that it hangs.
+        let waiting = Instant::now();
         for _ in 0..2 {
-            match self.outputs.recv_timeout(PATIENCE) {
+            let left = PATIENCE.saturating_sub(waiting.elapsed());
+            match self.outputs.recv_timeout(left) {
                 Ok((true, bytes)) => stderr = bytes,
                 Ok((false, bytes)) => stdout = bytes,
                 Err(_) => panic!("hangs, or its output is held open: {}", self.words),
@@ -409,8 +435,11 @@ impl Mount {
         Mount(at.to_owned())
     }
 
-    pub(crate) fn remount(&self, size: &str) {
-        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(&self.0)).code(0);
+    /// While who has ended a session still has a file of it open, it cannot be read-only.
+    pub(crate) fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let remounted = || run(Command::new("mount").args(["-o", &options]).arg(&self.0)).status.success();
+        eventually(&options, remounted);
     }
 }
 

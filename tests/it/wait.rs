@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::support::{Scratch, field};
+use crate::support::{Scratch, eventually, field, timing_out};
 
 fn line(handle: &str, condition: &str, detail: &str) -> String {
     format!("{handle}\t{condition}\t{detail}\n")
@@ -18,7 +18,6 @@ fn takes_a_second(command: &str, ready: bool, text: &str) {
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
     let took = begun.elapsed();
     assert!(took >= Duration::from_secs(1), "{command}: {took:?}");
-    assert!(took < Duration::from_secs(8), "{command}: {took:?}");
 }
 
 const PYTHON: &str = "import time; time.sleep(1); print('DONE')";
@@ -109,8 +108,12 @@ fn what_cat_prints_again_is_output() {
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
     let handle = scratch.create("read x; sleep 1000");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
-    let ran = scratch.ts(&["wait", &handle, "--pattern=DONE", "--timeout=0.3"]).code(3).stdout("");
-    ran.complains("timed out after 0.3 s; the terminal is at: running; nothing was printed");
+    let evidence = "s; the terminal is at: running; nothing was printed";
+    let ran = timing_out(
+        |ran| ran.err().contains(evidence),
+        |timeout| scratch.ts(&["wait", &handle, "--pattern=DONE", timeout]).code(3).stdout(""),
+    );
+    ran.complains("timed out after").complains(evidence);
 }
 
 #[test]
@@ -121,7 +124,8 @@ fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
     scratch.ts(&["send", &handle, "1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=new-1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=old", "--timeout=0.1"]).code(3);
-    scratch.ts(&["wait", &handle, "--pattern=old", "--offset=0"]).code(0);
+    // What is there already needs no time.
+    scratch.ts(&["wait", &handle, "--pattern=old", "--offset=0", "--timeout=0"]).code(0);
 }
 
 #[test]
@@ -160,14 +164,20 @@ fn completion_idleness_input_and_end_are_waited_for() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "prompt"));
-    let waiting = scratch.start(&["wait", &handle, "--complete"]);
-    scratch.ts(&["send", &handle, "read x; (exit 3)"]).code(0);
+    // It waits for the next one after the call, and nobody sees when it begins to.
+    let mut waiting = scratch.start(&["wait", &handle, "--complete"]);
+    eventually("a completion", || {
+        scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+        waiting.is_over()
+    });
+    waiting.finish().code(0).stdout(line(&handle, "complete", "3"));
+    scratch.ts(&["send", &handle, "read x"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "line"));
     let idle = scratch.ts(&["wait", &handle, "--json", "--idle=0.3"]).code(0);
     assert_eq!(field(&idle.out(), "condition"), "\"idle\"");
-    assert!(idle.took >= Duration::from_millis(300) && idle.took < Duration::from_secs(5), "{idle:?}");
+    assert!(idle.took >= Duration::from_millis(300), "{idle:?}");
     scratch.ts(&["send", &handle, "go"]).code(0);
-    waiting.finish().code(0).stdout(line(&handle, "complete", "3"));
     let exit = scratch.start(&["wait", &handle, "--exit"]);
     let vain = scratch.start(&["wait", &handle, "--pattern=never"]);
     scratch.ts(&["send", &handle, "exit 7"]).code(0);

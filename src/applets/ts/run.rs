@@ -284,7 +284,7 @@ impl<'a> Run<'a> {
             }
             if self.trace.next > seen {
                 (doubts, interval) = (0, FIRST_LOOK);
-                look = Deadline::after(interval);
+                look = self.trace.begun.map_or(Deadline::NEVER, |_| Deadline::after(interval));
             }
             if self.trace.has_entered && self.trace.begun.is_none() {
                 begin = begin.min(Deadline::after(BEGIN_NOW));

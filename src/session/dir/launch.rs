@@ -55,6 +55,9 @@ impl Launch {
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
         let interactive = Launch::is_interactive(&self.command);
         folder.create(META, meta.as_bytes())?;
+        // The clock of a file system is coarse: two that were made one after the other
+        // would be of one age.
+        folder.open_appending(META)?.set_modified(self.started)?;
         if let Some(name) = &self.name {
             folder.create(NAME, name.as_str().as_bytes())?;
         }

@@ -1,0 +1,196 @@
+//! What a client asks of the session, and what comes of it.
+//!
+//! Typing, turns and news are not here: they take more than one answer, and
+//! `clients` keeps them.
+
+use std::io;
+
+use crate::{
+    relay::{
+        Relay, SETTLE,
+        clients::ClientId,
+        flow::Flow,
+        line::Line,
+        terminal::{self, Prompt},
+    },
+    session::protocol::{Answer, KeyModes, Request},
+    sys::{
+        deadline::Deadline,
+        pty::{self, Size},
+    },
+};
+
+impl Relay {
+    pub(super) fn answer(&mut self, id: ClientId, request: Request) -> Answer {
+        match request {
+            Request::State => Answer::State {
+                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                stalled: self.recorder.stalled(),
+            },
+            Request::Ending { cause } => {
+                let from_below = self.reached.is_some_and(|limit| limit.word() == cause);
+                self.killed |= !from_below;
+                self.enders.push(id);
+                Answer::Noted
+            }
+            Request::Done => {
+                self.enders.retain(|ender| *ender != id);
+                self.ender_is_missing = false;
+                Answer::Noted
+            }
+            Request::Keeper => {
+                // What it has said by now comes first: who is told a PID may
+                // rely on its being the keeper's still.
+                self.hear_keeper();
+                let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
+                Answer::Keeper { pid: there.map(|keeper| keeper.pid) }
+            }
+            Request::Place => {
+                let prompt = self.recorder.prompt().word().to_owned();
+                let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
+                Answer::Place { offset, last, prompt }
+            }
+            Request::Shell => Answer::Shell {
+                waits: terminal::shell_waits(&self.master, self.child),
+                passes_on: terminal::passes_on(&self.master, self.child),
+                successor: terminal::successor(self.child, &self.session.rcfile()),
+            },
+            Request::Typing { since } => Answer::Typing(self.journal.since(since)),
+            Request::Look => Answer::Look {
+                // First this: who reads it afterwards may not be seen to wait.
+                unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
+                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                offset: self.recorder.output_bytes(),
+            },
+            Request::Signal { name } => match terminal::signal_of_key(&name) {
+                Some(signal) => {
+                    // Half a line that is interrupted goes with what the shell, which
+                    // may be slow, has not read of it.
+                    if self.recorder.prompt() == Prompt::Touched {
+                        self.discard_typed();
+                    }
+                    terminal::signal_foreground(&self.master, self.child, &[signal]);
+                    Answer::Noted
+                }
+                None => Answer::Unknown,
+            },
+            Request::Modes => match self.key_modes() {
+                Ok(modes) => Answer::Modes(modes),
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Press { byte } => self.press(byte),
+            Request::Secret { length } => {
+                let secret = self.clients.take_secret(id, length);
+                self.type_secret(&secret)
+            }
+            Request::Folder => match terminal::folder(&self.master, self.child) {
+                Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Synced => match self.recorder.unsynced() {
+                Some(why) => Answer::Refused { why: why.to_owned() },
+                None => Answer::Noted,
+            },
+            Request::Size => match self.master.size() {
+                Ok(Size { cols, rows }) => Answer::Size { cols, rows },
+                Err(error) => Answer::Refused { why: error.to_string() },
+            },
+            Request::Resize { cols, rows } => {
+                self.views.note_resized(Size { cols, rows });
+                self.resize(Size { cols, rows })
+            }
+            Request::View { cols, rows } => {
+                self.views.show(id, Size { cols, rows }, self.master.size().ok());
+                self.resize(Size { cols, rows })
+            }
+            Request::Private => Answer::Private { modes: self.recorder.private().encode() },
+            // Those they take care of themselves.
+            Request::Follow { .. } | Request::Type { .. } | Request::Turn => Answer::Unknown,
+        }
+    }
+
+    fn resize(&mut self, size: Size) -> Answer {
+        match self.master.resize(size) {
+            Ok(()) => {
+                self.note_size();
+                Answer::Noted
+            }
+            Err(error) => Answer::Refused { why: error.to_string() },
+        }
+    }
+
+    fn key_modes(&self) -> io::Result<KeyModes> {
+        let (modes, private) = (self.master.modes()?, self.recorder.private());
+        Ok(KeyModes {
+            application_cursor: private.has(1),
+            bracketed_paste: private.has(2004),
+            secret: modes.hide_line(),
+            end_of_input: modes.end_of_input(),
+            signals: modes.signals().into_iter().map(|(byte, _)| byte).collect(),
+        })
+    }
+
+    /// A key that is a signal acts at once, as on a terminal whose program has
+    /// read all before it. What was typed ahead is discarded, as a terminal
+    /// does, and so is the rest of what we were typing: half a command must not
+    /// come to a shell that has its prompt back. What nobody has begun to type
+    /// is not, for it is whole.
+    fn press(&mut self, byte: u8) -> Answer {
+        let Ok(modes) = self.master.modes() else { return Answer::Unknown };
+        let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
+            return Answer::Refused { why: "it is no signal now".into() };
+        };
+        if modes.discard_at_signal() {
+            self.discard_typed();
+            self.typed = Flow::new();
+            self.held = false;
+            self.clients.cut_typist();
+        }
+        if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
+            // Before the signal, so that it stands before what that causes.
+            let _ = pty::print_some(slave, &shown);
+        }
+        let signal = terminal::signal_of_key(signal).expect("it is the name of one of the three");
+        terminal::signal_foreground(&self.master, self.child, &[signal]);
+        Answer::Noted
+    }
+
+    /// Discards what has been typed and nobody has read.
+    fn discard_typed(&mut self) {
+        if let Some(slave) = &self.slave {
+            // What cannot be discarded is read after all, as if NOFLSH were set.
+            let _ = self.master.discard_typed(slave);
+            self.line = Line::default();
+        }
+    }
+
+    /// Types a secret if a hidden line is asked for at this moment, and nothing
+    /// else is to be typed before it.
+    fn type_secret(&mut self, secret: &[u8]) -> Answer {
+        let refused = |why: &str| Answer::Refused { why: why.to_owned() };
+        let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
+        if !modes.hide_line() {
+            return refused("no hidden line is asked for");
+        }
+        // A line that was typed ahead would be taken for the secret, and the
+        // secret for whatever is asked for next.
+        let ahead = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
+        if ahead
+            || !self.settled.has_passed()
+            || self.wants_to_type()
+            || self.line.room_for(secret, &modes) < secret.len()
+        {
+            return refused("something else is to be read before it");
+        }
+        match self.master.write(secret) {
+            Ok(count) => {
+                self.line.note(&secret[..count], &modes);
+                self.recorder.note_typed(&secret[..count]);
+                self.limits.note_activity();
+                self.settled = Deadline::after(SETTLE);
+                Answer::Typed { count: count as u64, held: false }
+            }
+            Err(error) => refused(&error.to_string()),
+        }
+    }
+}
