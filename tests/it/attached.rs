@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{Scratch, eventually, run, start, state_of};
 
 /// A shell whose terminal a person sits at.
 fn person(scratch: &Scratch) -> String {
@@ -43,6 +43,14 @@ fn keys(scratch: &Scratch, person: &str, keys: &[u8]) {
 
 fn sees(scratch: &Scratch, person: &str, text: &str) {
     eventually(&format!("{text:?} on the screen"), || scratch.ts(&["screen", person]).out().contains(text));
+}
+
+/// What GREEDY shows, which is not at the shell's own screen.
+fn sees_session(scratch: &Scratch, person: &str) {
+    eventually("the session's screen", || {
+        let screen = scratch.ts(&["screen", "--json", person]).out();
+        screen.contains("ready") && screen.contains("\"alternate\":true")
+    });
 }
 
 /// The person is back at the shell, whose terminal is as it was.
@@ -150,14 +158,42 @@ fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
     scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
     let rc = scratch.path.join("rc");
     scratch.ts(&["send", &person, &format!("clear; fg; echo $? >{}", rc.display())]).code(0);
-    eventually("the session's screen", || {
-        let screen = scratch.ts(&["screen", "--json", &person]).out();
-        screen.contains("ready") && screen.contains("\"alternate\":true")
-    });
+    sees_session(&scratch, &person);
     keys(&scratch, &person, b"again");
     sees(&scratch, &person, "again");
     keys(&scratch, &person, b"\x1cd");
     is_back(&scratch, &person, 0);
+}
+
+/// By then the viewer may not have done all that it does at a stop.
+#[test]
+fn who_has_the_call_go_on_may_be_quick() {
+    let scratch = Scratch::new();
+    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+    attach(&scratch, &person, &session, WINDOW);
+    sees(&scratch, &person, "ready");
+    let all = scratch.processes();
+    let of = |name: &str| {
+        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
+        found.split(':').next().unwrap().to_owned()
+    };
+    let (call, viewer) = (of("attach --interactive"), of("nbs-viewer"));
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "trace=kill", "-e", "inject=kill:delay_enter=2000000"]);
+    let tracing = start(strace.args(["-p", &viewer]));
+    eventually("strace being there", || {
+        !fs::read_to_string(format!("/proc/{viewer}/status")).unwrap().contains("TracerPid:\t0\n")
+    });
+    run(Command::new("kill").args(["-TSTP", &call])).code(0);
+    eventually("the stop", || state_of(&call) == Some('T'));
+    sees(&scratch, &person, "Stopped");
+    scratch.ts(&["send", &person, "clear; fg"]).code(0);
+    sees_session(&scratch, &person);
+    keys(&scratch, &person, b"again");
+    sees(&scratch, &person, "again");
+    keys(&scratch, &person, b"\x1cd");
+    tracing.finish().code(0);
 }
 
 #[test]
