@@ -13,7 +13,8 @@
 //!   stands before it. A prompt is what some line was typed at, or, as there may
 //!   have been none yet, what ends as prompts do: `> `, `$ `, `# `, `% `, `) `.
 //! - typed at a line editor: its first occurrence behind such a prompt, or behind
-//!   nothing. Where the terminal's width makes the editor go on in the next row,
+//!   nothing. That may be the kernel's echo: the program may have left its editor just
+//!   before the kernel came to what was typed ahead, and then draws it again. Where the terminal's width makes the editor go on in the next row,
 //!   ` \r` is no part of the text.
 //! - typed at a prompt of our own shell: the rest of that line, or where it was
 //!   more than text, everything up to the mark that the command's output begins,
@@ -381,8 +382,15 @@ impl Echo {
                     || ends_like_a_prompt(prefix))
         })?;
         let prefix = plain.len() - self.expected[at].text.len();
-        self.learn(plain[..prefix].to_vec());
-        self.expected.drain(..=at);
+        self.expected.drain(..at);
+        let expected = &mut self.expected[0];
+        if prefix == 0 && expected.at.is_none() && !expected.text.is_empty() {
+            // The kernel's after all.
+            expected.typed_raw = false;
+        } else {
+            self.expected.pop_front();
+            self.learn(plain[..prefix].to_vec());
+        }
         Some(prefix)
     }
 
@@ -532,6 +540,10 @@ mod tests {
         let typed = [keys(4, Mode::Raw, "slow()\r"), keys(12, Mode::Lines, "print('DONE')\r")];
         let log = ">>> slow()\r\nprint('DONE')\r\n>>> print('DONE')\r\nDONE\r\n>>> ";
         assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        // The program leaves its editor when the second has been typed, and before it is echoed.
+        let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
+        assert_eq!(seen(&typed, log, 4), "\n\n>>> \nDONE\n>>> ");
+        assert_eq!(seen(&typed, &log.replace(">>> p", "p"), 4), "\n\nprint('DONE')\nDONE\n>>> ");
         // Two lines at once, the second of which is not echoed before its time.
         let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
         let log = ">>> slow()\r\nslowly\r\n>>> print('DONE')\r\nDONE\r\n>>> ";
