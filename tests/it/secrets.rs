@@ -79,7 +79,10 @@ fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
     assert_eq!(&answer, b"typed ");
     got(&scratch, &long);
     drop(relay);
-    eventually("it being forgotten", || !has(&memory()));
+    eventually("it being forgotten", || {
+        scratch.ts(&["status", "--json", &handle]).code(0);
+        !has(&memory())
+    });
 }
 
 /// All memory of a process that it may write to.
