@@ -542,6 +542,8 @@ mod tests {
         // Typed while the editor was letting go of the terminal.
         let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
         assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        assert_eq!(seen(&typed, log, 4), "\n\n>>> \nDONE\n>>> ");
+        assert_eq!(seen(&typed, &log.replace(">>> p", "p"), 4), "\n\nprint('DONE')\nDONE\n>>> ");
         let typed = [keys(12, Mode::Raw, "print('DONE')\r")];
         assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
         let log = "print('DONE')\r\nprint('DONE')\r\n>>> print('DONE')\r\n";

@@ -2,7 +2,7 @@ use std::{fs, io::Write, os::unix::fs::symlink};
 
 use rustix::io::ioctl_fionread;
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{Ran, Running, Scratch, eventually, run, start, timing_out};
 
 /// A program that takes every byte as it is, and writes them to the file `got`.
 const RAW_READER: &str = "stty raw -echo; echo ready; exec cat > got";
@@ -30,7 +30,7 @@ fn standard_input_is_typed_as_it_is() {
     let handle = scratch.create(RAW_READER);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-    scratch.ts_with_input(&["send", "--stdin", "--no-enter", &handle], &bytes).code(0);
+    scratch.ts_with_input(&["send", "--stdin", "--no-enter", "--timeout=30", &handle], &bytes).code(0);
     let got = scratch.path.join("got");
     eventually("all of it", || fs::metadata(&got).is_ok_and(|got| got.len() == bytes.len() as u64));
     assert!(fs::read(&got).unwrap() == bytes);
@@ -62,30 +62,41 @@ fn a_dead_session_takes_no_input() {
 fn a_program_that_does_not_read_is_told_of_and_its_output_still_recorded() {
     let scratch = Scratch::new();
     let command = "trap 'echo tick' USR1; echo ready; while :; do sleep 1000 & wait $!; done";
-    let handle = scratch.create(command);
-    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     // Lines, so that the terminal's own limit of a line is not what stops it.
-    let text = "line\n".repeat(12_000);
-    let sending = {
-        fs::write(scratch.path.join("text"), &text).unwrap();
-        let mut call = scratch.command("nbs-ts");
-        call.args(["send", "--stdin", "--timeout=2", &handle]);
-        call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
-        crate::support::start(&mut call)
+    fs::write(scratch.path.join("text"), "line\n".repeat(12_000)).unwrap();
+    let typed = |ran: &Ran| {
+        let line = ran.err();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "60001").unwrap();
+        words[at - 2].parse::<u64>().unwrap()
     };
-    let child = scratch.file(&handle, "pid");
-    for round in 1..=3 {
-        run(std::process::Command::new("kill").args(["-USR1", &child])).code(0);
-        eventually("a tick", || scratch.ts(&["read", &handle]).out().matches("tick\r\n").count() == round);
-    }
-    let ran = sending.finish().code(3);
-    let line = String::from_utf8_lossy(&ran.stderr).into_owned();
-    ran.complains("the program does not read").complains("of 60001 bytes went in after 2 s");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "60001").unwrap();
-    let count: u64 = words[at - 2].parse().unwrap();
-    assert!(count > 4_000 && count < 60_001, "{line}");
-    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+    let ran = timing_out(
+        |ran| typed(ran) > 4_000,
+        |timeout| {
+            let handle = scratch.create(command);
+            scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+            let sending = send_text(&scratch, &handle, timeout);
+            let child = scratch.file(&handle, "pid");
+            for round in 1..=3 {
+                run(std::process::Command::new("kill").args(["-USR1", &child])).code(0);
+                // The echo may come between the word and the end of its line.
+                eventually("a tick", || {
+                    scratch.ts(&["read", &handle]).out().matches("tick").count() == round
+                });
+            }
+            let ran = sending.finish().code(3).complains("the program does not read");
+            scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+            ran.complains(&format!("of 60001 bytes went in after {} s", &timeout["--timeout=".len()..]))
+        },
+    );
+    assert!(typed(&ran) > 4_000 && typed(&ran) < 60_001, "{ran:?}");
+}
+
+/// Begins to type the file `text`.
+fn send_text(scratch: &Scratch, handle: &str, timeout: &str) -> Running {
+    let mut call = scratch.command("nbs-ts");
+    call.args(["send", "--stdin", timeout, handle]);
+    start(call.stdin(fs::File::open(scratch.path.join("text")).unwrap()))
 }
 
 #[test]
@@ -95,8 +106,9 @@ fn a_line_too_long_for_the_terminal_is_told_of_not_cut() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["send", &handle, &"a".repeat(4_095)]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
-    let ran = scratch.ts(&["send", "--timeout=0.2", &handle, &"b".repeat(5_000)]).code(3);
-    ran.complains("4095 of 5001 bytes went in").complains("a terminal takes 4095 bytes of one");
+    let begins = |ran: &Ran| !ran.err().contains(" 0 of 5001");
+    let ran = timing_out(begins, |timeout| scratch.ts(&["send", timeout, &handle, &"b".repeat(5_000)]));
+    ran.code(3).complains("4095 of 5001 bytes went in").complains("a terminal takes 4095 bytes of one");
     scratch.ts(&["send", &handle]).code(0);
     scratch.ts(&["send", &handle, "after"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<5>"]).code(0);
@@ -114,7 +126,9 @@ fn large_sends_at_once_do_not_mix() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let texts: Vec<String> =
         (b'a'..b'i').map(|letter| char::from(letter).to_string().repeat(60_000)).collect();
-    let sends: Vec<_> = texts.iter().map(|text| scratch.start(&["send", &handle, text])).collect();
+    // Each may wait for all others.
+    let sends = texts.iter().map(|text| scratch.start(&["send", "--timeout=30", &handle, text]));
+    let sends: Vec<_> = sends.collect();
     for send in sends {
         send.finish().code(0);
     }
@@ -134,9 +148,7 @@ fn a_sender_that_is_killed_spoils_nothing() {
     let handle = scratch.create("echo ready; sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     fs::write(scratch.path.join("text"), "line\n".repeat(50_000)).unwrap();
-    let mut call = scratch.command("nbs-ts");
-    call.args(["send", "--stdin", &handle]).stdin(fs::File::open(scratch.path.join("text")).unwrap());
-    let sender = crate::support::start(&mut call);
+    let sender = send_text(&scratch, &handle, "--timeout=60");
     eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
     run(std::process::Command::new("kill").args(["-KILL", &sender.pid().to_string()])).code(0);
     sender.finish().signal(9);
@@ -219,11 +231,8 @@ fn an_empty_send_behind_another_delays_nobody() {
     let handle = scratch.create("echo ready; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     fs::write(scratch.path.join("text"), "line\n".repeat(12_000)).unwrap();
-    let mut call = scratch.command("nbs-ts");
-    call.args(["send", "--stdin", "--timeout=1", &handle]);
-    call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
-    let first = crate::support::start(&mut call);
+    let first = send_text(&scratch, &handle, "--timeout=3");
     eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
-    scratch.ts(&["send", "--no-enter", "--timeout=5", &handle]).code(0);
+    scratch.ts(&["send", "--no-enter", "--timeout=30", &handle]).code(0);
     first.finish().code(3);
 }

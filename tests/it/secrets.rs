@@ -40,7 +40,12 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
             assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("horse"), "{path:?}");
         }
     }
-    assert!(!memory(&scratch.file(&handle, "daemon_pid")).windows(5).any(|bytes| bytes == b"horse"));
+    // On the stack of one that was not optimised a part may stay until that is used again.
+    let relay = scratch.file(&handle, "daemon_pid");
+    eventually("it being forgotten", || {
+        scratch.ts(&["status", "--json", &handle]).code(0);
+        !memory(&relay).windows(5).any(|bytes| bytes == b"horse")
+    });
 }
 
 #[test]
@@ -74,7 +79,10 @@ fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
     assert_eq!(&answer, b"typed ");
     got(&scratch, &long);
     drop(relay);
-    eventually("it being forgotten", || !has(&memory()));
+    eventually("it being forgotten", || {
+        scratch.ts(&["status", "--json", &handle]).code(0);
+        !has(&memory())
+    });
 }
 
 /// All memory of a process that it may write to.
