@@ -53,7 +53,7 @@ use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
 pub(crate) use launch::{
-    Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
+    ENDER_AT_ONCE, Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
 };
 pub(crate) use limits::Limits;
 use line::Line;
@@ -364,7 +364,10 @@ impl Relay {
             && self.needs_ender()
             && self.start_ender.has_passed()
         {
-            self.ender = launch::start_ender(self.session.handle(), &self.sessions, limit).ok();
+            // Where there has been one that was killed, or there was no room for one, the
+            // grace is over; and who kills it when it is told to end has had its say.
+            let handle = self.session.handle();
+            self.ender = launch::start_ender(handle, &self.sessions, limit, self.ender_is_missing).ok();
             self.start_ender = Deadline::after(RETRY);
             self.ender_is_missing = self.ender.is_none();
             if self.ender_is_missing {

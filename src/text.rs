@@ -255,7 +255,7 @@ pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u
         strip.feed(&rest[..at], out);
         let length = control_sequence_length(&rest[at..]);
         match length {
-            Some(length) if rest[at + length - 1] == b'm' && strip.unfinished() == 0 => {
+            Some(length) if is_sgr(&rest[at..at + length]) && strip.unfinished() == 0 => {
                 out.extend_from_slice(&rest[at..at + length]);
                 rest = &rest[at + length..];
             }
@@ -266,6 +266,12 @@ pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u
         }
     }
     strip.feed(rest, out);
+}
+
+/// Not so xterm's own that end alike, as for its keys (`CSI > 4 ; 2 m`).
+fn is_sgr(sequence: &[u8]) -> bool {
+    let [ESC, b'[', parameters @ .., b'm'] = sequence else { return false };
+    parameters.iter().all(|byte| matches!(byte, b'0'..=b';'))
 }
 
 /// How much text there is before the next ESC, C1 control or cut-off character.

@@ -1,25 +1,32 @@
 //! ender - ends a session that has reached a limit
 //!
-//! An internal role. `nbs-ender HANDLE SESSIONS CAUSE` is started by the relay of
-//! the session, whose child it must be: the relay itself never waits for
-//! anybody, and to end all of a session takes waiting.
+//! An internal role. `nbs-ender HANDLE SESSIONS CAUSE [at-once]` is started by the
+//! relay of the session, whose child it must be: the relay itself never waits for
+//! anybody, and to end all of a session takes waiting. `at-once`: there is no grace.
+
+use std::time::Duration;
 
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
+    relay::ENDER_AT_ONCE,
     session::{self, EndedBy},
     sys::{child, inherited},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, sessions, cause] = &words[..] else {
+    let (grace, words) = match &words[..] {
+        [words @ .., last] if last == ENDER_AT_ONCE => (Duration::ZERO, words),
+        words => (session::GRACE, words),
+    };
+    let [handle, sessions, cause] = words else {
         return Err(cli::by_hand());
     };
     inherited::shed().trying("shed what was inherited")?;
     let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let session = cli::session_of_parent(handle, sessions)?;
     child::call_ourselves(session::ENDER).trying("take our name")?;
-    session::end_from_below(&session, session::GRACE, cause)?;
+    session::end_from_below(&session, grace, cause)?;
     Ok(())
 }

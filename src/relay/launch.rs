@@ -127,10 +127,18 @@ pub(crate) fn await_files() -> io::Result<()> {
     File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
 }
 
-/// Starts the process that ends the session, below its relay.
-pub(crate) fn start_ender(handle: &Handle, sessions: &Path, cause: EndedBy) -> io::Result<u32> {
+/// What the process that ends a session is told after the cause, where it shall kill.
+pub(crate) const ENDER_AT_ONCE: &str = "at-once";
+
+/// Starts the process that ends the session, below its relay; `at_once`: with no grace.
+pub(crate) fn start_ender(
+    handle: &Handle,
+    sessions: &Path,
+    cause: EndedBy,
+    at_once: bool,
+) -> io::Result<u32> {
     let mut command = child::ourselves(crate::session::ENDER);
-    command.arg(handle.as_str()).arg(sessions).arg(cause.word());
+    command.arg(handle.as_str()).arg(sessions).arg(cause.word()).args(at_once.then_some(ENDER_AT_ONCE));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // It is collected as every child of a relay is.
     Ok(command.spawn()?.id())

@@ -532,6 +532,16 @@ impl SessionDir {
             && last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit)))
     }
 
+    /// Has readline been interrupted before this place of the log, and begun to read
+    /// again without drawing a prompt? bash deals with such an interrupt at the next
+    /// key, which it loses.
+    pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
+        const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
+        let what = "look at the end of the output";
+        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LOST.len() as u64), offset), what)?;
+        Ok(tail == LOST)
+    }
+
     /// Are we a process of this session?
     pub(crate) fn is_around_us(&self) -> bool {
         std::env::var_os(MARK).is_some_and(|handle| handle == self.handle.as_str())

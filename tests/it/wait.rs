@@ -156,7 +156,13 @@ fn a_failure_is_told_and_ends_the_wait() {
     scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
     failed.stdout(line(&handle, "fail", "error:"));
-    scratch.ts(&["wait", &handle, "--fail=error:"]).code(4).complains("nothing to wait for");
+    scratch.ts(&["wait", &handle, "--fail=error:"]).code(1).stdout(line(&handle, "fail", "error:"));
+    scratch
+        .ts(&["wait", &handle, "--fail=none", "--timeout=0.1"])
+        .code(3)
+        .complains("cannot wait for 'none'");
+    scratch.ts(&["wait", &handle, "--fail="]).code(4).complains("is empty");
+    scratch.ts(&["wait", &handle]).code(4).complains("nothing to wait for");
 }
 
 #[test]

@@ -48,7 +48,10 @@
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
 
 use crate::{
     cli::{self, Args},
@@ -111,7 +114,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    let ready = wait_until_ready(&session, deadline, timeout)?;
+    let mut ready = wait_until_ready(&session, deadline, timeout)?;
+    if has_woken(&session, &mut turn, deadline)? {
+        ready = wait_until_ready(&session, deadline, timeout)?;
+    }
     if ready == "secret" {
         return Err(Failure::Failed(format!(
             "cannot ask session '{}': it waits for a secret; 'nbs-ts send --secret-stdin' types one",
@@ -193,18 +199,46 @@ const MOST_PROMPTS: usize = 64;
 const LONGEST_PROMPT: usize = 1024;
 
 /// Waits until somebody waits for what we are going to type, and tells as what.
-fn wait_until_ready(
-    session: &SessionDir,
-    deadline: Deadline,
-    timeout: std::time::Duration,
-) -> Result<String> {
+fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<String> {
     let conditions = Conditions::for_input();
     let mut watches = [Watch::begin(session, &conditions, From::default())?];
     let over = waiting::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
         (Some(met), _) => Ok(met.detail.clone()),
         (None, Over::Ended(_)) => Err(session.ended()),
-        (None, over) => Err(watches[0].in_vain(&over, timeout)),
+        (None, over) => Err(match watches[0].in_vain(&over, timeout) {
+            Failure::TimedOut(message) => Failure::TimedOut(format!("{message}; the text was not typed")),
+            other => other,
+        }),
+    }
+}
+
+/// How long a shell may take to deal with an interrupt, before it is sent another.
+const REPEAT: Duration = Duration::from_millis(200);
+
+/// Has a shell deal with an interrupt that it would deal with at the next key, and lose
+/// that. Was there such a one?
+fn has_woken(session: &SessionDir, turn: &mut Contact, deadline: Deadline) -> Result<bool> {
+    let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
+    loop {
+        // Those that it does not lose look the same for a moment, in which it reads nothing.
+        let (offset, _) = turn.place()?.ok_or_else(|| session.ended())?;
+        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
+        if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
+            return Ok(news.is_some());
+        }
+        let news = match &mut news {
+            Some(news) => news,
+            none => none.insert(Contact::open(session)?.ok_or_else(|| session.ended())?),
+        };
+        if again.has_passed() {
+            if stays && doing != "running" {
+                turn.signal("INT")?;
+            }
+            again = Deadline::after(REPEAT);
+        }
+        news.news(again.min(deadline))?;
     }
 }
 

@@ -85,6 +85,9 @@ const STUBBORN: Duration = Duration::from_secs(3);
 /// How long to look a second time at a terminal that seems to be busy: its modes
 /// and who reads it are not seen at one moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
+/// How long a command may still take that somebody has sent before: most are done by
+/// then, and who has waited for one's output need not wait for its end, too.
+const NEARLY_DONE: Duration = Duration::from_secs(1);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);
 /// Nor that no end of a command can come any more. So we look when something
@@ -591,7 +594,7 @@ fn await_prompt(
     signals: &mut Signals,
 ) -> Result<(u64, u64)> {
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
-    let (mut second_look, mut clear) = (None, Deadline::after(Duration::ZERO));
+    let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
     let mut prompt_end = None;
     loop {
         let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
@@ -623,8 +626,28 @@ fn await_prompt(
             }
             ("unknown", "running" | "prompt", _) => first,
             ("coming", "running" | "prompt", _) => next,
-            ("unknown" | "coming" | "entered", ..) => {
-                *second_look.get_or_insert_with(|| Deadline::after(SECOND_LOOK))
+            // The shell waits for a key, and has drawn no prompt: an interrupt has
+            // caught it on its way there, and it will swallow the key. Another one is
+            // as good as a key.
+            ("entered" | "left", "raw", _) if session.ends_with_lost_interrupt(offset)? => {
+                if clear.has_passed() {
+                    turn.signal("INT")?;
+                    clear = Deadline::after(REPEAT);
+                }
+                if next.has_passed() {
+                    return stuck(session, turn, &doing);
+                }
+                clear
+            }
+            ("unknown" | "coming" | "entered" | "left", ..) => {
+                let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
+                let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
+                let runs = prompt == "left" && doing == "running";
+                let deadline = if runs { nearly_done } else { second_look };
+                if deadline.has_passed() {
+                    return stuck(session, turn, &doing);
+                }
+                deadline
             }
             _ => return stuck(session, turn, &doing),
         };
@@ -634,6 +657,7 @@ fn await_prompt(
             News::TimedOut if signals.take() => return Err(never_begun(session)),
             News::TimedOut if prompt == "stands" => {}
             News::TimedOut if prompt == "touched" && !next.has_passed() => {}
+            News::TimedOut if deadline.has_passed() && matches!(&*prompt, "entered" | "left") => {}
             News::TimedOut => return stuck(session, turn, &doing),
         }
     }
