@@ -480,6 +480,8 @@ fn json_tells_it_all() {
     assert!(Duration::from_millis(duration) <= ran.took, "{ran:?}");
     let ran = scratch.ts(&["run", "--json", "--timeout=0.2", &handle, "sleep 1000"]).code(124);
     assert_eq!(ran.field("result"), "\"timeout\"");
+    // Not even the newline that bash prints then.
+    assert_eq!(ran.field("output"), "\"\"");
     let ran = scratch.ts(&["run", "--json", &handle]).code(4);
     assert!(String::from_utf8_lossy(&ran.stderr).contains("\"exit\":4"), "{ran:?}");
 }

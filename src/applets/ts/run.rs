@@ -165,8 +165,10 @@ struct Run<'a> {
     news: Contact,
     trace: Trace,
     printer: Printer,
-    // What there was to say when the command was interrupted.
+    // What there was to say when the command was interrupted, and how far the log had
+    // come.
     evidence: Option<Evidence>,
+    interrupted_at: Option<u64>,
     // Our reader has gone.
     unread: bool,
 }
@@ -235,7 +237,18 @@ impl<'a> Run<'a> {
             )));
         }
         let printer = Printer::new(log, wishes.strip);
-        Ok(Run { session, wishes, signals, turn, news, trace, printer, evidence: None, unread: false })
+        Ok(Run {
+            session,
+            wishes,
+            signals,
+            turn,
+            news,
+            trace,
+            printer,
+            evidence: None,
+            interrupted_at: None,
+            unread: false,
+        })
     }
 
     fn streams(&self) -> bool {
@@ -312,6 +325,7 @@ impl<'a> Run<'a> {
             if cause.is_none() && (signalled || deadline.has_passed()) {
                 let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
                 self.evidence = Some(Evidence::of_output(self.session, start, timeout));
+                self.interrupted_at = Some(self.trace.next);
                 *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
                 (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
                 deadline = Deadline::NEVER;
@@ -453,12 +467,19 @@ impl<'a> Run<'a> {
         self.stream(self.shown_output(false)?.end)
     }
 
-    /// Where the output lies, but for a line of ours that `set -v` shows.
+    /// Where the output lies, but for a line of ours that `set -v` shows, and for the
+    /// newline that bash prints where a command has died of an interrupt, of ours.
     fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
         let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
         range.end -= session::shown_hook(&tail, complete) as u64;
+        if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
+            let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
+            if b"\r\n".starts_with(&since) {
+                range.end = at;
+            }
+        }
         Ok(range)
     }
 
