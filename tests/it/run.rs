@@ -464,6 +464,19 @@ fn only_a_free_shell_will_do() {
     }
 }
 
+/// An interrupt that comes while readline begins to read is dealt with at the next key
+/// only, which is lost. What the terminal then shows can be had more surely.
+#[test]
+fn a_shell_that_has_lost_an_interrupt_is_woken() {
+    let (scratch, handle) = shell();
+    for words in [["run", &handle, "echo woken"], ["ask", &handle, "echo woken"]] {
+        scratch.ts(&["send", &handle, r"stty -echoctl; printf '^C\e[?2004l\r'; read -e x"]).code(0);
+        let asks = || scratch.ts(&["status", "--json", &handle]).field("terminal") == "\"raw\"";
+        eventually("the key being waited for", asks);
+        scratch.ts(&words).code(0).stdout("woken\n");
+    }
+}
+
 #[test]
 fn json_tells_it_all() {
     let (scratch, handle) = shell();

@@ -6,11 +6,12 @@
 //! Has the shell execute the words, joined by spaces, as if they had been typed,
 //! and prints exactly what they print, as it comes. The folder, variables and
 //! functions stay from call to call. What comes after SESSION is the command,
-//! also where it begins with `--`. A second run waits for the first. Mind that
-//! `exit`, or `set -e` and a failure, end the shell and so the session.
+//! also where it begins with `--`. A second run waits for the first; where the
+//! shell is busy otherwise, and still is after a second, that is exit 125. Mind
+//! that `exit`, or `set -e` and a failure, end the shell and so the session.
 //!
 //! A command that starts another shell or a program to converse with (ssh, su,
-//! psql) is done when that ends: `send` and `ask --input` talk to it meanwhile.
+//! psql) is done when that ends: `send`, `key` and `wait` talk to it meanwhile.
 //! What bash says of a job while the text runs is output of it; what it says at
 //! its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
 //!
