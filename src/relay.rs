@@ -250,14 +250,10 @@ impl Relay {
                         // Who has come mostly has asked by now, too.
                         if let Some(id) = self.clients.welcome(&self.listener) {
                             self.attend(id);
-                            // And may have gone, of which no other event would tell.
-                            if !self.clients.is_there(id) {
-                                self.client_left(id);
-                            }
                         }
                     }
                     Event::Client(id) => self.attend(id),
-                    Event::ClientLeft(id) => self.client_left(id),
+                    Event::ClientLeft(id) => self.clients.note_left(id),
                     Event::Keeper => self.hear_keeper(),
                     Event::OwnersEnd => self.limits.note_owners_end(),
                     Event::Sight => self.answers.hear(),
@@ -267,6 +263,7 @@ impl Relay {
             self.answer_program();
             self.type_on();
             self.keep_sight();
+            self.forget_enders();
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
@@ -633,11 +630,11 @@ impl Relay {
     }
 
     /// One who was to end the session and has left before it did is a killed
-    /// `kill`: what ends it later is something else.
-    fn client_left(&mut self, id: ClientId) {
-        self.clients.note_left(id);
-        let count = self.enders.len();
-        self.enders.retain(|ender| *ender != id);
+    /// `kill`: what ends it later is something else. Looked for in each turn, since
+    /// that it has left may be found out wherever it is written to.
+    fn forget_enders(&mut self) {
+        let (clients, count) = (&self.clients, self.enders.len());
+        self.enders.retain(|ender| clients.is_there(*ender));
         if self.enders.len() < count && self.enders.is_empty() && self.phase.command_runs() {
             self.killed = false;
         }
