@@ -649,8 +649,7 @@ impl Relay {
 
     /// Is somebody at it who has told us so?
     fn is_being_ended(&self) -> bool {
-        let is_there = |ender: &ClientId| self.clients.all().any(|(id, _)| id == *ender);
-        self.enders.iter().any(is_there)
+        !self.enders.is_empty()
     }
 
     /// Is everything written? Who kills it does not wait for a disk to have room.

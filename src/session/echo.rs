@@ -15,8 +15,8 @@
 //! - typed at a line editor: its first occurrence behind such a prompt, or behind
 //!   nothing. What stands behind nothing may be the kernel's echo all the same, where
 //!   the editor let go of the terminal before the kernel got to what was typed: then
-//!   a later occurrence behind a prompt is an echo, too. Where the terminal's width makes the editor go on in the next row,
-//!   ` \r` is no part of the text.
+//!   a later occurrence behind a prompt is an echo, too. Where the terminal's width
+//!   makes the editor go on in the next row, ` \r` is no part of the text.
 //! - typed at a prompt of our own shell: the rest of that line, or where it was
 //!   more than text, everything up to the mark that the command's output begins,
 //!   whatever readline draws (completions, a history search).

@@ -1,6 +1,6 @@
 //! Typing into a session, to the end or until it has taken too long.
 
-use std::time::Duration;
+use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
     outcome::{Failure, Result},
@@ -14,6 +14,45 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a terminal in canonical mode takes of a line (termios(3)).
 pub(crate) const LONGEST_SECRET: usize = 4_095;
+
+/// How long a shell may take to deal with an interrupt, before it is sent another: one
+/// may be lost on the way, as bash can lose one between fork and exec.
+pub(crate) const REPEAT: Duration = Duration::from_millis(200);
+
+/// Has a shell deal with an interrupt that it would deal with at the next key only, and
+/// lose that: another one is as good as a key. Was there such a one? If `stop` can be
+/// read first, that is as if the deadline had passed.
+pub(crate) fn wake(
+    session: &SessionDir,
+    turn: &mut Contact,
+    deadline: Deadline,
+    stop: Option<BorrowedFd<'_>>,
+) -> Result<bool> {
+    let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
+    loop {
+        let (offset, _) = turn.place()?.ok_or_else(|| session.ended())?;
+        if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
+            return Ok(news.is_some());
+        }
+        // Those that it does not lose look the same for a moment, in which it reads nothing.
+        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
+        if again.has_passed() {
+            if stays && doing != "running" {
+                turn.signal("INT")?;
+            }
+            again = Deadline::after(REPEAT);
+        }
+        let news = match &mut news {
+            Some(news) => news,
+            none => none.insert(Contact::open(session)?.ok_or_else(|| session.ended())?),
+        };
+        let until = again.min(deadline);
+        if news.news_or(until, stop)? == News::TimedOut && !until.has_passed() {
+            return Ok(true);
+        }
+    }
+}
 
 /// Types all of it, and gives how many bytes that were.
 pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {

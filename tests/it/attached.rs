@@ -144,6 +144,13 @@ fn the_terminal_is_given_back_however_it_ends() {
     is_back(&scratch, &person, 0);
 }
 
+/// Of the one process that was called so.
+fn pid(scratch: &Scratch, name: &str) -> String {
+    let all = scratch.processes();
+    let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
+    found.split(':').next().unwrap().to_owned()
+}
+
 #[test]
 fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
     let scratch = Scratch::new();
@@ -151,9 +158,7 @@ fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    let all = scratch.processes();
-    let call = all.iter().find(|process| process.contains("attach --interactive")).unwrap();
-    run(Command::new("kill").args(["-TSTP", call.split(':').next().unwrap()])).code(0);
+    run(Command::new("kill").args(["-TSTP", &pid(&scratch, "attach --interactive")])).code(0);
     sees(&scratch, &person, "Stopped");
     scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
     let rc = scratch.path.join("rc");
@@ -173,12 +178,7 @@ fn who_has_the_call_go_on_may_be_quick() {
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    let all = scratch.processes();
-    let of = |name: &str| {
-        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
-        found.split(':').next().unwrap().to_owned()
-    };
-    let (call, viewer) = (of("attach --interactive"), of("nbs-viewer"));
+    let (call, viewer) = (pid(&scratch, "attach --interactive"), pid(&scratch, "nbs-viewer"));
     let mut strace = scratch.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-e", "trace=kill", "-e", "inject=kill:delay_enter=2000000"]);
     let tracing = start(strace.args(["-p", &viewer]));

@@ -59,7 +59,8 @@ use crate::{
     outcome::{Failure, Result, Trying},
     output,
     session::{
-        self, Contact, Evidence, Form, Home, Log, Mark, Marks, News, SessionDir, Wait, typing::Typing,
+        self, Contact, Evidence, Form, Home, Log, Mark, Marks, News, SessionDir, Wait, sending,
+        typing::Typing,
     },
     sys::deadline::Deadline,
     text::{self, Strip},
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
-    if has_woken(&session, &mut turn, deadline)? {
+    if sending::wake(&session, &mut turn, deadline, None)? {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
     if ready == "secret" {
@@ -210,35 +211,6 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
             Failure::TimedOut(message) => Failure::TimedOut(format!("{message}; the text was not typed")),
             other => other,
         }),
-    }
-}
-
-/// How long a shell may take to deal with an interrupt, before it is sent another.
-const REPEAT: Duration = Duration::from_millis(200);
-
-/// Has a shell deal with an interrupt that it would deal with at the next key, and lose
-/// that. Was there such a one?
-fn has_woken(session: &SessionDir, turn: &mut Contact, deadline: Deadline) -> Result<bool> {
-    let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
-    loop {
-        // Those that it does not lose look the same for a moment, in which it reads nothing.
-        let (offset, _) = turn.place()?.ok_or_else(|| session.ended())?;
-        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
-        if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
-            return Ok(news.is_some());
-        }
-        let news = match &mut news {
-            Some(news) => news,
-            none => none.insert(Contact::open(session)?.ok_or_else(|| session.ended())?),
-        };
-        if again.has_passed() {
-            if stays && doing != "running" {
-                turn.signal("INT")?;
-            }
-            again = Deadline::after(REPEAT);
-        }
-        news.news(again.min(deadline))?;
     }
 }
 

@@ -52,7 +52,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output::{self, Printer},
-    session::{self, Contact, Evidence, Home, LONGEST_SHOWN_HOOK, News, SessionDir, Stage, Trace},
+    session::{self, Contact, Evidence, Home, LONGEST_SHOWN_HOOK, News, SessionDir, Stage, Trace, sending},
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
@@ -79,8 +79,6 @@ const PROMPT_END: Duration = Duration::from_millis(300);
 const BEGIN: Duration = Duration::from_secs(1);
 /// The same where the shell has executed a line, which may have been ours.
 const BEGIN_NOW: Duration = Duration::from_millis(100);
-/// An interrupt may be lost on the way: bash can lose one between fork and exec.
-const REPEAT: Duration = Duration::from_millis(200);
 /// How long a command may go on after the first.
 const STUBBORN: Duration = Duration::from_secs(3);
 /// How long to look a second time at a terminal that seems to be busy: its modes
@@ -341,7 +339,7 @@ impl<'a> Run<'a> {
                     && self.turn.state()?.is_some_and(|(doing, _)| doing == "raw" || doing == "line");
                 over = !had_it && !self.turn.signal("INT")?;
                 interrupted = true;
-                again = Deadline::after(REPEAT);
+                again = Deadline::after(sending::REPEAT);
                 continue;
             }
             if begin.has_passed() {
@@ -626,6 +624,12 @@ fn await_prompt(
         {
             return Ok((offset, last));
         }
+        if sending::wake(session, turn, next, Some(signals.as_fd()))? {
+            if signals.take() {
+                return Err(never_begun(session));
+            }
+            continue;
+        }
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
         let deadline = match (prompt.as_str(), doing.as_str(), last) {
             // Between its prompt and its read a shell is `running`; without its
@@ -642,25 +646,12 @@ fn await_prompt(
             ("touched", "prompt" | "running" | "line", _) => {
                 if clear.has_passed() {
                     turn.signal("INT")?;
-                    clear = Deadline::after(REPEAT);
+                    clear = Deadline::after(sending::REPEAT);
                 }
                 clear
             }
             ("unknown", "running" | "prompt", _) => first,
             ("coming", "running" | "prompt", _) => next,
-            // The shell waits for a key, and has drawn no prompt: an interrupt has
-            // caught it on its way there, and it will swallow the key. Another one is
-            // as good as a key.
-            ("entered" | "left", "raw", _) if session.ends_with_lost_interrupt(offset)? => {
-                if clear.has_passed() {
-                    turn.signal("INT")?;
-                    clear = Deadline::after(REPEAT);
-                }
-                if next.has_passed() {
-                    return stuck(session, turn, &doing);
-                }
-                clear
-            }
             ("unknown" | "coming" | "entered" | "left", ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
