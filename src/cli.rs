@@ -6,7 +6,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         process::parent_id,
@@ -18,7 +18,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
-    sys::{files::Folder, pty::Size},
+    sys::{deadline::Deadline, files::Folder, poll, pty::Size},
     text,
 };
 
@@ -286,6 +286,23 @@ pub(crate) fn parse_terminal_size(value: &OsStr) -> Option<Size> {
 pub(crate) fn print(answer: impl AsRef<[u8]>) -> Result<()> {
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(answer.as_ref()).and_then(|()| stdout.flush()))
+}
+
+/// All that comes on standard input, if its end has come by then.
+pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
+    let what = "read standard input";
+    let (mut stdin, mut all) = (io::stdin().lock(), Vec::new());
+    // Larger than std's own buffer, which so stays empty: poll(2) would not know of it.
+    let mut buffer = vec![0; 64 * 1024];
+    while poll::wait_readable(&stdin, deadline).trying(what)? {
+        match stdin.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(count) => all.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).trying(what),
+        }
+    }
+    Err(Failure::TimedOut(format!("cannot {what}: its end has not come in time")))
 }
 
 /// Says on standard error what the caller should know though it got its answer.

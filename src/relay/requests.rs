@@ -64,9 +64,9 @@ impl Relay {
             },
             Request::Signal { name } => match terminal::signal_of_key(&name) {
                 Some(signal) => {
-                    // Half a line that is interrupted goes with what the shell, which
-                    // may be slow, has not read of it.
-                    if self.recorder.prompt() == Prompt::Touched {
+                    // A line that is interrupted before anything of it is executed goes
+                    // with what the shell, which may be slow, has not read of it.
+                    if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
                         self.discard_typed();
                     }
                     terminal::signal_foreground(&self.master, self.child, &[signal]);

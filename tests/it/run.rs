@@ -1,6 +1,10 @@
 //! `run`: exactly the output, exactly the code, and the shell is usable again.
 
-use std::{fs, process::Command, time::Duration};
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use crate::support::{Ran, Scratch, eventually, field, is_running, state_of, timing_out};
 
@@ -329,26 +333,30 @@ fn a_shell_that_ends_at_errors_survives_what_it_would_survive_as_typed() {
 #[test]
 fn a_timeout_gives_the_shell_back() {
     let (scratch, handle) = shell();
-    let mut codes = vec!["0"];
+    let codes = || -> Vec<String> {
+        let completions = scratch.file(&handle, "completion.log");
+        completions.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    };
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
     for command in ["sleep 1000", "while :; do :; done", "cat", "sleep 1000 | cat; echo never", "read x"] {
         let has_begun = |ran: &Ran| ran.out().starts_with("begun\n");
         let ran = timing_out(has_begun, |timeout| {
+            let before = codes().len();
             let ran = scratch.ts(&["run", timeout, &handle, &format!("echo begun; {command}")]);
             let ran =
                 ran.code(124).complains(&format!("timed out after {} s", &timeout["--timeout=".len()..]));
             usable_after(&scratch, &handle, &ran);
-            codes.extend(["130", "0"]);
+            // An interrupt is repeated, and the shell that was slow to heed the first is at its prompt.
+            let mut told = codes().split_off(before);
+            told.dedup();
+            assert!(!has_begun(&ran) || told == ["130", "0"], "{told:?}");
             ran
         });
         assert!(has_begun(&ran) && !ran.out().contains("never"), "{ran:?}");
     }
+    let before = codes().len();
     scratch.ts(&["run", "--timeout=20", &handle, "echo quick"]).code(0).stdout("quick\n");
-    codes.push("0");
-    let completions = scratch.file(&handle, "completion.log");
-    let mut told: Vec<&str> = completions.lines().map(|line| line.split_once(' ').unwrap().1).collect();
-    // An interrupt is repeated, and the shell that was slow to heed the first is at its prompt.
-    told.dedup_by(|code, before| *code == "130" && *before == "130");
-    assert_eq!(told, codes);
+    assert_eq!(codes()[before..], ["0"]);
 }
 
 /// The shell is given back after a call that interrupts its command; unless it was slow,
@@ -359,6 +367,63 @@ fn usable_after(scratch: &Scratch, handle: &str, ran: &Ran) {
     } else {
         scratch.run(handle, "echo usable").code(0).stdout("usable\n").silent();
     }
+}
+
+#[test]
+fn a_timeout_covers_all_that_comes_before_the_command() {
+    let scratch = Scratch::new();
+    // A shell that does not come to its prompt, and one that another program has.
+    for rcfile in ["sleep 1000", "tmux -f /dev/null -S \"$HOME/tmux\" new-session 'sleep 1000'"] {
+        fs::write(scratch.home().join(".bashrc"), rcfile).unwrap();
+        let handle = scratch.create("bash");
+        let begun = || rcfile.starts_with("sleep") || !scratch.ts(&["read", &handle]).stdout.is_empty();
+        eventually("its start", begun);
+        for timeout in ["--timeout=0", "--timeout=1"] {
+            let ran = scratch.ts(&["run", timeout, "--json", &handle, "echo typed"]).code(124);
+            assert_eq!([ran.field("result"), ran.field("exit_code")], ["\"timeout\"", "null"], "{ran:?}");
+            ran.complains("timed out after").complains("nothing was typed");
+        }
+        scratch.ts(&["kill", "--keep", &handle]).code(0);
+        assert!(scratch.file(&handle, "typed").starts_with("0 0"), "{}", scratch.file(&handle, "typed"));
+    }
+    fs::write(scratch.home().join(".bashrc"), "").unwrap();
+    let handle = scratch.create("bash");
+    let first = scratch.start(&["run", &handle, "read x"]);
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tline\n"));
+    let second = scratch.ts(&["run", "--timeout=0.3", &handle, "true"]).code(124).stdout("");
+    second.complains("other calls of run or ask are before this one").complains("nothing was typed");
+    scratch.ts(&["send", &handle, ""]).code(0);
+    first.finish().code(0);
+    // Nor is it waited for what is to be typed.
+    for words in
+        [&["run", "--timeout=0.3", "--stdin", &handle][..], &["ask", "--timeout=0.3", "--stdin", &handle]]
+    {
+        let mut call = scratch.command("nbs-ts");
+        let mut call = call.args(words).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdin = call.stdin.take();
+        let mut code = None;
+        eventually("its end", || {
+            code = call.try_wait().unwrap().and_then(|status| status.code());
+            code.is_some()
+        });
+        assert_eq!(code, Some(if words[0] == "run" { 124 } else { 3 }));
+        drop(stdin);
+    }
+}
+
+#[test]
+fn what_a_shell_has_not_begun_in_time_it_does_not_do_later() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    let pid = scratch.file(&handle, "pid");
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    eventually("its stop", || state_of(&pid) == Some('T'));
+    let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "touch late"]).code(124).stdout("");
+    ran.complains("timed out after 0.3 s").complains("it had not begun");
+    signal("-CONT");
+    eventually("the shell", || scratch.run(&handle, "true").status.code() == Some(0));
+    scratch.run(&handle, "ls late").code(2);
 }
 
 #[test]

@@ -48,10 +48,7 @@
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
 
-use std::{
-    io::{self, Read},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::{
     cli::{self, Args},
@@ -88,18 +85,18 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             None => return Err(cli::missing_handle()),
         }
     };
+    let deadline = Deadline::after(timeout);
     let mut text = args.free_text(None)?;
     if from_stdin {
         if !text.is_empty() {
             return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
         }
-        io::stdin().lock().read_to_end(&mut text).trying("read standard input")?;
+        text = cli::whole_stdin(deadline)?;
         // Enter is typed anyway.
         text.pop_if(|last| *last == b'\n');
     }
     text.push(b'\r');
 
-    let deadline = Deadline::after(timeout);
     let session = Home::open()?.session(&target)?;
     session.check_input()?;
     let ended = || session.ended();

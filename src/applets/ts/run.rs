@@ -19,7 +19,7 @@
 //!   --stdin           read the command from standard input instead; it may be of
 //!                     any length
 //!   --strip           leave out escape sequences
-//!   --timeout=TIME    interrupt the command after this, counted from its start
+//!   --timeout=TIME    interrupt the command after this, counted from the call
 //!                     (default: never); one that ignores that has 3 s more
 //!   --max=SIZE        at most so much output: the first and the last part, and
 //!                     between them a line that tells how to read what is left
@@ -40,7 +40,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, Read, Write},
+    io::{self, Write},
     ops::Range,
     os::{fd::AsFd, unix::ffi::OsStringExt},
     path::Path,
@@ -98,6 +98,8 @@ const LATER_LOOKS: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy)]
 struct Wishes {
     timeout: Option<Duration>,
+    // When that will have passed.
+    deadline: Deadline,
     max: Option<u64>,
     strip: bool,
     json: bool,
@@ -123,27 +125,54 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             if from_stdin { "--stdin and a command exclude each other" } else { "missing a command to run" };
         return Err(Failure::BadArgs(why.into()));
     }
+    let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut command = words.join(OsStr::new(" ")).into_vec();
     if from_stdin {
-        io::stdin().lock().read_to_end(&mut command).trying("read standard input").map_err(of_run)?;
+        command = cli::whole_stdin(deadline).map_err(of_run)?;
     }
     if command.contains(&0) {
         return Err(Failure::BadArgs("the command has a NUL in it, which bash does not take".into()));
     }
-    let wishes = Wishes { timeout, max, strip, json: args.json() };
+    let wishes = Wishes { timeout, deadline, max, strip, json: args.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
     let opened = Home::open().and_then(|home| Ok((home.session(&target)?, home.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
-    let run = Run::begin(&session, &sessions, &command, wishes, signals);
-    run.and_then(Run::finish).map_err(of_run)
+    match Run::begin(&session, &sessions, &command, wishes, signals).map_err(of_run) {
+        Ok(run) => run.finish().map_err(of_run),
+        Err(failure) => {
+            if let (true, Failure::Status { code: TIMED_OUT | INTERRUPTED, kind, .. }) =
+                (wishes.json, &failure)
+            {
+                cli::print(object(&session, kind, None, Duration::ZERO, b"").line())?;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// What `--json` tells of a command.
+fn object(
+    session: &SessionDir,
+    result: &str,
+    exit_code: Option<i32>,
+    duration: Duration,
+    output: &[u8],
+) -> Object {
+    Object::new()
+        .text("handle", session.handle().as_str())
+        .text("result", result)
+        .number_or_null("exit_code", exit_code.map(i64::from))
+        .number("duration_ms", i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+        .bytes("output", output)
 }
 
 /// What kept us from running the command has a code that no command gives.
 fn of_run(failure: Failure) -> Failure {
     match failure {
         Failure::Status { .. } | Failure::ReaderGone => failure,
+        Failure::TimedOut(message) => status(TIMED_OUT, "timeout", message),
         other => {
             Failure::Status { code: FAILED, kind: other.kind(), message: other.message().map(str::to_owned) }
         }
@@ -183,7 +212,7 @@ enum Cause {
 enum Outcome {
     Done(i32),
     Ended,
-    /// It still runs.
+    /// It still runs, or never has.
     GivenUp,
     /// Nobody will ever tell, for this reason.
     Lost(String),
@@ -218,16 +247,24 @@ impl<'a> Run<'a> {
         }
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
-        match turn.take_turn(Deadline::NEVER, Some(signals.as_fd()))? {
+        match turn.take_turn(wishes.deadline, Some(signals.as_fd()))? {
             News::Changed => {}
             News::Ended => return Err(session.ended()),
-            News::TimedOut => return Err(never_begun(session)),
+            News::TimedOut if signals.take() => return Err(never_begun(session)),
+            News::TimedOut => {
+                let why = "other calls of run or ask are before this one, and nothing was typed";
+                return Err(too_late(session, wishes, why));
+            }
         }
         let mut news = Contact::open(session)?.ok_or_else(|| session.ended())?;
-        let (offset, last) = await_prompt(session, &mut turn, &mut news, &mut signals)?;
+        let (offset, last) = await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
         let line = session.prepare_run(sessions, command, last)?;
         let trace = Trace::new(session.marks(offset, Some(last))?, offset, last);
-        let typed = turn.type_in(&line, Deadline::after(NEXT_PROMPT))?.ok_or_else(|| session.ended())?;
+        let until = Deadline::after(NEXT_PROMPT).min(wishes.deadline);
+        let typed = turn.type_in(&line, until)?.ok_or_else(|| session.ended())?;
+        if typed.count < line.len() as u64 && wishes.deadline.has_passed() {
+            return Err(too_late(session, wishes, "its shell does not read"));
+        }
         if typed.count < line.len() as u64 {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': its shell does not read {}",
@@ -285,7 +322,7 @@ impl<'a> Run<'a> {
 
     /// Until the command is done, or we give up on it.
     fn watch(&mut self, cause: &mut Option<Cause>) -> Result<Outcome> {
-        let mut deadline = Deadline::NEVER;
+        let mut deadline = self.wishes.deadline;
         let mut begin = Deadline::after(BEGIN);
         let (mut doubts, mut interval, mut look) = (0, FIRST_LOOK, Deadline::NEVER);
         let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
@@ -304,14 +341,10 @@ impl<'a> Run<'a> {
             if self.trace.has_entered && self.trace.begun.is_none() {
                 begin = begin.min(Deadline::after(BEGIN_NOW));
             }
-            if let Some(begun) = self.trace.begun
-                && !had_begun
-            {
+            if self.trace.begun.is_some() && !had_begun {
                 begin = Deadline::NEVER;
                 self.printer.from = self.trace.output().start;
                 self.printer.lost = self.trace.unseen;
-                let timeout = self.wishes.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-                deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
             }
             self.stream_what_came()?;
             if let Stage::Done { code, .. } | Stage::Prompt { code, .. } = self.trace.stage {
@@ -328,6 +361,9 @@ impl<'a> Run<'a> {
                 *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
                 (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
                 deadline = Deadline::NEVER;
+                if self.trace.begun.is_none() {
+                    begin = begin.min(Deadline::after(BEGIN_NOW));
+                }
             }
             if give_up.has_passed() {
                 return Ok(Outcome::GivenUp);
@@ -344,10 +380,16 @@ impl<'a> Run<'a> {
             }
             if begin.has_passed() {
                 doubts = if self.is_passed_over()? { doubts + 1 } else { 0 };
+                if doubts > 1 && cause.is_some() {
+                    // The interrupt has come before it.
+                    self.await_shell()?;
+                    return Ok(Outcome::GivenUp);
+                }
                 if doubts > 1 {
                     return Err(self.passed_over());
                 }
-                begin = Deadline::after(if self.trace.has_entered { BEGIN_NOW } else { BEGIN });
+                let soon = self.trace.has_entered || cause.is_some();
+                begin = Deadline::after(if soon { BEGIN_NOW } else { BEGIN });
             }
             if self.trace.begun.is_some() && look.has_passed() {
                 let lost = self.lost()?;
@@ -554,12 +596,7 @@ impl<'a> Run<'a> {
             (_, Some(Cause::Signal)) => "interrupted",
             (_, None) => "done",
         };
-        let object = Object::new()
-            .text("handle", self.session.handle().as_str())
-            .text("result", result)
-            .number_or_null("exit_code", code.map(i64::from))
-            .number("duration_ms", i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
-            .bytes("output", &collected);
+        let object = object(self.session, result, code, duration, &collected);
         let object = output::with_left_out(object, gap.as_ref());
         cli::print(object.count_if_any("lost", self.printer.lost).line())
     }
@@ -567,6 +604,7 @@ impl<'a> Run<'a> {
     fn verdict(&self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
         let handle = self.session.handle();
         let still = match outcome {
+            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not begun",
             Outcome::GivenUp => "; it ignores the interrupt, and the session is busy until it ends",
             _ => "",
         };
@@ -599,6 +637,14 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What to say where the time was over before the command was typed.
+fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failure {
+    let evidence = Evidence::gather(session, wishes.timeout.unwrap_or_default());
+    let message =
+        format!("cannot run a command in session '{}': timed out {evidence}; {why}", session.handle());
+    status(TIMED_OUT, "timeout", message)
+}
+
 fn never_begun(session: &SessionDir) -> Failure {
     let message =
         format!("cannot run a command in session '{}': interrupted before it could begin", session.handle());
@@ -609,14 +655,23 @@ fn never_begun(session: &SessionDir) -> Failure {
 /// the log's length, and the number of its last completion.
 fn await_prompt(
     session: &SessionDir,
+    wishes: Wishes,
     turn: &mut Contact,
     news: &mut Contact,
     signals: &mut Signals,
 ) -> Result<(u64, u64)> {
+    let over = wishes.deadline;
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
     let mut prompt_end = None;
     loop {
+        if over.has_passed() {
+            return Err(too_late(
+                session,
+                wishes,
+                "its shell has not come to its prompt, and nothing was typed",
+            ));
+        }
         let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
         // It is seen at a glance, mostly.
         if let ("stands", Some(last)) = (&*prompt, last)
@@ -624,7 +679,7 @@ fn await_prompt(
         {
             return Ok((offset, last));
         }
-        if sending::wake(session, turn, next, Some(signals.as_fd()))? {
+        if sending::wake(session, turn, next.min(over), Some(signals.as_fd()))? {
             if signals.take() {
                 return Err(never_begun(session));
             }
@@ -664,10 +719,11 @@ fn await_prompt(
             }
             _ => return stuck(session, turn, &doing),
         };
-        match news.news_or(deadline, Some(signals.as_fd()))? {
+        match news.news_or(deadline.min(over), Some(signals.as_fd()))? {
             News::Changed => {}
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),
+            News::TimedOut if over.has_passed() => {}
             News::TimedOut if prompt == "stands" => {}
             News::TimedOut if prompt == "touched" && !next.has_passed() => {}
             News::TimedOut if deadline.has_passed() && matches!(&*prompt, "entered" | "left") => {}

@@ -40,6 +40,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{Contact, Home, SessionDir, sending},
+    sys::deadline::Deadline,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return print(args, &session, |object| object.truth("secret", true));
     }
     if from_stdin {
-        io::stdin().lock().read_to_end(&mut text).trying("read standard input")?;
+        text = cli::whole_stdin(Deadline::NEVER)?;
     }
 
     let session = Home::open()?.session(&target)?;
