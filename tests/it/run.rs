@@ -517,9 +517,15 @@ fn only_a_free_shell_will_do() {
         let program = format!(": {command} ");
         let is_itself = || scratch.processes().iter().any(|process| process.ends_with(&program));
         eventually(command, || command.starts_with("read") || is_itself());
-        let doing = format!("\"{doing}\"");
-        eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&doing));
-        scratch.run(&handle, "echo no").code(125).stdout("").complains("busy");
+        let shown = format!("\"{doing}\"");
+        eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&shown));
+        // An interrupt would abort what asks for a secret.
+        let (why, mend) = match doing {
+            "secret" => ("it waits for a secret", "; 'nbs-ts send --secret-stdin' types one"),
+            _ => ("it is busy", "; 'nbs-ts key C-c' interrupts"),
+        };
+        let ran = scratch.run(&handle, "echo no").code(125).stdout("").complains(why).complains(mend);
+        assert_eq!(ran.err().contains("C-c"), doing != "secret", "{ran:?}");
         let log = scratch.ts(&["read", &handle]).out();
         assert!(!log.contains("echo no"), "{log}");
         scratch

@@ -745,15 +745,17 @@ fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, 
     {
         return Ok((offset, last));
     }
-    let why = match successor {
-        Some(name) => replaced(&name),
-        None => "it is busy".to_owned(),
+    let (why, mend) = match successor {
+        Some(name) => (replaced(&name), ""),
+        None if doing == "secret" => {
+            ("it waits for a secret".to_owned(), "; 'nbs-ts send --secret-stdin' types one")
+        }
+        None => ("it is busy".to_owned(), "; 'nbs-ts key C-c' interrupts"),
     };
     Err(Failure::Failed(format!(
-        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{}",
+        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
         session.handle(),
         Evidence::and_last_line(session),
-        if why == "it is busy" { "; 'nbs-ts key C-c' interrupts" } else { "" }
     )))
 }
 
