@@ -34,6 +34,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{HELPER_LOCK, HELPER_SOCKET, Home},
     sys::{
+        deadline::Deadline,
         files::{self, Folder},
         inherited,
         processes::Process,
@@ -118,7 +119,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// that somebody listens on (a helper that knows of no lock) is not.
 fn listen(folder: &Folder, home: &Home) -> Result<UnixListener> {
     let what = || format!("listen on '{}'", home.path().join(HELPER_SOCKET).display());
-    match socket::connect(folder, HELPER_SOCKET, PATIENCE) {
+    match socket::connect(folder, HELPER_SOCKET, Deadline::after(PATIENCE)) {
         Ok(other) => {
             let pid = socket::peer_pid(&other).map_or("unknown".to_owned(), |pid| pid.to_string());
             return Err(already_runs(&pid));

@@ -122,7 +122,7 @@ pub(crate) fn ask(home: &Path, wanted: &Wanted<'_>) -> std::result::Result<Kept,
 
 fn connect(home: &Path) -> std::result::Result<UnixStream, Refusal> {
     let stream = Folder::open(home).and_then(|folder| {
-        let stream = socket::connect(&folder, HELPER_SOCKET, PATIENCE)?;
+        let stream = socket::connect(&folder, HELPER_SOCKET, Deadline::after(PATIENCE))?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     });

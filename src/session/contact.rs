@@ -20,15 +20,12 @@ use crate::{
     outcome::{Failure, Result, Trying},
     queries::Modes,
     session::{
-        Handle, SessionDir,
+        Handle, Patience, SessionDir,
         protocol::{Answer, KeyModes, LONGEST_LINE, Request, SizeSince},
         typing::Typing,
     },
     sys::{deadline::Deadline, poll::Turn, pty::Size, socket},
 };
-
-/// A relay answers at once; one that has not by now was stopped by somebody.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
 const LONGEST_ANSWER: usize = 512 << 10;
@@ -36,6 +33,7 @@ const LONGEST_ANSWER: usize = 512 << 10;
 pub(crate) struct Contact {
     handle: Handle,
     stream: UnixStream,
+    patience: Patience,
     // What has come of the next answer.
     inbox: Vec<u8>,
     // How many changes we have been told of.
@@ -82,6 +80,7 @@ impl Contact {
         Ok(Some(Contact {
             handle: session.handle().clone(),
             stream,
+            patience: session.patience(),
             inbox: Vec::new(),
             seen: 0,
             sized: false,
@@ -101,8 +100,8 @@ impl Contact {
     }
 
     /// Waits until something has changed since the last time; the first time,
-    /// not at all. Where there was none in time, this may be asked again (and
-    /// nothing else, until there is some).
+    /// no longer than for an answer. Where there was none in time, this may be asked
+    /// again (and nothing else, until there is some).
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
         self.news_or(deadline, None)
     }
@@ -112,7 +111,14 @@ impl Contact {
         if !self.follow()? {
             return Ok(News::Ended);
         }
-        self.hear_news(deadline, stop)
+        if self.seen > 0 {
+            return self.hear_news(deadline, stop);
+        }
+        let patience = self.patience();
+        match self.hear_news(patience, stop)? {
+            News::TimedOut if patience.has_passed() => Err(self.silent()),
+            news => Ok(news),
+        }
     }
 
     /// Asks to be told when something changes; what comes of it is for
@@ -193,8 +199,10 @@ impl Contact {
     fn stop_typing(&mut self) -> Result<Option<Typed>> {
         // Where the relay has gone, hearing tells.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
-        let heard = self.hear(Deadline::after(PATIENCE))?;
-        self.typed(heard)
+        match self.hear(self.patience())? {
+            Heard::Nothing => Err(self.silent_and("; no more of the text will be typed")),
+            heard => self.typed(heard),
+        }
     }
 
     fn typed(&self, heard: Heard) -> Result<Option<Typed>> {
@@ -226,18 +234,34 @@ impl Contact {
         }
     }
 
-    /// Waits until nobody else has the session to itself, and has it then, for
+    /// Waits until nobody else has this session to itself, and has it then, for
     /// as long as this contact lasts. Of those who do not ask, it keeps nobody.
     /// If `stop` can be read first, that is as if it had timed out.
-    pub(crate) fn take_turn(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+    pub(crate) fn take_turn(
+        &mut self,
+        session: &SessionDir,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<News> {
         if !self.say(&Request::Turn)? {
             return Ok(News::Ended);
         }
-        match self.hear_or(deadline, stop)? {
-            Heard::Answer(Answer::Noted) => Ok(News::Changed),
-            Heard::Answer(_) => Err(self.misunderstood()),
-            Heard::End => Ok(News::Ended),
-            Heard::Nothing => Ok(News::TimedOut),
+        loop {
+            let look = self.patience().min(deadline);
+            match self.hear_or(look, stop)? {
+                Heard::Answer(Answer::Noted) => return Ok(News::Changed),
+                Heard::Answer(_) => return Err(self.misunderstood()),
+                Heard::End => return Ok(News::Ended),
+                Heard::Nothing if !look.has_passed() => return Ok(News::TimedOut),
+                // Others have it, or the relay has been stopped: which answers nobody.
+                Heard::Nothing => match Contact::open(session)? {
+                    Some(mut contact) => drop(contact.place()?),
+                    None => return Ok(News::Ended),
+                },
+            }
+            if deadline.has_passed() {
+                return Ok(News::TimedOut);
+            }
         }
     }
 
@@ -340,7 +364,7 @@ impl Contact {
             Err(error) if has_hung_up(&error) => return Ok(None),
             other => other.trying(self.what())?,
         }
-        match self.hear(Deadline::after(PATIENCE))? {
+        match self.hear(self.patience())? {
             Heard::Answer(Answer::Typed { count, .. }) if count == secret.len() as u64 => Ok(Some(true)),
             Heard::Answer(Answer::Typed { .. }) => {
                 Err(self.refused("type the secret into the terminal", "only a part went in"))
@@ -466,7 +490,7 @@ impl Contact {
         if !self.say(request)? {
             return Ok(None);
         }
-        match self.hear(Deadline::after(PATIENCE))? {
+        match self.hear(self.patience())? {
             Heard::Answer(answer) => Ok(Some(answer)),
             Heard::End => Ok(None),
             Heard::Nothing => Err(self.silent()),
@@ -536,12 +560,25 @@ impl Contact {
         }
     }
 
+    /// Until when to wait for the answer to what is asked now.
+    fn patience(&self) -> Deadline {
+        match self.relay_pid() {
+            Ok(pid) => self.patience.deadline_for(pid),
+            Err(_) => self.patience.deadline(),
+        }
+    }
+
     fn silent(&self) -> Failure {
-        Failure::Failed(format!(
-            "cannot {}: it does not answer; is process {} stopped?",
-            self.what(),
-            self.relay_pid().unwrap_or(0)
-        ))
+        self.silent_and("")
+    }
+
+    fn silent_and(&self, more: &str) -> Failure {
+        self.patience.failure(&self.handle, self.relay_pid().ok(), more)
+    }
+
+    /// What is to be said of the relay where it has not answered.
+    pub(crate) fn reason(&self) -> String {
+        self.patience.reason(&self.handle, self.relay_pid().ok())
     }
 
     fn misunderstood(&self) -> Failure {

@@ -20,8 +20,8 @@ use crate::{
     numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, RELAY,
-        Receipt, Settings, bounds, end::names, runner, typing::Typing, without_marks,
+        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, Patience,
+        RELAY, Receipt, Settings, bounds, end::names, runner, typing::Typing, without_marks,
     },
     sys::{
         child::ExitStatus,
@@ -69,9 +69,8 @@ pub(crate) const TIMES: &str = "times";
 pub(super) const SCREEN: &str = "screen";
 const SCREEN_LOCK: &str = "lock.screen";
 
-/// How long a relay may take to let us in. It does at once, unless it has been
-/// stopped and as many wait for it already as the kernel lets queue.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a killed relay may take to be gone.
+const GOING: Duration = Duration::from_secs(5);
 
 /// More than any command line that the kernel takes (execve(2)).
 const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
@@ -98,6 +97,7 @@ pub(crate) enum Going {
 pub(crate) struct SessionDir {
     handle: Handle,
     pub(super) folder: Folder,
+    patience: Patience,
 }
 
 /// What a listing shows of a session.
@@ -134,7 +134,18 @@ impl Summary {
 
 impl SessionDir {
     pub(crate) fn new(handle: Handle, folder: Folder) -> SessionDir {
-        SessionDir { handle, folder }
+        SessionDir { handle, folder, patience: Patience::OF_ANY }
+    }
+
+    /// The same for a call that is to be over then: it waits no longer for whoever ought
+    /// to answer at once.
+    pub(crate) fn within(mut self, deadline: Deadline) -> SessionDir {
+        self.patience = Patience::until(deadline);
+        self
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -185,7 +196,7 @@ impl SessionDir {
         let lock = match self.folder.open_file(LOCK) {
             // Somebody has removed it, and its relay may hold it still.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(socket::connect(&self.folder, SOCKET, PATIENCE).is_ok());
+                return Ok(socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_ok());
             }
             other => other?,
         };
@@ -375,7 +386,7 @@ impl SessionDir {
                 return Ok(false);
             }
             if let Some(held) = self.trying(relay.hold(), what)? {
-                self.trying(poll::wait_readable(&held, Deadline::after(PATIENCE)), what)?;
+                self.trying(poll::wait_readable(&held, Deadline::after(GOING)), what)?;
             }
         }
         Ok(!self.is_alive()?)
@@ -473,7 +484,7 @@ impl SessionDir {
     /// Connects to its relay; `None` where the session has ended.
     pub(crate) fn connect(&self) -> Result<Option<UnixStream>> {
         let what = format!("reach the relay of session '{}'", self.handle);
-        match socket::connect(&self.folder, SOCKET, PATIENCE) {
+        match socket::connect(&self.folder, SOCKET, self.patience.deadline()) {
             // It lets go of the lock before it closes the socket.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
@@ -483,10 +494,10 @@ impl SessionDir {
                     _ => Ok(None),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Failure::Failed(format!(
-                "cannot {what}: it has let nobody in for {} s; is it stopped?",
-                PATIENCE.as_secs()
-            ))),
+            // As many as the kernel lets queue wait for it already.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(self.patience.failure(&self.handle, self.relay_pid(), ""))
+            }
             other => other.map(Some).trying(what),
         }
     }

@@ -12,6 +12,8 @@ use crate::{
 pub(crate) struct Evidence {
     waited: Duration,
     doing: Option<String>,
+    // Why the relay does not tell.
+    silence: Option<String>,
     last_line: Option<String>,
 }
 
@@ -22,10 +24,9 @@ impl Evidence {
     /// What was printed last since something was typed, without its echo, in one
     /// line that can be shown; and nothing that was printed before the place `since`
     /// in the log.
-    fn last_line(session: &SessionDir, since: u64) -> Option<String> {
+    fn last_line(session: &SessionDir, contact: Option<Contact>, since: u64) -> Option<String> {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
-        let contact = Contact::open(session).ok().flatten();
         let typing = contact.and_then(|mut contact| contact.typing(0).ok().flatten());
         let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
         // The echo of what was typed before is before it, too.
@@ -41,7 +42,7 @@ impl Evidence {
 
     /// The same as the end of a message that has no more to say of the wait.
     pub(crate) fn and_last_line(session: &SessionDir) -> String {
-        let line = Evidence::last_line(session, 0);
+        let line = Evidence::last_line(session, Contact::open(session).ok().flatten(), 0);
         line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
@@ -57,13 +58,15 @@ impl Evidence {
 
     /// The same where it is known from where in the log on there is output.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Evidence {
-        let state =
-            Contact::open(session).ok().flatten().and_then(|mut contact| contact.state().ok().flatten());
-        Evidence {
-            waited,
-            doing: state.map(|(doing, _)| doing),
-            last_line: Evidence::last_line(session, start),
+        let mut contact = Contact::open(session).ok().flatten();
+        let (mut doing, mut silence) = (None, None);
+        match contact.as_mut().map(Contact::state) {
+            Some(Ok(state)) => doing = state.map(|(doing, _)| doing),
+            // Nor would it answer another time.
+            Some(Err(_)) => silence = contact.take().map(|contact| contact.reason()),
+            None => {}
         }
+        Evidence { waited, doing, silence, last_line: Evidence::last_line(session, contact, start) }
     }
 
     /// Does something other than a shell at its prompt wait for input?
@@ -78,6 +81,9 @@ impl fmt::Display for Evidence {
         if let Some(doing) = &self.doing {
             let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
             write!(formatter, "; the terminal is at: {doing}{waits}")?;
+        }
+        if let Some(silence) = &self.silence {
+            write!(formatter, "; its relay {silence}")?;
         }
         match &self.last_line {
             Some(line) => write!(formatter, "; last line: '{line}'"),

@@ -54,10 +54,11 @@ pub(crate) fn wake(
     }
 }
 
-/// Types all of it, and gives how many bytes that were.
+/// Types all of it, and gives how many bytes that were. It has as long as the session's
+/// patience lasts; how long that was is for messages.
 pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
     let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
-    let typed = contact.type_in(bytes, Deadline::after(timeout))?.ok_or_else(|| session.ended())?;
+    let typed = contact.type_in(bytes, session.patience().over())?.ok_or_else(|| session.ended())?;
     if typed.count < bytes.len() as u64 {
         return Err(incomplete(session, typed, bytes.len(), timeout));
     }
@@ -90,9 +91,9 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LATER_LOOKS: Duration = Duration::from_millis(50);
 
-/// Types a secret, and a carriage return, as soon as a hidden line is asked for.
+/// Types a secret, and a carriage return, as soon as a hidden line is asked for; within
+/// the same time.
 pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration) -> Result<()> {
-    let deadline = Deadline::after(timeout);
     let what = format!("type the secret into session '{}'", session.handle());
     if secret.len() > LONGEST_SECRET {
         return Err(Failure::Failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
@@ -107,7 +108,7 @@ pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration
     let mut line = Vec::with_capacity(secret.len() + 1);
     line.extend_from_slice(secret);
     line.push(b'\r');
-    let done = deliver(session, &line, deadline);
+    let done = deliver(session, &line, session.patience().over());
     line.fill(0);
     match done? {
         true => Ok(()),

@@ -17,32 +17,37 @@ pub(crate) struct Wait<'a> {
 }
 
 /// Why there will be nothing more to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Over {
     Ended,
     TimedOut,
+    /// The relay does not tell of changes, for this reason.
+    Untold(Failure),
 }
 
 impl<'a> Wait<'a> {
     /// How long waits last unless told otherwise.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+    /// As long as the session's patience lasts; how long that was is for messages.
     pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
-        Ok(Wait { session, contact: Contact::open(session)?, timeout, deadline: Deadline::after(timeout) })
+        let deadline = session.patience().over();
+        Ok(Wait { session, contact: Contact::open(session)?, timeout, deadline })
     }
 
     /// Returns when it is time to look: the first time at once, then after each
     /// change; with a reason, when it is the last time.
-    pub(crate) fn next(&mut self) -> Result<Option<Over>> {
-        let Some(contact) = &mut self.contact else { return Ok(Some(Over::Ended)) };
-        match contact.news(self.deadline)? {
-            News::Changed if self.deadline.has_passed() => Ok(Some(Over::TimedOut)),
-            News::Changed => Ok(None),
-            News::TimedOut => Ok(Some(Over::TimedOut)),
-            News::Ended => {
+    pub(crate) fn next(&mut self) -> Option<Over> {
+        let Some(contact) = &mut self.contact else { return Some(Over::Ended) };
+        match contact.news(self.deadline) {
+            Ok(News::Changed) if self.deadline.has_passed() => Some(Over::TimedOut),
+            Ok(News::Changed) => None,
+            Ok(News::TimedOut) => Some(Over::TimedOut),
+            Ok(News::Ended) => {
                 self.contact = None;
-                Ok(Some(Over::Ended))
+                Some(Over::Ended)
             }
+            Err(failure) => Some(Over::Untold(failure)),
         }
     }
 
@@ -59,6 +64,7 @@ impl<'a> Wait<'a> {
                 self.session.handle(),
                 Evidence::gather(self.session, self.timeout)
             )),
+            Over::Untold(failure) => failure,
         }
     }
 

@@ -29,6 +29,16 @@ impl Deadline {
         self.remaining().is_some_and(|remaining| remaining.is_zero())
     }
 
+    /// The same, or so long from now, if that is later.
+    pub(crate) fn at_least(self, time: Duration) -> Deadline {
+        match self.0 {
+            Some(moment) => Instant::now()
+                .checked_add(time)
+                .map_or(Deadline::NEVER, |soon| Deadline(Some(moment.max(soon)))),
+            None => Deadline::NEVER,
+        }
+    }
+
     /// The earlier of two.
     pub(crate) fn min(self, other: Deadline) -> Deadline {
         match (self.0, other.0) {
@@ -49,5 +59,14 @@ mod tests {
         assert_eq!(Deadline::NEVER.min(soon), soon);
         assert!(!Deadline::NEVER.has_passed());
         assert!(Deadline::after(Duration::ZERO).has_passed());
+    }
+
+    #[test]
+    fn what_has_passed_is_put_off_and_what_is_far_away_is_not() {
+        let far = Deadline::after(Duration::from_secs(1_000));
+        assert_eq!(far.at_least(Duration::from_secs(1)), far);
+        assert!(!Deadline::after(Duration::ZERO).at_least(Duration::from_secs(1_000)).has_passed());
+        assert_eq!(Deadline::NEVER.at_least(Duration::ZERO), Deadline::NEVER);
+        assert_eq!(far.at_least(Duration::MAX), Deadline::NEVER);
     }
 }

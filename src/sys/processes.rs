@@ -85,6 +85,11 @@ impl Process {
         self.has_ended() || self.flags & EXITING != 0 || self.pending & (1 << (SIGKILL - 1)) != 0
     }
 
+    /// By a signal (SIGCONT lets it go on), or by who traces it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
     /// Whether its environment, as it was at its start, has this entry.
     pub(crate) fn had_in_environment(&self, entry: &[u8]) -> bool {
         let environment = whole(format!("/proc/{}/environ", self.pid)).unwrap_or_default();

@@ -22,7 +22,7 @@ use rustix::{
     },
 };
 
-use crate::sys::files::Folder;
+use crate::sys::{deadline::Deadline, files::Folder};
 
 fn address(folder: &Folder, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd()))
@@ -46,10 +46,12 @@ pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
 }
 
 /// Connects. Where so many wait already that the kernel lets nobody else queue,
-/// gives up after `patience`: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
-pub(crate) fn connect(folder: &Folder, name: &str, patience: Duration) -> io::Result<UnixStream> {
+/// gives up at the deadline: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
+pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    // No time at all would be for ever.
+    let patience = deadline.remaining().map(|time| time.max(Duration::from_millis(1)));
+    sockopt::set_socket_timeout(&socket, Timeout::Send, patience)?;
     let address = SocketAddrUnix::new(address(folder, name))?;
     // With a timeout, no call is begun again after a signal (signal(7)).
     rustix::io::retry_on_intr(|| net::connect(&socket, &address))?;

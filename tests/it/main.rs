@@ -36,6 +36,7 @@ mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
 mod skill; // the page that teaches agents, every line of it run
+mod stopped; // whatever is stopped or held: every call ends, and says so
 mod terminal; // what the terminal is doing, by the kernel's word
 mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo

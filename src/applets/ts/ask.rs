@@ -97,11 +97,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     text.push(b'\r');
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(deadline);
     session.check_input()?;
     let ended = || session.ended();
     let mut turn = Contact::open(&session)?.ok_or_else(ended)?;
-    match turn.take_turn(deadline, None)? {
+    match turn.take_turn(&session, deadline, None)? {
         News::Changed => {}
         News::Ended => return Err(ended()),
         News::TimedOut => {

@@ -105,14 +105,16 @@ impl Follower<'_> {
         let mut begun = false;
         loop {
             let news = match &mut contact {
-                Some(contact) => self.next_news(contact)?,
+                Some(contact) if begun => self.next_news(contact)?,
+                // It comes at once.
+                Some(contact) => contact.news(Deadline::NEVER)?,
                 None => News::Ended,
             };
             let size = contact.as_ref().and_then(Contact::last_size);
             if self.frames.is_some() && !begun {
                 self.begin(size)?;
-                begun = true;
             }
+            begun = true;
             if let Some(size) = size.filter(|_| self.size != size) {
                 self.resize(size)?;
             }

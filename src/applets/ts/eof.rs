@@ -19,6 +19,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{Contact, Home, sending},
+    sys::deadline::Deadline,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
     let modes = contact.modes()?.ok_or_else(|| session.ended())?;

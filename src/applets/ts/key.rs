@@ -27,6 +27,7 @@ use crate::{
     keys::{self, Key},
     outcome::{Failure, Result},
     session::{Contact, Home, SessionDir, sending},
+    sys::deadline::Deadline,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("missing a key, like Enter or C-c".into()));
     }
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     let count = press_all(&session, &names, |bytes| sending::type_all(&session, bytes, timeout))?;
     if args.json() {

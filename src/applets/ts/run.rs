@@ -139,6 +139,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
     let opened = Home::open().and_then(|home| Ok((home.session(&target)?, home.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
+    let session = session.within(deadline);
     match Run::begin(&session, &sessions, &command, wishes, signals).map_err(of_run) {
         Ok(run) => run.finish().map_err(of_run),
         Err(failure) => {
@@ -247,7 +248,7 @@ impl<'a> Run<'a> {
         }
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
-        match turn.take_turn(wishes.deadline, Some(signals.as_fd()))? {
+        match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
             News::Changed => {}
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),

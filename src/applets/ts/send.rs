@@ -72,6 +72,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let session = Home::open()?.session(&target)?;
         session.check_input()?;
         let mut secret = read_secret(descriptor)?;
+        let session = session.within(Deadline::after(timeout));
         let typed = sending::type_secret(&session, &secret, timeout);
         secret.fill(0);
         typed?;
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         text = cli::whole_stdin(Deadline::NEVER)?;
     }
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     if paste {
         let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;

@@ -83,7 +83,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let deadline = Deadline::after(timeout);
     let home = Home::open()?;
-    let sessions = targets.iter().map(|target| home.session(target)).collect::<Result<Vec<_>>>()?;
+    let session = |target| Ok(home.session(target)?.within(deadline));
+    let sessions = targets.iter().map(session).collect::<Result<Vec<_>>>()?;
     let from = From { offset, completion: None };
     let begin = |session| Watch::begin(session, &conditions, from);
     let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;

@@ -23,6 +23,7 @@ use crate::{
     json::Object,
     outcome::Result,
     session::{Completion, Home, SessionDir, Wait},
+    sys::deadline::Deadline,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -37,14 +38,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
     wait(&session, timeout, args.json()).map_err(Wait::cut_short)
 }
 
 fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
     let mut wait = Wait::begin(session, timeout)?;
     loop {
-        let last_look = wait.next()?;
+        let last_look = wait.next();
         let reader = session.completion_reader()?;
         if let Some(completion) = session.completion_from(reader.cursor()?)? {
             print(session, completion, json)?;

@@ -24,6 +24,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     output,
     session::{Home, Wait},
+    sys::deadline::Deadline,
     text::Finder,
 };
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--offset and --new exclude each other".into()));
     }
 
-    let session = Home::open()?.session(&target)?;
+    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
     let what = || format!("read the output of session '{}'", session.handle());
     let log = session.log()?;
     let mut looked_at = match offset {
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut lost = 0;
     let mut wait = Wait::begin(&session, timeout)?;
     loop {
-        let last_look = wait.next()?;
+        let last_look = wait.next();
         let mut found = None;
         looked_at = log
             .blocks(looked_at, log.length().trying(what())?, |block| {

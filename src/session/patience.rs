@@ -1,0 +1,86 @@
+//! How long a call waits for what other processes owe it at once.
+//!
+//! A relay answers within milliseconds, and nobody keeps a lock for long. One that does
+//! has been stopped (kill -STOP), or waits for who reads what it prints. So none is waited
+//! for longer than [`LONGEST`]; nor longer than the call itself may take, and [`GRACE`].
+//! Whoever waits for something to happen has a deadline of its own.
+
+use std::time::Duration;
+
+use crate::{
+    outcome::Failure,
+    session::Handle,
+    sys::{deadline::Deadline, processes::Process},
+};
+
+/// Long for an answer, short for a person.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// What is asked when the time of a call is over, to tell why it was in vain, has this
+/// long: on a busy machine an answer may take some of it.
+const GRACE: Duration = Duration::from_millis(800);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    // When the call is to be over.
+    over: Deadline,
+}
+
+impl Patience {
+    /// Of a call that takes as long as it takes.
+    pub(crate) const OF_ANY: Patience = Patience { over: Deadline::NEVER };
+
+    /// Of a call that is to be over then.
+    pub(crate) fn until(over: Deadline) -> Patience {
+        Patience { over }
+    }
+
+    /// When the call is to be over.
+    pub(crate) fn over(self) -> Deadline {
+        self.over
+    }
+
+    /// Until when to wait for the answer to what is asked now.
+    pub(crate) fn deadline(self) -> Deadline {
+        Deadline::after(LONGEST).min(self.last())
+    }
+
+    /// Until when the call may go on with what it begins now.
+    pub(crate) fn last(self) -> Deadline {
+        self.over.at_least(GRACE)
+    }
+
+    /// The same as [`Patience::deadline`] for an answer of this process: one that is
+    /// stopped when the time is over will not give it.
+    pub(crate) fn deadline_for(self, pid: u32) -> Deadline {
+        if self.over.has_passed() && is_stopped(pid) { self.over } else { self.deadline() }
+    }
+
+    /// What is to be said of a relay, whose PID this is as far as anybody knows, that has
+    /// not answered.
+    pub(crate) fn reason(self, handle: &Handle, pid: Option<u32>) -> String {
+        match pid.filter(|pid| is_stopped(*pid)) {
+            Some(pid) => {
+                format!("does not answer: process {pid} is stopped, and 'kill -CONT {pid}' lets it go on")
+            }
+            None if self.over.has_passed() => "has not answered in the time that there was".to_owned(),
+            None => format!(
+                "has not answered for {} s; 'nbs-ts kill {handle}' ends the session all the same",
+                LONGEST.as_secs()
+            ),
+        }
+    }
+
+    /// The same where that is why the call fails, with more to be said. Of one that is
+    /// stopped, or has had long enough, no answer is to be expected any more.
+    pub(crate) fn failure(self, handle: &Handle, pid: Option<u32>, more: &str) -> Failure {
+        let reason = self.reason(handle, pid);
+        let message = format!("cannot talk to the relay of session '{handle}': it {reason}{more}");
+        let is_slow = self.over.has_passed() && !pid.is_some_and(is_stopped);
+        if is_slow { Failure::TimedOut(message) } else { Failure::Failed(message) }
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    Process::read(pid).is_some_and(|process| process.is_stopped())
+}

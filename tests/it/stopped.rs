@@ -1,0 +1,178 @@
+//! Whatever is stopped or held, every call ends, and says what keeps it.
+//!
+//! None of these is timed: what would go on for ever is found out by `support::PATIENCE`,
+//! and what would act late by what it leaves behind.
+
+use std::{fs, process::Command};
+
+use crate::support::{Ran, Running, Scratch, eventually, field, run, start, state_of};
+
+/// Stops a process, or lets it go on.
+fn signal(name: &str, pid: &str) {
+    run(Command::new("kill").args([name, pid])).code(0);
+}
+
+fn stop(pid: &str) {
+    signal("-STOP", pid);
+    eventually("its stop", || state_of(pid) == Some('T'));
+}
+
+/// The PID of a session's relay.
+fn relay(scratch: &Scratch, handle: &str) -> String {
+    scratch.file(handle, "daemon_pid")
+}
+
+/// A shell at its prompt that has run one command.
+fn shell(scratch: &Scratch) -> String {
+    let handle = scratch.create_with(&["--record"], "bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["run", &handle, "echo hello"]).code(0).stdout("hello\n");
+    handle
+}
+
+/// What a call comes to while the relay of its session is stopped.
+#[derive(Clone, Copy)]
+enum Comes {
+    /// It needs no relay.
+    To(i32),
+    /// It says what is wrong, with this code.
+    Short(i32),
+}
+use Comes::{Short, To};
+
+/// Every verb that takes a session, its options before the session, what follows it, and
+/// what that comes to.
+const CALLS: [(&[&str], &[&str], Comes); 37] = [
+    (&["ask", "--timeout=1"], &["echo typed late"], Short(1)),
+    (&["ask", "--timeout=0"], &["echo typed late"], Short(1)),
+    (&["attach"], &[], Short(1)),
+    (&["attach", "--new"], &[], Short(1)),
+    (&["attach", "--json"], &[], Short(1)),
+    (&["attach", "--interactive"], &[], To(1)),
+    (&["cast"], &[], To(0)),
+    (&["eof", "--timeout=1"], &[], Short(1)),
+    (&["exit-code"], &[], To(0)),
+    (&["key", "--timeout=1"], &["t", "C-c"], Short(1)),
+    (&["pwd"], &[], Short(1)),
+    (&["read"], &[], To(0)),
+    (&["read", "--last=2", "--strip"], &[], To(0)),
+    (&["read-new"], &[], To(0)),
+    (&["resize"], &["99x33"], Short(1)),
+    (&["run", "--timeout=1"], &["echo typed late"], Short(125)),
+    (&["run", "--timeout=0"], &["echo typed late"], Short(125)),
+    (&["run"], &["echo typed late"], Short(125)),
+    (&["screen"], &[], To(0)),
+    (&["send", "--timeout=1"], &["echo typed late"], Short(1)),
+    (&["send", "--timeout=1", "--paste"], &["echo typed late"], Short(1)),
+    (&["send", "--timeout=1", "--secret-stdin"], &[], Short(1)),
+    (&["status"], &[], To(0)),
+    (&["status", "--json"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--complete"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--exit"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--idle=100ms"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--input"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--pattern=nowhere"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--stable=100ms"], &[], Short(1)),
+    (&["wait", "--input"], &[], Short(1)),
+    // The first is there: that its shell has begun.
+    (&["wait-complete", "--timeout=1"], &[], To(0)),
+    (&["wait-complete", "--timeout=1"], &[], Short(1)),
+    (&["wait-complete"], &[], Short(1)),
+    (&["wait-pattern", "--timeout=1"], &["hello"], To(0)),
+    (&["wait-pattern", "--timeout=1"], &["nowhere"], Short(1)),
+    (&["wait-pattern"], &["nowhere"], Short(1)),
+];
+
+/// The same of those that name one in an option.
+const BY_OPTION: [&[&str]; 2] =
+    [&["create", "--no-helper", "--inherit-cwd"], &["ensure", "--no-helper", "--name=x", "--inherit-cwd"]];
+
+#[test]
+fn a_stopped_relay_holds_nobody_up_and_is_named() {
+    let scratch = Scratch::new();
+    let usages = scratch.ts(&["help", "--json"]).code(0).out();
+    for command in usages.split("{\"name\":\"").skip(1).filter(|one| one.contains(",\"usage\":\"nbs-ts ")) {
+        let name = command.split('"').next().unwrap();
+        let takes_one =
+            field(command, "usage").contains("SESSION") || command.contains("\"value\":\"SESSION\"");
+        let is_there = CALLS.iter().map(|(before, ..)| before[0]).chain(BY_OPTION.map(|words| words[0]));
+        assert!(!takes_one || name == "kill" || is_there.into_iter().any(|one| one == name), "{name}");
+    }
+    let handle = shell(&scratch);
+    let relay = relay(&scratch, &handle);
+    let length = || fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len();
+    let before = length();
+    stop(&relay);
+
+    let wrong = format!("the relay of session '{handle}'");
+    let mend = format!("'kill -CONT {relay}'");
+    let judge = |ran: Ran, comes: Comes| match comes {
+        To(code) => drop(ran.code(code)),
+        Short(code) => drop(ran.code(code).complains(&wrong).complains("is stopped").complains(&mend)),
+    };
+    let called: Vec<(Running, Comes)> = CALLS
+        .iter()
+        .map(|(before, after, comes)| {
+            let words = [before, &[&*handle][..], after].concat();
+            let mut command = scratch.command("nbs-ts");
+            let secret = scratch.path.join("secret");
+            fs::write(&secret, "typed late\n").unwrap();
+            let running = start(command.args(words).stdin(fs::File::open(secret).unwrap()));
+            // One that gives its answer once gives it to the first.
+            match (before[0], comes) {
+                ("wait-complete", To(_)) => {
+                    judge(running.finish(), *comes);
+                    None
+                }
+                _ => Some((running, *comes)),
+            }
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+        .flatten()
+        .collect();
+    let by_option: Vec<Running> =
+        BY_OPTION.iter().map(|words| scratch.start(&[*words, &[&handle, "true"]].concat())).collect();
+    for (running, comes) in called {
+        judge(running.finish(), comes);
+    }
+    by_option.into_iter().for_each(|running| judge(running.finish(), Short(1)));
+    scratch.ts(&["list"]).code(0).stdout(format!("{handle}\talive\t-\tbash\n"));
+    scratch.ts(&["doctor"]).code(0);
+    scratch.ts(&["gc"]).code(0).stdout_has("kept 1 alive");
+    scratch.ts(&["events"]).code(0).stdout("");
+
+    // What was to be done by those who were told that it is not, is not done later.
+    signal("-CONT", &relay);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    assert_eq!(length(), before, "{}", scratch.file(&handle, "output.log"));
+    assert!(scratch.ts(&["status", "--json", &handle]).code(0).out().contains("\"cols\":80"));
+    scratch.ts(&["run", &handle, "echo on"]).code(0).stdout("on\n");
+    stop(&relay);
+    scratch.ts(&["kill", &handle]).code(0).silent();
+}
+
+#[test]
+fn a_relay_that_is_stopped_meanwhile_is_named_too() {
+    let scratch = Scratch::new();
+    let calls: [(&[&str], &[&str], i32); 2] = [
+        (&["run", "--timeout=3"], &["echo be''gun; sleep 1000"], 125),
+        (&["run", "--timeout=3", "--json"], &["echo be''gun; sleep 1000"], 125),
+    ];
+    let called: Vec<_> = calls
+        .iter()
+        .map(|(before, after, code)| {
+            let handle = shell(&scratch);
+            let running = scratch.start(&[before, &[&*handle][..], after].concat());
+            scratch.ts(&["wait-pattern", &handle, "begun"]).code(0);
+            let relay = relay(&scratch, &handle);
+            stop(&relay);
+            (running, relay, *code)
+        })
+        .collect();
+    for (running, relay, code) in called {
+        let ran = running.finish().code(code).complains("is stopped");
+        ran.complains(&format!("'kill -CONT {relay}'"));
+        signal("-CONT", &relay);
+    }
+}
