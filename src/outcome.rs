@@ -127,6 +127,12 @@ pub(crate) trait Trying<T> {
 
 impl<T> Trying<T> for io::Result<T> {
     fn trying(self, what: impl fmt::Display) -> Result<T> {
-        self.map_err(|error| Failure::Failed(format!("cannot {what}: {error}")))
+        self.map_err(|error| {
+            let message = format!("cannot {what}: {error}");
+            match error.kind() {
+                io::ErrorKind::TimedOut => Failure::TimedOut(message),
+                _ => Failure::Failed(message),
+            }
+        })
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod files;
 pub(crate) mod gate;
 pub(crate) mod inherited;
 pub(crate) mod links;
+pub(crate) mod lock;
 pub(crate) mod poll;
 pub(crate) mod processes;
 pub(crate) mod pty;

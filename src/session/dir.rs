@@ -28,7 +28,7 @@ use crate::{
         clock::unix_seconds,
         deadline::Deadline,
         files::{self, Folder},
-        poll,
+        lock, poll,
         processes::{Held, Process},
         pty::Size,
         socket,
@@ -71,6 +71,10 @@ const SCREEN_LOCK: &str = "lock.screen";
 
 /// How long a killed relay may take to be gone.
 const GOING: Duration = Duration::from_secs(5);
+
+/// How long to wait for who reads with the same cursor: it may print much, into a
+/// terminal that is slow.
+const READING: Duration = Duration::from_secs(10);
 
 /// More than any command line that the kernel takes (execve(2)).
 const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
@@ -304,7 +308,7 @@ impl SessionDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        lock.lock()?;
+        let _locked = lock::take(lock, RECEIPT_LOCK, lock::Kind::Alone, self.patience.deadline())?;
         if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
             return Ok(());
         }
@@ -598,24 +602,24 @@ impl SessionDir {
     }
 
     /// Takes the cursor of those who read output, each by a name of its own,
-    /// and keeps all others from it. Waits until it is free.
+    /// and keeps all others from it. Waits for who has it, for a while.
     pub(crate) fn reader(&self, name: Option<&Name>) -> Result<Reader<'_>> {
-        self.take_cursor(match name {
+        let file = match name {
             Some(name) => format!("{READ_CURSOR}.{}", name.as_str()),
             None => READ_CURSOR.to_owned(),
-        })
+        };
+        self.take_cursor(file, Deadline::after(READING))
     }
 
-    /// The same for those who wait for completions.
+    /// The same for those who wait for completions: for as long as the call may take.
     pub(crate) fn completion_reader(&self) -> Result<Reader<'_>> {
-        self.take_cursor(COMPLETION_CURSOR.to_owned())
+        self.take_cursor(COMPLETION_CURSOR.to_owned(), self.patience.last())
     }
 
-    fn take_cursor(&self, file: String) -> Result<Reader<'_>> {
-        let lock = self.folder.open_lock(&format!("lock.{file}")).and_then(|lock| {
-            lock.lock()?;
-            Ok(lock)
-        });
+    fn take_cursor(&self, file: String, deadline: Deadline) -> Result<Reader<'_>> {
+        let name = format!("lock.{file}");
+        let lock = self.folder.open_lock(&name);
+        let lock = lock.and_then(|lock| lock::take(lock, &name, lock::Kind::Alone, deadline));
         Ok(Reader { _lock: self.trying(lock, "take the cursor")?, session: self, file })
     }
 }

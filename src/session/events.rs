@@ -7,11 +7,22 @@
 //! Every relay holds `alive` open for writing. The kernel closes it when the
 //! relay ends, also by SIGKILL, and whoever watches the folder sees that.
 
-use std::{ffi::OsStr, fs::File, io, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use crate::{
     session::{Handle, dir::RECEIPT, exit::Notice},
-    sys::files::{self, Folder},
+    sys::{
+        deadline::Deadline,
+        files::{self, Folder},
+        lock,
+    },
 };
 
 pub(crate) const EVENTS: &str = "events";
@@ -19,6 +30,9 @@ pub(crate) const EVENTS: &str = "events";
 /// follow.
 pub(crate) const ALIVE: &str = "alive";
 const SUFFIX: &str = ".json";
+
+/// How long to wait for a `gc` that is at work.
+const COLLECTING: Duration = Duration::from_secs(30);
 
 pub(crate) struct Events(Folder);
 
@@ -44,9 +58,7 @@ impl Events {
         // Made where nobody has yet; opened anew, since closing it is not to
         // look like a relay's end.
         drop(self.live()?);
-        let file = self.0.open_file(ALIVE)?;
-        file.lock_shared()?;
-        Ok(file)
+        lock::take(self.0.open_file(ALIVE)?, ALIVE, lock::Kind::Shared, Deadline::after(COLLECTING))
     }
 
     /// The same for `gc`: `None` where somebody follows.

@@ -20,7 +20,11 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{EndedBy, Events, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle},
-    sys::files::{self, Folder},
+    sys::{
+        deadline::Deadline,
+        files::{self, Folder},
+        lock,
+    },
 };
 
 pub(crate) struct Home {
@@ -38,6 +42,10 @@ pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
 /// In HOME, where NBS_TS_HOME says nothing else.
 pub(super) const USUAL: &str = ".nbs-ts";
+/// How long to wait for who ensures that there is a session. With a helper that does not
+/// answer it starts one within seconds, and many may do so one after another.
+const ENSURING: Duration = Duration::from_secs(20);
+
 const NEW: &str = ".new.";
 const GONE: &str = ".gone.";
 
@@ -131,13 +139,13 @@ impl Home {
         Ok(named.into_iter().max_by_key(|summary| (summary.alive, summary.created)))
     }
 
-    /// Waits until nobody else ensures that there is a session, and keeps all
-    /// others from it until it is dropped.
+    /// Waits, for a while, until nobody else ensures that there is a session, and keeps
+    /// all others from it until it is dropped.
     pub(crate) fn lock_ensuring(&self) -> Result<File> {
-        let what = format!("lock the state folder '{}'", self.path.display());
-        let lock = Folder::open(&self.path).and_then(|folder| folder.open_lock(ENSURE_LOCK)).trying(&what)?;
-        lock.lock().trying(&what)?;
-        Ok(lock)
+        let locked = Folder::open(&self.path)
+            .and_then(|folder| folder.open_lock(ENSURE_LOCK))
+            .and_then(|lock| lock::take(lock, ENSURE_LOCK, lock::Kind::Alone, Deadline::after(ENSURING)));
+        locked.trying(format_args!("lock the state folder '{}'", self.path.display()))
     }
 
     pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {

@@ -3,7 +3,11 @@
 //! None of these is timed: what would go on for ever is found out by `support::PATIENCE`,
 //! and what would act late by what it leaves behind.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use crate::support::{Ran, Running, Scratch, eventually, field, run, start, state_of};
 
@@ -175,4 +179,60 @@ fn a_relay_that_is_stopped_meanwhile_is_named_too() {
         ran.complains(&format!("'kill -CONT {relay}'"));
         signal("-CONT", &relay);
     }
+}
+
+#[test]
+fn who_keeps_a_lock_holds_up_the_others_only_for_a_while_and_is_named() {
+    let scratch = Scratch::new();
+    let (handle, killed) = (shell(&scratch), scratch.create("exec sleep 1000"));
+    // Who reads writes into a pipe that nobody empties.
+    scratch.ts(&["run", "--max=1K", &handle, "seq 100000"]).code(0);
+    let mut command = scratch.command("nbs-ts");
+    let mut reader = command.args(["read-new", &handle]).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = reader.id().to_string();
+    let lock = scratch.folder(&handle).join("lock.read_cursor");
+    eventually("the lock", || lock.exists() && fs::File::open(&lock).unwrap().try_lock_shared().is_err());
+    stop(&pid);
+    let held = |folder: PathBuf, name: &str| {
+        let file = fs::File::create(folder.join(name)).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    let cursor = held(scratch.folder(&handle), "lock.completion_cursor");
+    let ensuring = held(scratch.state(), "lock.ensure");
+    let receipt = held(scratch.folder(&killed), "lock.exit");
+    signal("-KILL", &relay(&scratch, &killed));
+    scratch.wait_for_end(&killed);
+
+    let calls: [(&[&str], &str); 6] = [
+        (&["read-new", &handle], "lock.read_cursor"),
+        (&["wait-complete", "--timeout=1", &handle], "lock.completion_cursor"),
+        (&["ensure", "--name=x", "--no-helper", "cat"], "lock.ensure"),
+        (&["events"], "lock.exit"),
+        (&["doctor"], "lock.exit"),
+        (&["attach", "--json", &killed], "lock.exit"),
+    ];
+    let called = calls.map(|(words, lock)| (scratch.start(words), words[0], lock));
+    let ours = format!("process {}", std::process::id());
+    for (running, verb, lock) in called {
+        let ran = running.finish();
+        match verb {
+            "read-new" => {
+                let ran = ran.code(3).stdout("").complains(lock).complains(&format!("process {pid}"));
+                ran.complains("is stopped").complains(&format!("'kill -CONT {pid}'"));
+            }
+            // It tells all the same, and leaves the writing to another.
+            "attach" => drop(ran.code(0).stdout_has("pty_exited").silent()),
+            "doctor" => drop(ran.code(1).stdout_has(lock).stdout_has(&ours)),
+            _ => drop(ran.code(3).stdout("").complains(lock).complains(&ours)),
+        }
+    }
+    scratch.ts(&["read-new", "--reader=other", &handle]).code(0);
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    drop((cursor, ensuring, receipt));
+    assert!(scratch.ts(&["read-new", &handle]).code(0).out().contains("\r\n99999\r\n"));
+    scratch.ts(&["wait-complete", "--timeout=1", &handle]).code(0).stdout("0\n");
+    scratch.ts(&["ensure", "--name=x", "--no-helper", "cat"]).code(0);
+    scratch.ts(&["events"]).code(0).stdout_has(&killed);
 }

@@ -4,7 +4,8 @@
 //!
 //! Prints all of it. Two at a time never get the same byte twice, nor miss one;
 //! the cursor moves only when everything has been written, so that what a
-//! killed reader got comes again.
+//! killed reader got comes again. Waits for one that is at it for 10 s at most;
+//! then it exits 3, and says which process that is.
 //!
 //! Options:
 //!   --reader=NAME     use a cursor of this name instead of the common one

@@ -1,0 +1,124 @@
+//! Locks on files, and waiting for one, but not for ever.
+//!
+//! flock(2) waits for as long as it takes, and nothing tells when somebody gives a lock
+//! back: so where one is taken, a thread waits. It has a copy of the descriptor and shares
+//! nothing else; what it locks is ours too, for a lock is that of the open file. Where we
+//! give up, it waits on until we end.
+
+use std::{
+    fs::{File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+};
+
+use rustix::fs::{major, minor};
+
+use crate::sys::{deadline::Deadline, processes::Process};
+
+/// It makes one system call; this is the least that musl and glibc take.
+const STACK: usize = 32 * 1024;
+
+/// Who else may have it at the same time.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Alone,
+    Shared,
+}
+
+impl Kind {
+    fn try_lock(self, file: &File) -> Result<(), TryLockError> {
+        match self {
+            Kind::Alone => file.try_lock(),
+            Kind::Shared => file.try_lock_shared(),
+        }
+    }
+
+    fn lock(self, file: &File) -> io::Result<()> {
+        match self {
+            Kind::Alone => file.lock(),
+            Kind::Shared => file.lock_shared(),
+        }
+    }
+}
+
+/// Locks a file, known as `name`, for as long as it is open. Where somebody else has had
+/// it locked until the deadline, that is an error of the kind `TimedOut`, which says who.
+pub(crate) fn take(file: File, name: &str, kind: Kind, deadline: Deadline) -> io::Result<File> {
+    if is_taken(&file, kind, deadline)? {
+        return Ok(file);
+    }
+    let holder = holder(&file);
+    let who = match &holder {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    };
+    let stopped = holder.and_then(Process::read).filter(Process::is_stopped);
+    let stopped =
+        stopped.map(|Process { pid, .. }| format!(", and is stopped; 'kill -CONT {pid}' lets it go on"));
+    let why = format!("{who} has '{name}' locked{}", stopped.unwrap_or_default());
+    Err(io::Error::new(io::ErrorKind::TimedOut, why))
+}
+
+fn is_taken(file: &File, kind: Kind, deadline: Deadline) -> io::Result<bool> {
+    match kind.try_lock(file) {
+        Ok(()) => return Ok(true),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let Some(time) = deadline.remaining() else { return kind.lock(file).map(|()| true) };
+    let copy = file.try_clone()?;
+    let (sender, locked) = mpsc::channel();
+    let wait = move || {
+        // Where nobody listens any more, it is given back at once.
+        let _ = sender.send(kind.lock(&copy));
+    };
+    thread::Builder::new().name("lock".into()).stack_size(STACK).spawn(wait)?;
+    match locked.recv_timeout(time) {
+        Ok(locked) => locked.map(|()| true),
+        Err(RecvTimeoutError::Timeout) => Ok(false),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the thread that waits for it has gone")),
+    }
+}
+
+/// The PID of a process that has a file locked, where the kernel shows one (proc_locks(5)).
+fn holder(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    let ours = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+        // Of one who waits for it there is an arrow before that word.
+        [_, "FLOCK", _, _, pid, file, ..] if file == ours => pid.parse().ok(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_lock_is_waited_for_until_it_is_given_back_or_the_time_is_over() {
+        let path = std::env::temp_dir().join(format!("nbs-lock-{:x}", fastrand::u64(..)));
+        let [one, two, three] =
+            [(); 3].map(|()| File::options().write(true).create(true).truncate(false).open(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        let far = Deadline::after(Duration::from_secs(1_000));
+        let soon = Deadline::after(Duration::from_millis(1));
+        let ours = format!("process {} has 'it' locked", std::process::id());
+        let one = take(one, "it", Kind::Alone, soon).unwrap();
+        let refused = take(three, "it", Kind::Shared, soon).unwrap_err();
+        assert_eq!((refused.kind(), refused.to_string()), (io::ErrorKind::TimedOut, ours));
+        let (begun, waits) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            begun.send(()).unwrap();
+            take(two, "it", Kind::Shared, far)
+        });
+        waits.recv().unwrap();
+        drop(one);
+        waiting.join().unwrap().unwrap();
+    }
+}
