@@ -624,6 +624,9 @@ impl Relay {
     fn attend(&mut self, id: ClientId) {
         self.clients.attend(id);
         while let Some(request) = self.clients.next_request(id) {
+            if request.acts() && !self.clients.still_wants(id) {
+                break;
+            }
             let answer = self.answer(id, request);
             self.clients.answer(id, &answer);
         }

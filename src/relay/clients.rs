@@ -21,7 +21,7 @@ use crate::{
         Bounds,
         protocol::{Answer, LONGEST_LINE, Request, SizeSince},
     },
-    sys::{deadline::Deadline, socket},
+    sys::{deadline::Deadline, poll, socket},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,6 +158,12 @@ impl Client {
         true
     }
 
+    /// Is there nobody any more to hear what comes of it? No event need have told: it may
+    /// have asked and gone while we were stopped.
+    fn has_left(&self) -> bool {
+        self.hung_up || poll::has_left(&self.stream).unwrap_or(false)
+    }
+
     /// Forgets what has come of what shall not be typed any more.
     fn skip(&mut self) {
         if let Wish::Skip { left } = self.wish {
@@ -282,6 +288,15 @@ impl Clients {
         }
     }
 
+    /// Is somebody there to be told what comes of what this client asked?
+    pub(crate) fn still_wants(&mut self, id: ClientId) -> bool {
+        if self.all.get(&id).is_some_and(Client::has_left) {
+            self.note_left(id);
+            return false;
+        }
+        self.all.contains_key(&id)
+    }
+
     /// The next thing that a client asks which is the relay's to answer.
     pub(crate) fn next_request(&mut self, id: ClientId) -> Option<Request> {
         loop {
@@ -321,6 +336,10 @@ impl Clients {
                 self.give_turn();
             }
             Some(Request::Type { length: 0 }) => self.answer(id, &Answer::Typed { count: 0, held: false }),
+            Some(Request::Type { .. }) if client.has_left() => {
+                client.hung_up = true;
+                self.answer(id, &Answer::Typed { count: 0, held: false });
+            }
             Some(Request::Type { length: left }) => {
                 client.wish = Wish::Type { left, done: 0, held: false };
                 self.typists.push_back(id);

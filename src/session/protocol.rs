@@ -65,6 +65,33 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// Does something to the session, for somebody who waits to be told of it?
+    pub(crate) fn acts(&self) -> bool {
+        match self {
+            Request::Type { .. }
+            | Request::Signal { .. }
+            | Request::Press { .. }
+            | Request::Secret { .. }
+            | Request::Resize { .. }
+            | Request::View { .. } => true,
+            Request::Follow { .. }
+            | Request::State
+            | Request::Turn
+            | Request::Place
+            | Request::Shell
+            | Request::Typing { .. }
+            | Request::Look
+            | Request::Modes
+            | Request::Folder
+            | Request::Synced
+            | Request::Size
+            | Request::Private
+            | Request::Ending { .. }
+            | Request::Done
+            | Request::Keeper => false,
+        }
+    }
+
     pub(crate) fn encode(&self) -> String {
         match self {
             Request::Follow { seen, sized } => {

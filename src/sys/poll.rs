@@ -5,7 +5,7 @@
 //! nothing that can fall out of step. It borrows its descriptors, so none can
 //! be closed under it.
 
-use std::{io, os::fd::AsFd};
+use std::{io, os::fd::AsFd, time::Duration};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -105,6 +105,13 @@ impl<'a, Event: Copy> Turn<'a, Event> {
         }
         Ok(came)
     }
+}
+
+/// Has the peer of a socket gone by now, or hung up its half?
+pub(crate) fn has_left(socket: &impl AsFd) -> io::Result<bool> {
+    let mut turn = Turn::new();
+    turn.left(socket, ());
+    Ok(!turn.wait(Deadline::after(Duration::ZERO))?.is_empty())
 }
 
 /// Waits until `descriptor` can be read, or has ended; `false` when the

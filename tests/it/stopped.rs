@@ -5,6 +5,8 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -179,6 +181,37 @@ fn a_relay_that_is_stopped_meanwhile_is_named_too() {
         ran.complains(&format!("'kill -CONT {relay}'"));
         signal("-CONT", &relay);
     }
+}
+
+#[test]
+fn what_a_client_that_has_gone_wanted_is_not_done_behind_its_back() {
+    let scratch = Scratch::new();
+    let handle = shell(&scratch);
+    let socket = scratch.folder(&handle).join("relay.sock");
+    let relay = relay(&scratch, &handle);
+    // One that is let in only then, and one that has been before.
+    for is_known in [false, true] {
+        for request in ["type 5\nlate\r", "press 3\n", "signal INT\n", "resize 99 33\n", "view 99 33\n"] {
+            let before = scratch.file(&handle, "output.log");
+            let mut early = UnixStream::connect(&socket).unwrap();
+            if is_known {
+                early.write_all(b"state\n").unwrap();
+                let mut answer = [0; 64];
+                assert!(early.read(&mut answer).unwrap() > 0);
+            }
+            stop(&relay);
+            early.write_all(request.as_bytes()).unwrap();
+            drop(early);
+            signal("-CONT", &relay);
+            // It is served in the order in which it came.
+            assert!(
+                scratch.ts(&["status", "--json", &handle]).code(0).out().contains("\"cols\":80"),
+                "{request}"
+            );
+            assert_eq!(scratch.file(&handle, "output.log"), before, "{request}");
+        }
+    }
+    scratch.ts(&["run", &handle, "echo on"]).code(0).stdout("on\n");
 }
 
 #[test]
