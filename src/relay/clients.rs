@@ -43,6 +43,14 @@ const LONGEST_SECRET: usize = 4_096;
 /// The descriptors that the relay needs for itself.
 const RESERVE: usize = 32;
 
+/// How many there may be, though there were descriptors for more: each takes some hundred
+/// bytes.
+const MOST: usize = 1_000;
+
+/// How much may be kept here for all of them: what they have sent that is not heeded yet,
+/// and what they have not read. Of one that reads what it asks for, mostly nothing is.
+const MOST_KEPT: usize = 256 * 1024;
+
 /// How long one whose turn it is to type may keep the others waiting before it
 /// comes up with more of its text. It was stopped, or never meant to.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,6 +67,8 @@ pub(crate) struct Clients {
     // Until when the first of them has time to send more of its text.
     patience: Deadline,
     last: u64,
+    // How many times there has been much to be kept for one.
+    dawdlers: u64,
     // No descriptor could be had for the last one who came: when to try again.
     full: Option<Deadline>,
 }
@@ -66,9 +76,12 @@ pub(crate) struct Clients {
 pub(crate) struct Client {
     stream: UnixStream,
     inbox: Inbox,
+    // Invariant: one answer, or its rest. Nothing is heeded before the socket has taken it.
     outbox: Vec<u8>,
     wish: Wish,
     hung_up: bool,
+    // Since when there is much in one of the two, in the order of those of whom there is.
+    dawdles: Option<u64>,
 }
 
 /// What a client has asked for and not been given yet.
@@ -155,7 +168,13 @@ impl Client {
                 Err(_) => return false,
             }
         }
+        self.outbox = Vec::new();
         true
+    }
+
+    /// How much memory is taken by what is kept of it, and for it.
+    fn kept(&self) -> usize {
+        self.inbox.capacity() + self.outbox.capacity()
     }
 
     /// Is there nobody any more to hear what comes of it? No event need have told: it may
@@ -176,7 +195,8 @@ impl Client {
 
     /// The next whole line of its inbox; `Err` where it can never be one.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        if self.wish != Wish::None {
+        // One thing after another; else what is not read of the answers would pile up.
+        if self.wish != Wish::None || self.wants_write() {
             return Ok(None);
         }
         match memchr::memchr(b'\n', &self.inbox) {
@@ -196,11 +216,12 @@ impl Clients {
         Clients {
             bounds,
             all: BTreeMap::new(),
-            most: open_files.saturating_sub(RESERVE).max(1),
+            most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
             typists: VecDeque::new(),
             patience: Deadline::NEVER,
             last: 0,
+            dawdlers: 0,
             full: None,
         }
     }
@@ -226,7 +247,8 @@ impl Clients {
     fn most_of(&self, id: ClientId) -> usize {
         match self.all.get(&id).map(|client| client.wish) {
             Some(Wish::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
-            Some(Wish::Secret { .. } | Wish::Skip { .. }) => INBOX,
+            Some(Wish::Secret { length }) => length,
+            Some(Wish::Skip { .. }) => INBOX,
             _ => LONGEST_LINE,
         }
     }
@@ -271,8 +293,8 @@ impl Clients {
             return None;
         }
         self.last += 1;
-        let client =
-            Client { stream, inbox: Inbox::default(), outbox: Vec::new(), wish: Wish::None, hung_up: false };
+        let (inbox, outbox) = (Inbox::default(), Vec::new());
+        let client = Client { stream, inbox, outbox, wish: Wish::None, hung_up: false, dawdles: None };
         self.all.insert(ClientId(self.last), client);
         Some(ClientId(self.last))
     }
@@ -285,6 +307,26 @@ impl Clients {
             self.dismiss(id);
         } else if self.typists.front() == Some(&id) {
             self.patience = Deadline::after(PATIENCE);
+        }
+        self.bound(id);
+    }
+
+    /// Keeps within what may be kept for all: who has been waited for longest goes. One
+    /// that is being typed for is waited for only for a while anyway.
+    fn bound(&mut self, id: ClientId) {
+        let Some(client) = self.all.get_mut(&id) else { return };
+        if client.kept() <= LONGEST_LINE {
+            client.dawdles = None;
+            return;
+        }
+        self.dawdlers += 1;
+        client.dawdles = client.dawdles.or(Some(self.dawdlers));
+        while self.all.values().map(Client::kept).sum::<usize>() > MOST_KEPT {
+            let typist = self.typists.front();
+            let others = self.all.iter().filter(|(id, _)| Some(*id) != typist);
+            let dawdler = others.filter_map(|(id, client)| Some((client.dawdles?, *id))).min();
+            let Some((_, dawdler)) = dawdler else { break };
+            self.dismiss(dawdler);
         }
     }
 
@@ -332,7 +374,9 @@ impl Clients {
             Some(Request::Follow { seen, sized }) => client.wish = Wish::News { seen, sized },
             Some(Request::Turn) => {
                 client.wish = Wish::Turn;
-                self.turns.push_back(id);
+                if !self.turns.contains(&id) {
+                    self.turns.push_back(id);
+                }
                 self.give_turn();
             }
             Some(Request::Type { length: 0 }) => self.answer(id, &Answer::Typed { count: 0, held: false }),
@@ -366,8 +410,11 @@ impl Clients {
     pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = Wish::None;
-        client.outbox.extend_from_slice(answer.encode().as_bytes());
-        if !client.send() {
+        // It may be long: in one piece of memory. What came before has gone.
+        client.outbox = answer.encode().into_bytes();
+        if client.send() {
+            self.bound(id);
+        } else {
             self.dismiss(id);
         }
     }

@@ -34,10 +34,18 @@ impl Inbox {
         self.0.extend_from_slice(bytes);
     }
 
+    /// How much memory it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
     /// Drops the first so many bytes; a copy of the last may stay in its memory
-    /// until that is wiped.
+    /// until that is wiped, as it is when nothing is left.
     pub(crate) fn skip(&mut self, count: usize) {
         self.0.drain(..count);
+        if self.0.is_empty() {
+            *self = Inbox::default();
+        }
     }
 
     /// Takes the first `count` bytes, or all where there are fewer, out of it, and

@@ -313,26 +313,35 @@ fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))
 }
 
-/// Lines for a file of the session's.
+/// Lines for a file of the session's, each about a place in the log.
 struct Notes {
     file: File,
-    // What is still to be written.
+    // Invariant: a line, or the rest of one, that is still to be written.
     waiting: Vec<u8>,
+    // The last that came meanwhile. Where a line cannot be written the log does not grow:
+    // so it is about the same place, and those before it do not count any more.
+    last: Option<String>,
 }
 
 impl Notes {
     fn open(folder: &Folder, name: &str) -> io::Result<Notes> {
-        Ok(Notes { file: folder.open_appending(name)?, waiting: Vec::new() })
+        Ok(Notes { file: folder.open_appending(name)?, waiting: Vec::new(), last: None })
     }
 
     fn add(&mut self, line: String) {
-        self.waiting.extend_from_slice(line.as_bytes());
+        match self.waiting.is_empty() {
+            true => self.waiting = line.into_bytes(),
+            false => self.last = Some(line),
+        }
     }
 
     fn write(&mut self) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let count = written(self.file.write(&self.waiting))?;
             self.waiting.drain(..count);
+            if self.waiting.is_empty() {
+                self.waiting = self.last.take().unwrap_or_default().into_bytes();
+            }
         }
         Ok(())
     }
@@ -353,5 +362,28 @@ fn written(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Ok(0) => Err(io::ErrorKind::WriteZero.into()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_can_be_written_only_the_last_line_is_kept() {
+        let full = File::options().append(true).open("/dev/full").unwrap();
+        let mut notes = Notes { file: full, waiting: Vec::new(), last: None };
+        for cols in 1..=10_000 {
+            notes.add(format!("7 {cols} 24\n"));
+            assert!(is_full(&notes.write().unwrap_err()));
+        }
+        assert_eq!(notes.waiting, b"7 1 24\n");
+        let (mut written, file) = io::pipe().unwrap();
+        notes.file = File::from(std::os::fd::OwnedFd::from(file));
+        notes.write().unwrap();
+        drop(notes);
+        let mut lines = String::new();
+        io::Read::read_to_string(&mut written, &mut lines).unwrap();
+        assert_eq!(lines, "7 1 24\n7 10000 24\n");
     }
 }

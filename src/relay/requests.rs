@@ -30,7 +30,9 @@ impl Relay {
             Request::Ending { cause } => {
                 let from_below = self.reached.is_some_and(|limit| limit.word() == cause);
                 self.killed |= !from_below;
-                self.enders.push(id);
+                if !self.enders.contains(&id) {
+                    self.enders.push(id);
+                }
                 Answer::Noted
             }
             Request::Done => {

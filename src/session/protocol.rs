@@ -326,7 +326,12 @@ impl Answer {
                 };
                 format!("shell {waits} {successor}\n")
             }
-            Answer::Typing(typing) => format!("typing {}\n", typing.encode()),
+            Answer::Typing(typing) => {
+                // It may be long: in one piece of memory.
+                let mut line = "typing ".to_owned();
+                typing.encode_onto(&mut line);
+                line + "\n"
+            }
             Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
             Answer::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))

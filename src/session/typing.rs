@@ -34,16 +34,23 @@ pub(crate) struct Typing {
 
 impl Typing {
     pub(crate) fn encode(&self) -> String {
-        let mut line = format!("{} {}", self.anchor, self.total);
+        let mut line = String::new();
+        self.encode_onto(&mut line);
+        line
+    }
+
+    pub(super) fn encode_onto(&self, line: &mut String) {
+        let length: usize = self.keys.iter().map(|keys| 2 * keys.bytes.len() + "1234567890 l".len()).sum();
+        line.reserve(length);
+        *line += &format!("{} {}", self.anchor, self.total);
         for keys in &self.keys {
             let mode = match keys.mode {
                 Mode::Lines => 'l',
                 Mode::Raw => 'r',
                 Mode::Prompt => 'p',
             };
-            line += &format!(" {}{mode}{}", keys.offset, hex(&keys.bytes));
+            *line += &format!(" {}{mode}{}", keys.offset, hex(&keys.bytes));
         }
-        line
     }
 
     pub(crate) fn decode(anchor: &str, rest: &str) -> Option<Typing> {

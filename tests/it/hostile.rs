@@ -1,5 +1,6 @@
 use std::{
     fs,
+    io::{ErrorKind, Read, Write},
     os::unix::{
         fs::{PermissionsExt, chown, symlink},
         net::UnixStream,
@@ -364,6 +365,57 @@ fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
     for words in [&["status", "--json", &handle][..], &["send", &handle, "x"], &["pwd", &handle]] {
         scratch.ts(words).code(1).complains("of another version");
     }
+}
+
+/// What a relay has taken of memory, at most, in kilobytes (proc_pid_status(5)).
+fn most_memory(relay: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{relay}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty raw -echo; echo ready; cat > /dev/null");
+    let relay = scratch.file(&handle, "daemon_pid");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    // As much as it remembers.
+    scratch.ts_with_input(&["send", "--stdin", &handle], &b"x".repeat(70_000)).code(0);
+    let socket = scratch.folder(&handle).join("relay.sock");
+    let come = || {
+        let stream = UnixStream::connect(&socket).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let floods: [(&[u8], usize); 5] = [
+        (b"typing 0\n", 28),
+        (b"type 15000\n", 1),
+        (b"secret 4096\nx", 1),
+        (b"state\ntyping 0\nfollow 0\nturn\n", 8),
+        (b"ending a\nturn\n", 16),
+    ];
+    let mut all: Vec<(UnixStream, Vec<u8>)> =
+        (0..200).flat_map(|_| floods).map(|(words, count)| (come(), words.repeat(count))).collect();
+    let mut reader = come();
+    for _ in 0..20 {
+        // Those that it does not bear with any more have been hung up on.
+        all.retain_mut(|(stream, flood)| {
+            !matches!(stream.write(flood), Err(error) if error.kind() == ErrorKind::BrokenPipe)
+        });
+        // Who reads may ask for as much as it likes.
+        for _ in 0..1_000 {
+            reader.write_all(b"ending a\n").unwrap();
+            let mut answer = [0; 6];
+            reader.set_nonblocking(false).unwrap();
+            reader.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"noted\n");
+        }
+        scratch.ts(&["status", "--json", &handle]).code(0);
+    }
+    assert!(!all.is_empty());
+    let peak = most_memory(&relay);
+    assert!(peak < 8 * 1024, "{peak} kB");
 }
 
 #[test]
