@@ -64,4 +64,4 @@ pub(crate) use shell::{LONGEST_SHOWN_HOOK, shown_hook};
 pub(crate) use sight::{Sight, screen_of};
 pub(crate) use soundness::{Fault, Looked, TRIAL};
 pub(crate) use trace::{Stage, Trace};
-pub(crate) use wait::Wait;
+pub(crate) use wait::{Over, Wait};

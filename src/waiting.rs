@@ -1,4 +1,8 @@
 //! Waiting for one of several things, as `wait` and `ask` do.
+//!
+//! However much is printed, and however fast, nobody waits longer than was said: the log is
+//! read step by step, between which we look at the clock, and only where a text is waited
+//! for.
 
 use std::{
     os::unix::ffi::OsStringExt,
@@ -28,6 +32,10 @@ const STEADY: Duration = Duration::from_millis(10);
 /// The same where nothing has been printed since something was typed, not even
 /// its echo: then we know less.
 const STEADY_UNECHOED: Duration = Duration::from_millis(100);
+
+/// How much of the log is read, and looked at for what is to be found in it, in one step:
+/// some milliseconds' work, or a few hundred where there are many things to find.
+const STEP: u64 = 128 * 1024;
 
 /// More than a prompt is long, with its colours.
 const LONGEST_PROMPT: u64 = 4096;
@@ -96,6 +104,11 @@ impl Conditions {
         !self.fails.is_empty()
     }
 
+    /// Is anything looked for in the output?
+    fn seek_text(&self) -> bool {
+        !self.patterns.is_empty() || !self.regexes.is_empty() || !self.fails.is_empty()
+    }
+
     fn described(&self) -> String {
         let shown = |bytes: &Vec<u8>| format!("'{}'", String::from_utf8_lossy(bytes));
         let mut all: Vec<String> = self.patterns.iter().map(shown).collect();
@@ -156,7 +169,9 @@ pub(crate) struct Watch<'a> {
     stirred: bool,
 
     echo: Echo,
+    // How far the log has been looked at, and to where it is to be.
     looked_at: u64,
+    goal: u64,
     // How much of what was typed the echo knows, and where the last began.
     known: u64,
     typed_at: Option<u64>,
@@ -167,8 +182,13 @@ pub(crate) struct Watch<'a> {
     line: Vec<u8>,
 
     completion: u64,
+    // The exit code of a completion, once there is one, and how far the log had come then.
+    done: Option<(u64, i32)>,
+    // How long the log is, and since when.
+    length: u64,
     changed: Instant,
-    // What the screen shows, and since when; only where that is waited for.
+    // What the screen showed when all had been put onto it, and since when; only where that
+    // is waited for.
     sight: Option<(Sight, Vec<String>, Instant)>,
     // Since when it has waited for input, as what, with how long a log.
     waits: Option<(Instant, String, u64)>,
@@ -197,11 +217,8 @@ impl<'a> Watch<'a> {
         let typing = asks.as_mut().map_or(Ok(None), |contact| contact.typing(0))?;
         let typing = typing.or_else(|| session.typed());
         let sight = match conditions.stable {
-            Some(_) => {
-                let sight = Sight::look(session)?;
-                let lines = sight.screen.coloured_lines(0);
-                Some((sight, lines, Instant::now()))
-            }
+            // As somebody has left it; what has come since, the steps put onto it.
+            Some(_) => Some((Sight::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
             None => None,
         };
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
@@ -219,6 +236,7 @@ impl<'a> Watch<'a> {
             asks,
             echo,
             looked_at: start,
+            goal: start,
             known: typing.map_or(0, |typing| typing.total),
             typed_at,
             patterns: find(&conditions.patterns),
@@ -226,6 +244,8 @@ impl<'a> Watch<'a> {
             before: 0,
             line: Vec::new(),
             completion,
+            done: None,
+            length: 0,
             changed: Instant::now(),
             sight,
             waits: None,
@@ -279,15 +299,21 @@ impl<'a> Watch<'a> {
         self.stirred = true;
     }
 
+    /// Is there more to look at already?
+    fn is_behind(&self) -> bool {
+        self.looked_at < self.goal
+    }
+
     fn look(&mut self) -> Result<()> {
         self.stirred = false;
         let ended = self.has_ended();
-        let found = self.look_at_output()?;
-        if found.is_some() {
-            self.met = found;
-            return Ok(());
-        }
-        self.met = self.look_at_rest(ended)?;
+        let found = self.look_at_output(ended)?;
+        self.stirred |= self.is_behind();
+        self.met = match found {
+            // What is in the output counts before what comes after it.
+            None if !self.is_behind() => self.look_at_rest(ended)?,
+            found => found,
+        };
         Ok(())
     }
 
@@ -295,9 +321,9 @@ impl<'a> Watch<'a> {
         Some(Met { condition, detail: detail.into(), offset: self.looked_at })
     }
 
-    /// First how long the log is, then what was typed: so no echo is looked at
-    /// that we have not been told of.
-    fn look_at_output(&mut self) -> Result<Option<Met>> {
+    /// Looks at the next step of it. First how long the log is, then what was typed: so no
+    /// echo is looked at that we have not been told of.
+    fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
         let length = self.log.length().trying(self.what())?;
         let typing = self.asks.as_mut().map_or(Ok(None), |contact| contact.typing(self.known))?;
         if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
@@ -307,32 +333,44 @@ impl<'a> Watch<'a> {
             self.known = typing.total;
             self.echo.note_typed(typing.keys);
         }
-        if length > self.looked_at {
+        if length != self.length {
+            self.length = length;
             self.changed = Instant::now();
             self.pause = Duration::ZERO;
         }
+        // Once the command is done, what comes after that is of no interest.
+        self.goal = self.done.map_or(length, |(offset, _)| offset);
+        if !self.conditions.seek_text() {
+            self.looked_at = self.goal.max(self.looked_at);
+            return Ok(None);
+        }
         let mut seen = Vec::new();
-        let mut found = None;
-        while self.looked_at < length && found.is_none() {
-            let (log, echo, lost) = (&self.log, &mut self.echo, &mut self.lost);
-            seen.clear();
-            self.looked_at = log
-                .blocks(self.looked_at, length, |block| {
-                    let gone = log.take_lost();
-                    echo.skip(gone, &mut seen);
-                    *lost += gone;
-                    echo.feed(block, &mut seen);
-                    Ok(false)
-                })
-                .trying(self.what())?;
-            found = self.find(&seen);
-        }
-        if found.is_none() && self.has_ended() {
-            seen.clear();
+        let end = self.goal.min(self.looked_at.saturating_add(STEP));
+        let (log, echo, lost) = (&self.log, &mut self.echo, &mut self.lost);
+        let looked_at = log
+            .blocks(self.looked_at, end, |block| {
+                let gone = log.take_lost();
+                echo.skip(gone, &mut seen);
+                *lost += gone;
+                echo.feed(block, &mut seen);
+                Ok(true)
+            })
+            .trying(self.what())?;
+        // Somebody may have cut it off.
+        self.looked_at = looked_at.max(end);
+        if ended && !self.is_behind() {
             self.echo.finish(&mut seen);
-            found = self.find(&seen);
         }
-        Ok(found)
+        Ok(self.find(&seen))
+    }
+
+    /// Has all been looked at that was printed up to there?
+    fn has_seen(&mut self, offset: u64) -> bool {
+        if !self.conditions.seek_text() {
+            self.looked_at = offset.max(self.looked_at);
+        }
+        self.stirred |= self.looked_at < offset;
+        self.looked_at >= offset
     }
 
     /// What ends first in these bytes and all before; of two that end at the
@@ -378,16 +416,18 @@ impl<'a> Watch<'a> {
     }
 
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
-        if self.conditions.complete {
-            let may_be = match &mut self.asks {
-                Some(contact) => contact.place()?.is_none_or(|(_, last)| last >= Some(self.completion)),
-                None => true,
+        if self.conditions.complete && self.done.is_none() {
+            let place = self.asks.as_mut().map_or(Ok(None), Contact::place)?;
+            let (offset, may_be) = match place {
+                Some((offset, last)) => (offset, last >= Some(self.completion)),
+                None => (self.length, true),
             };
-            if may_be && let Some(done) = self.session.completion_from(self.completion)? {
-                // All that the command printed is in the log by now.
-                let found = self.look_at_output()?;
-                return Ok(found.or(self.met("complete", done.code.to_string())));
-            }
+            // All that the command has printed stands before that.
+            let done = if may_be { self.session.completion_from(self.completion)? } else { None };
+            self.done = done.map(|done| (offset, done.code));
+        }
+        if let Some((offset, code)) = self.done {
+            return Ok(if self.has_seen(offset) { self.met("complete", code.to_string()) } else { None });
         }
         if ended {
             let code = self.session.exit_code()?;
@@ -407,18 +447,27 @@ impl<'a> Watch<'a> {
         }
         match self.conditions.idle {
             Some(idle) if self.changed.elapsed() >= idle => {
-                Ok(self.met("idle", numbers::seconds(self.changed.elapsed(), 3)))
+                let silence = self.changed.elapsed();
+                // To look has taken its time, too.
+                let is_longer = self.log.length().trying(self.what())? != self.length;
+                self.stirred |= is_longer;
+                Ok(if is_longer { None } else { self.met("idle", numbers::seconds(silence, 3)) })
             }
             _ => Ok(None),
         }
     }
 
-    /// Since when it has shown what it shows.
+    /// Since when it has shown what it shows; `None` where there is more to put onto it.
     fn look_at_screen(&mut self) -> Result<Option<Instant>> {
         let what = self.what();
         let Some((sight, lines, changed)) = &mut self.sight else { return Ok(None) };
         let length = self.log.length().trying(what)?;
-        sight.follow(self.session, &self.log, length)?;
+        let end = length.min(sight.offset().saturating_add(STEP));
+        sight.follow(self.session, &self.log, end)?;
+        if end < length {
+            self.stirred = true;
+            return Ok(None);
+        }
         let now = sight.screen.coloured_lines(0);
         if now != *lines {
             (*lines, *changed) = (now, Instant::now());
@@ -433,9 +482,7 @@ impl<'a> Watch<'a> {
         let Some((doing, unread, offset)) = state else { return Ok(None) };
         let only_passed_over = !self.conditions.input;
         if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
-            self.waits = None;
-            self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
-            self.look_again = Deadline::after(self.pause);
+            self.look_later();
             return Ok(None);
         }
         let unechoed = self.typed_at.is_some_and(|at| offset <= at);
@@ -450,15 +497,26 @@ impl<'a> Watch<'a> {
             return Ok(None);
         }
         if since.elapsed() >= steady {
-            // All of it has been looked at for what is to be found in it, too.
-            if offset <= self.looked_at {
+            // Of one who did not wait when that was asked, it is not known.
+            let state = self.asks.as_mut().map_or(Ok(None), Contact::look)?;
+            if state.as_ref() != Some(&(doing.clone(), unread, offset)) {
+                self.look_later();
+                return Ok(None);
+            }
+            if self.has_seen(offset) {
                 return Ok(Some(doing));
             }
-            self.stirred = true;
         }
         self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
         self.waits = Some((since, doing, offset));
         Ok(None)
+    }
+
+    /// Nobody waits for input now.
+    fn look_later(&mut self) {
+        self.waits = None;
+        self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
+        self.look_again = Deadline::after(self.pause);
     }
 
     /// ssh and its kin always wait for input, whatever is done at the other end.
@@ -537,12 +595,17 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
 /// Waits until all have met a condition, or with `any`, one has; one that has
 /// met a failure ends it for all.
 pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Result<Over> {
+    let mut last = None;
     loop {
         for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
             watch.follow()?;
             if watch.stirred || watch.deadline().has_passed() {
                 watch.look_again = Deadline::NEVER;
-                watch.look()?;
+                match watch.look() {
+                    // Why the relay does not answer is told with the evidence.
+                    Err(_) if deadline.has_passed() => return Ok(Over::TimedOut),
+                    other => other?,
+                }
             }
         }
         let met = |watch: &Watch| watch.met.is_some();
@@ -550,7 +613,8 @@ pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Res
         if failed || watches.iter().all(met) || (any && watches.iter().any(met)) {
             return Ok(Over::Met);
         }
-        let mut over = watches.iter().enumerate().filter(|(_, watch)| !met(watch) && watch.has_ended());
+        let is_over = |watch: &Watch| !met(watch) && watch.has_ended() && !watch.stirred;
+        let mut over = watches.iter().enumerate().filter(|(_, watch)| is_over(watch));
         let (ended, count) = (over.next().map(|(index, _)| index), over.count() + 1);
         if let Some(ended) = ended
             && (!any || count == watches.len())
@@ -558,7 +622,13 @@ pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Res
             return Ok(Over::Ended(ended));
         }
         if deadline.has_passed() {
-            return Ok(Over::TimedOut);
+            // What is there already may take a little longer to look at.
+            let last =
+                *last.get_or_insert_with(|| watches.first().map(|watch| watch.session.patience().last()));
+            let behind = watches.iter().any(|watch| !met(watch) && watch.is_behind());
+            if !behind || last.is_none_or(Deadline::has_passed) {
+                return Ok(Over::TimedOut);
+            }
         }
         wait_for_news(watches, deadline)?;
     }
@@ -568,10 +638,10 @@ fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
     let mut turn = Turn::new();
     let mut until = deadline;
     for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
-        let Some(news) = &watch.news else { continue };
         if watch.stirred {
             until = Deadline::after(Duration::ZERO);
         }
+        let Some(news) = &watch.news else { continue };
         until = until.min(watch.deadline());
         turn.readable(news, index);
     }

@@ -131,6 +131,49 @@ fn a_wait_that_times_out_leaves_no_trace() {
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
 }
 
+/// A log of so many bytes, most of which the program never printed, takes hours to read.
+const ENDLESS: u64 = 8 << 40;
+
+#[test]
+fn a_log_that_takes_hours_to_read_keeps_nobody_longer_than_was_said() {
+    let scratch = Scratch::new();
+    let (shell, ended) = (scratch.create("bash"), scratch.create("echo text; exit 3"));
+    scratch.ts(&["wait", &shell, "--input"]).code(0);
+    scratch.wait_for_end(&ended);
+    for handle in [&shell, &ended] {
+        let log = scratch.folder(handle).join("output.log");
+        fs::File::options().write(true).open(log).unwrap().set_len(ENDLESS).unwrap();
+        for words in [
+            &["wait-pattern", "--timeout=1", handle, "nowhere"][..],
+            &["wait-pattern", "--timeout=0", handle, "nowhere"],
+            &["wait", "--offset=0", "--timeout=1", "--pattern=nowhere", handle],
+            &["wait", "--offset=0", "--timeout=0", "--fail=nowhere", handle],
+            &["wait", "--offset=0", "--timeout=1", "--regex=nowhere", "--exit", handle],
+        ] {
+            scratch.ts(words).code(3).stdout("").complains("timed out");
+        }
+        // What is near its beginning is found all the same.
+        let first = if *handle == ended { "text" } else { "$ " };
+        scratch.ts(&["wait-pattern", "--timeout=0", handle, first]).code(0);
+        scratch.ts(&["wait", "--offset=0", "--timeout=0", "--pattern", first, handle]).code(0);
+    }
+    scratch.ts(&["wait", "--exit", "--timeout=1", &ended]).code(0);
+    scratch.ts(&["wait", "--input", "--timeout=20", &shell]).code(0);
+    scratch.ts(&["wait", "--idle=100ms", "--timeout=20", &shell]).code(0);
+    let conditions = ["--stable=100ms", "--fail=nowhere"];
+    scratch.ts(&[&["wait", "--offset=0", "--timeout=1", &shell], &conditions[..]].concat()).code(3);
+}
+
+#[test]
+fn who_takes_long_to_look_at_what_was_printed_does_not_take_that_for_silence() {
+    let scratch = Scratch::new();
+    let handle =
+        scratch.create("head -c 20000000 /dev/zero | tr '\\0' y; while :; do echo y; sleep 0.01; done");
+    scratch.ts(&["wait-pattern", &handle, "y\r\ny"]).code(0);
+    let words = ["wait", "--offset=0", "--regex=nowhere", "--idle=2", "--timeout=4", &handle];
+    scratch.ts(&words).code(3).stdout("");
+}
+
 #[test]
 fn more_waits_than_inotify_has_instances_all_work() {
     let scratch = Scratch::new();

@@ -23,7 +23,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output,
-    session::{Home, Wait},
+    session::{Home, Over, Wait},
     sys::deadline::Deadline,
     text::Finder,
 };
@@ -61,14 +61,16 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut wait = Wait::begin(&session, timeout)?;
     loop {
         let last_look = wait.next();
-        let mut found = None;
+        let (mut found, mut is_late) = (None, false);
+        let until = session.patience().last();
         looked_at = log
             .blocks(looked_at, log.length().trying(what())?, |block| {
                 let gone = log.take_lost();
                 finder.skip(gone);
                 lost += gone;
                 found = finder.feed(block);
-                Ok(found.is_none())
+                is_late = until.has_passed();
+                Ok(found.is_none() && !is_late)
             })
             .trying(what())?
             .max(looked_at);
@@ -83,6 +85,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         if let Some(why) = last_look {
             let pattern = String::from_utf8_lossy(&pattern);
             let gone = output::lost_in_words(lost + log.take_lost());
+            // There may be more to look at, also where the session has ended.
+            let why = if is_late { Over::TimedOut } else { why };
             return Err(wait.in_vain(why, &format!("find '{pattern}'{gone}")));
         }
     }
