@@ -275,13 +275,13 @@ impl Printer {
 /// Makes `\r\n`, as a terminal prints a line's end, `\n` again, however the two
 /// are split; a lone `\r` stays.
 #[derive(Default)]
-struct Newlines {
+pub(crate) struct Newlines {
     // A `\r` has come, and what is behind it has not.
     held: bool,
 }
 
 impl Newlines {
-    fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
         let mut rest = bytes;
         if let (true, Some(first)) = (self.held, bytes.first()) {
             if *first != b'\n' {
@@ -301,7 +301,7 @@ impl Newlines {
         plain.extend_from_slice(rest);
     }
 
-    fn finish(&mut self, plain: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, plain: &mut Vec<u8>) {
         if self.held {
             plain.push(b'\r');
             self.held = false;

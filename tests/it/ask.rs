@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use crate::support::{Scratch, eventually, timing_out};
 
@@ -260,6 +260,29 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     );
     ran.complains(evidence);
     scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
+}
+
+#[test]
+fn a_screen_that_is_drawn_anew_is_answered_once() {
+    let scratch = Scratch::new();
+    let text: String =
+        (1..=1000).map(|n| format!("line {n}{}\n", if n == 500 { " word" } else { "" })).collect();
+    fs::write(scratch.path.join("text"), text).unwrap();
+    let handle = scratch.create("less text");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let shown = (501..=522).map(|n| format!("line {n}\n")).collect::<String>();
+    let expected = format!("line 500 word\n{shown}:\n");
+    scratch.ts(&["ask", "--strip", &handle, "/word"]).code(0).stdout(&expected).silent();
+    scratch.ts(&["screen", &handle]).code(0).stdout(expected);
+    // Not so what a command has printed, wherever it placed the cursor.
+    let handle = scratch.create("bash");
+    let draw = "for n in {1..24}; do printf '\\e[%dH%d\\n' $n $n; done";
+    let drawn = (1..=24).map(|n| format!("{n}\n")).collect::<String>();
+    scratch.ts(&["ask", &handle, &format!("clear; {draw}; {draw}")]).code(0).stdout(drawn.repeat(2));
+    // Nor lines that are text, with a drawing after them.
+    let handle = scratch.create("PS1='> ' dash");
+    let text = "seq 100; n=1; while [ $n -lt 25 ]; do printf '\\033[%dH' $n; n=$((n+1)); done";
+    scratch.ts(&["ask", &handle, text]).code(0).stdout_has("1\n2\n3\n").stdout_has("\n100\n");
 }
 
 #[test]

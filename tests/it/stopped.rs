@@ -161,9 +161,12 @@ fn a_stopped_relay_holds_nobody_up_and_is_named() {
 #[test]
 fn a_relay_that_is_stopped_meanwhile_is_named_too() {
     let scratch = Scratch::new();
-    let calls: [(&[&str], &[&str], i32); 2] = [
+    let calls: [(&[&str], &[&str], i32); 5] = [
         (&["run", "--timeout=3"], &["echo be''gun; sleep 1000"], 125),
         (&["run", "--timeout=3", "--json"], &["echo be''gun; sleep 1000"], 125),
+        (&["ask", "--timeout=3"], &["echo be''gun; sleep 1000"], 3),
+        (&["ask", "--timeout=3", "--complete"], &["echo be''gun; read x"], 3),
+        (&["ask", "--timeout=3", "--pattern=never"], &["echo be''gun; read x"], 3),
     ];
     let called: Vec<_> = calls
         .iter()

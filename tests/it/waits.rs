@@ -162,6 +162,8 @@ fn a_log_that_takes_hours_to_read_keeps_nobody_longer_than_was_said() {
     scratch.ts(&["wait", "--idle=100ms", "--timeout=20", &shell]).code(0);
     let conditions = ["--stable=100ms", "--fail=nowhere"];
     scratch.ts(&[&["wait", "--offset=0", "--timeout=1", &shell], &conditions[..]].concat()).code(3);
+    let asked = scratch.ts(&["ask", "--timeout=2", &shell, "echo hi"]);
+    assert!(asked.out().contains("bytes left out; nbs-ts read"), "{asked:?}");
 }
 
 #[test]

@@ -20,9 +20,11 @@
 //!
 //! Several that ask one session get their answers one after another. A program
 //! that asks for a secret is asked nothing. When it takes too long, or the
-//! session ends, what has come is printed, and the program is left alone. Exit
-//! codes are those of `wait`; that of a command in a shell is in --json's
-//! detail.
+//! session ends, what has come is printed, and the program is left alone; of
+//! more than there is time to print, a line tells how to read the rest. Where
+//! a program has drawn its screen anew, row by row, the answer is what the
+//! screen shows. Exit codes are those of `wait`; that of a command in a shell is
+//! in --json's detail.
 //!
 //! Which wait when: none of them for a shell or a prompt that comes back;
 //! --input where a command asks something; --pattern where it runs on (a
@@ -48,18 +50,20 @@
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
 
-use std::time::Duration;
+use std::{collections::BTreeSet, io, iter, ops::Range, time::Duration};
 
 use crate::{
     cli::{self, Args},
     json::Object,
+    numbers,
     outcome::{Failure, Result, Trying},
-    output,
+    output::{self, Newlines},
+    queries::{self, Part, Sequences},
     session::{
-        self, Contact, Evidence, Form, Home, Log, Mark, Marks, News, SessionDir, Wait, sending,
-        typing::Typing,
+        self, Contact, Evidence, Form, Home, LONGEST_SHOWN_HOOK, Log, Mark, Marks, News, SessionDir, Sight,
+        Wait, sending, typing::Typing,
     },
-    sys::deadline::Deadline,
+    sys::{deadline::Deadline, pty::Size},
     text::{self, Strip},
     waiting::{self, Conditions, From, Met, Over, Watch},
 };
@@ -148,26 +152,32 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [Watch::begin(&session, &conditions, from)?];
-    let over = waiting::until(&mut watches, false, deadline)?;
+    // Whatever becomes of the wait, what has come is printed.
+    let over = waiting::until(&mut watches, false, deadline);
     let [watch] = watches;
     let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
     };
-    let Answer { mut output, end, lost } = place.answer(&session, end)?;
+    let Answer { mut output, unread, lost } = place.answer(&session, end)?;
     if strip {
         output = without_colours(&output);
     }
-    let (output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
-    let left_out = max.map(|_| left_out);
+    let (mut output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
+    let mut left_out = max.map(|_| left_out);
+    if !unread.is_empty() {
+        let last = output.last().copied().unwrap_or(b'\n');
+        output.extend_from_slice(output::gap_line(session.handle(), &unread, last).as_bytes());
+        left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
+    }
     print(&session, &output, watch.met.as_ref(), end, left_out, lost, args.json())?;
     output::tell_lost(lost, args.json());
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
         Some(met) if met.condition == "input" && !conditions.input => Err(passed_over(&session, met.offset)?),
         Some(_) => Ok(()),
-        None => Err(with_hint(&session, &conditions, watch.in_vain(&over, timeout))),
+        None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
 }
 
@@ -253,67 +263,111 @@ struct Place {
     prompt: Vec<u8>,
 }
 
-/// What came of the text, and where that ends.
+/// What came of the text.
 struct Answer {
     output: Vec<u8>,
-    end: u64,
+    /// What there was no time to look at any more, at its end.
+    unread: Range<u64>,
     /// How many bytes of it are gone, at its beginning.
     lost: u64,
 }
 
+/// Where in the log the output of a command in our shell lies.
+struct Output {
+    range: Range<u64>,
+    /// Marks of ours in it, in order, as somebody may print them again.
+    cuts: Vec<Range<u64>>,
+    is_done: bool,
+    unread: Range<u64>,
+    lost: u64,
+}
+
 impl Place {
+    /// It is looked at for as long as the call may take.
     fn answer(&self, session: &SessionDir, end: u64) -> Result<Answer> {
         let log = session.log()?;
+        let until = session.patience().last();
         let what = format!("read the output of session '{}'", session.handle());
-        if let Some(last) = self.last {
-            let bytes = log.bytes(self.offset, end).trying(&what)?;
-            let from = end.saturating_sub(bytes.len() as u64).max(self.offset);
-            let lost = from - self.offset;
-            let mut found = Vec::new();
-            Marks::resumed(&session.secret()?, from, Some(last)).feed(&bytes, &mut found);
-            let place = |wanted: fn(&Mark) -> Option<u64>| {
-                found.iter().find(|found| wanted(&found.mark) == Some(last.saturating_add(1)))
-            };
-            let started = place(|mark| match mark {
-                Mark::Started { seq } => Some(*seq),
-                _ => None,
-            });
-            let done = place(|mark| match mark {
-                Mark::Done { seq, .. } => Some(*seq),
-                _ => None,
-            });
-            let at = |offset: u64| usize::try_from(offset - from).unwrap_or(bytes.len());
-            let stop = done.map_or(end, |done| done.start);
-            // Its beginning may be gone.
-            let start = started.map(|started| started.end).or(done.filter(|_| lost > 0).map(|_| from));
-            if let Some(start) = start {
-                // Ours may be among it, if somebody has printed them again.
-                let mut output = session::without_marks(&bytes[at(start)..at(stop)], start, &found);
-                output.truncate(output.len() - session::shown_hook(&output, done.is_some()));
-                return Ok(Answer { output: shown(&output), end, lost });
-            }
-            // A line of a command that is not complete, or a mistake in it: what
-            // bash says is all there is.
-        }
-        let mut contact = Contact::open(session)?;
-        let typing = match &mut contact {
-            Some(contact) => contact.typing(self.typed_before)?,
+        let output = match self.last {
+            Some(last) => self.output_of_command(session, &log, last, end, until)?,
             None => None,
         };
+        // A line of a command that is not complete, or a mistake in it: what bash says
+        // is all there is.
+        let drawn = output.as_ref().map_or(self.offset..end, |output| output.range.clone());
+        if !output.as_ref().is_some_and(|output| output.is_done) && draws_screen(session, &log, drawn, until)?
+        {
+            return Ok(Answer { output: screen(session, &log, end)?, unread: end..end, lost: 0 });
+        }
+        if let Some(Output { range, cuts, unread, lost, .. }) = output {
+            let (shown, came_to) = shown(&log, range.clone(), cuts, until).trying(&what)?;
+            let unread = if came_to < range.end { came_to..unread.end } else { unread };
+            return Ok(Answer { output: shown, unread, lost });
+        }
+        // Where the relay does not answer, the text is part of the answer.
+        let mut contact = Contact::open(session)?;
+        let typing = contact.as_mut().and_then(|contact| contact.typing(self.typed_before).ok().flatten());
         let typing = typing.or_else(|| session.typed());
         let form = Form::Answer { colours: true };
         let (mut echo, start) = session.echo_from(&log, typing.as_ref(), self.offset, form)?;
-        let mut output = Vec::new();
-        let bytes = log.bytes(start, end).trying(&what)?;
-        let there = end.saturating_sub(bytes.len() as u64).max(start);
-        let lost = there.saturating_sub(self.offset);
-        if there > start {
-            echo.skip(there - start, &mut output);
-            output.clear();
-        }
-        echo.feed(&bytes, &mut output);
+        let (mut output, mut lost, mut at) = (Vec::new(), 0, start);
+        let came_to = log.blocks(start, end, |block| {
+            let gone = log.take_lost();
+            if gone > 0 {
+                echo.skip(gone, &mut output);
+                output.clear();
+                lost = (at + gone).saturating_sub(self.offset);
+            }
+            at += gone + block.len() as u64;
+            echo.feed(block, &mut output);
+            Ok::<bool, Failure>(!until.has_passed())
+        })?;
         echo.finish(&mut output);
-        Ok(Answer { output: self.without_prompt(output), end, lost })
+        Ok(Answer { output: self.without_prompt(output), unread: came_to.min(end)..end, lost })
+    }
+
+    /// `None` where the shell has executed nothing.
+    fn output_of_command(
+        &self,
+        session: &SessionDir,
+        log: &Log,
+        last: u64,
+        end: u64,
+        until: Deadline,
+    ) -> Result<Option<Output>> {
+        let what = "read the output";
+        let mut marks = Marks::resumed(&session.secret()?, self.offset, Some(last));
+        let (mut found, mut lost) = (Vec::new(), 0);
+        let came_to = log.blocks(self.offset, end, |block| {
+            let gone = log.take_lost();
+            marks.skip(gone);
+            lost += gone;
+            marks.feed(block, &mut found);
+            Ok::<bool, Failure>(!until.has_passed())
+        })?;
+        let place = |wanted: fn(&Mark) -> Option<u64>| {
+            found.iter().find(|found| wanted(&found.mark) == Some(last.saturating_add(1)))
+        };
+        let started = place(|mark| match mark {
+            Mark::Started { seq } => Some(*seq),
+            _ => None,
+        });
+        let done = place(|mark| match mark {
+            Mark::Done { seq, .. } => Some(*seq),
+            _ => None,
+        });
+        // Its beginning may be gone.
+        let start = started.map(|started| started.end);
+        let start = start.or(done.filter(|_| lost > 0).map(|_| self.offset + lost));
+        let Some(start) = start else { return Ok(None) };
+        let mut stop = done.map_or(came_to, |done| done.start);
+        let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(start), stop).trying(what)?;
+        stop -= session::shown_hook(&tail, done.is_some()) as u64;
+        let unread = if done.is_some() { end..end } else { came_to.min(end)..end };
+        let is_done = done.is_some();
+        let cuts = found.iter().filter(|found| found.start >= start && found.end <= stop);
+        let cuts = cuts.map(|found| found.start..found.end).collect();
+        Ok(Some(Output { range: start..stop, cuts, is_done, unread, lost }))
     }
 
     fn without_prompt(&self, mut output: Vec<u8>) -> Vec<u8> {
@@ -337,19 +391,90 @@ impl Place {
 }
 
 /// Without escape sequences but colours, and with lines that end as they do in
-/// files.
-fn shown(bytes: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut strip = Strip::new();
-    text::strip_but_colours(&mut strip, bytes, &mut plain);
+/// files; and how far in the log there was time for.
+fn shown(log: &Log, range: Range<u64>, cuts: Vec<Range<u64>>, until: Deadline) -> io::Result<(Vec<u8>, u64)> {
+    let (mut strip, mut newlines) = (Strip::new(), Newlines::default());
+    let (mut waiting, mut plain, mut shown, mut at) = (Vec::new(), Vec::new(), Vec::new(), range.start);
+    for cut in cuts.into_iter().chain(iter::once(range.end..range.end)) {
+        at = log.blocks(at, cut.start, |block| {
+            waiting.extend_from_slice(block);
+            // A colour that is begun here comes whole with the next block.
+            let whole = waiting.len() - queries::unfinished_length(&waiting);
+            plain.clear();
+            text::strip_but_colours(&mut strip, &waiting[..whole], &mut plain);
+            waiting.drain(..whole);
+            newlines.feed(&plain, &mut shown);
+            Ok::<bool, io::Error>(!until.has_passed())
+        })?;
+        if at < cut.start {
+            break;
+        }
+        at = cut.end;
+    }
+    plain.clear();
+    text::strip_but_colours(&mut strip, &waiting, &mut plain);
     strip.finish(&mut plain);
-    let mut shown = Vec::with_capacity(plain.len());
-    for (at, byte) in plain.iter().enumerate() {
-        if *byte != b'\r' || plain.get(at + 1) != Some(&b'\n') {
-            shown.push(*byte);
+    newlines.feed(&plain, &mut shown);
+    newlines.finish(&mut shown);
+    Ok((shown, at))
+}
+
+/// Has a program drawn all of the screen there, row by row, so that the text of that is
+/// no answer?
+fn draws_screen(session: &SessionDir, log: &Log, range: Range<u64>, until: Deadline) -> Result<bool> {
+    let rows = session.sizes()?.last().map_or(Size::DEFAULT.rows, |(_, size)| size.rows);
+    let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());
+    let what = format!("read the output of session '{}'", session.handle());
+    let read = log.blocks(range.start, range.end, |block| {
+        sequences.feed(block, &mut |part, _| drawing.heed(part));
+        // More lines than fit, one after another, are text.
+        Ok(drawing.longest <= usize::from(rows) && !until.has_passed())
+    });
+    read.trying(what)?;
+    Ok(drawing.longest <= usize::from(rows) && drawing.rows.len() * 2 >= usize::from(rows))
+}
+
+/// What is known of a stretch of output that may be a drawing.
+#[derive(Default)]
+struct Drawing {
+    /// The rows, but for the first, in which the cursor was placed.
+    rows: BTreeSet<u16>,
+    // How many lines have come since it was placed last.
+    lines: usize,
+    /// The most that have come between two.
+    longest: usize,
+}
+
+impl Drawing {
+    fn heed(&mut self, part: Part) {
+        match part {
+            Part::Other(text) => {
+                self.lines += memchr::memchr_iter(b'\n', text).count();
+                self.longest = self.longest.max(self.lines);
+            }
+            Part::Sequence(sequence) => {
+                if let Some(row) = placed_in(sequence).filter(|row| *row > 1) {
+                    self.rows.insert(row);
+                    self.lines = 0;
+                }
+            }
         }
     }
-    shown
+}
+
+/// The row in which a sequence places the cursor: CUP, HVP or VPA.
+fn placed_in(sequence: &[u8]) -> Option<u16> {
+    let [0x1b, b'[', parameters @ .., b'H' | b'f' | b'd'] = sequence else { return None };
+    let row = parameters.split(|byte| *byte == b';').next()?;
+    if row.is_empty() { Some(1) } else { numbers::number(row) }
+}
+
+/// What the screen shows, but for empty rows at its end.
+fn screen(session: &SessionDir, log: &Log, end: u64) -> Result<Vec<u8>> {
+    let sight = Sight::look_at(session, log, end)?;
+    let mut lines = sight.screen.coloured_lines(0);
+    lines.truncate(lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1));
+    Ok(lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
 }
 
 fn print(
@@ -375,4 +500,22 @@ fn print(
         None => object,
     };
     cli::print(object.count_if_any("lost", lost).line())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawing_is_what_places_the_cursor_in_most_rows() {
+        let rows = |text: &str| {
+            let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());
+            sequences.feed(text.as_bytes(), &mut |part, _| drawing.heed(part));
+            (drawing.rows.len(), drawing.longest)
+        };
+        assert_eq!(rows("a\r\nb\r\n"), (0, 2));
+        assert_eq!(rows("\x1b[H\x1b[2Ja\r\n\x1b[1;5Hb\n\x1b[;7Hc"), (0, 2));
+        assert_eq!(rows("\x1b[2;1Ha\n\x1b[3fb\n\n\x1b[4dc\x1b[3Hd"), (3, 2));
+        assert_eq!(rows("\x1b[2A\x1b[7G\x1b[99999H\x1b[?2H\x1b[2;3r"), (0, 0));
+    }
 }
