@@ -79,7 +79,7 @@ impl Home {
         let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(USUAL))).ok_or_else(|| {
             Failure::Failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
         })?;
-        std::path::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
+        files::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
     }
 
     fn open_at(path: PathBuf) -> Result<Home> {

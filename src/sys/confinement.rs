@@ -104,7 +104,7 @@ pub(crate) fn mark_of(pid: u32) -> Option<Option<u32>> {
 /// A folder as a root: absolute, and without links. No link on the way that the
 /// user names may be a stranger's.
 pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
+    let path = super::files::absolute(path)?;
     for part in path.ancestors() {
         if super::files::is_strangers_link(part)? {
             return Err(io::Error::other(format!("'{}' is another user's link", part.display())));

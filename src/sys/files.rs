@@ -13,7 +13,7 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -448,6 +448,12 @@ pub(crate) fn check_can_enter(path: &Path) -> io::Result<()> {
 pub(crate) fn make_private_folders(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.as_raw_mode()).create(path)
+}
+
+/// From the root, and without a slash at the end: behind one even a call that follows no
+/// links goes on to where the link leads (path_resolution(7)).
+pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    Ok(std::path::absolute(path)?.components().collect())
 }
 
 /// Is `path` itself a link that another user than us, or root, has laid?

@@ -342,6 +342,15 @@ fn roots_that_would_confine_nobody_are_refused() {
         let option = format!("--write-root={}", root.display());
         scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains(why);
     }
+    // A slash at the end leads past no link.
+    let link = places.root.join("theirs");
+    std::os::unix::fs::symlink(&places.outside, &link).unwrap();
+    if std::os::unix::fs::lchown(&link, Some(65_534), None).is_ok() {
+        for end in ["", "/", "/."] {
+            let option = format!("--write-root={}{end}", link.display());
+            scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).complains("another user's link");
+        }
+    }
     // Nor is there one where nobody could be told to be confined.
     if can_confine() {
         let create = format!("nbs-ts create --no-helper --write-root={} true", places.root.display());

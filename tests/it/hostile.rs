@@ -129,7 +129,13 @@ fn a_stranger_gets_nothing_from_a_state_folder_and_leaves_nothing_in_one() {
     symlink(&ours, &link).unwrap();
     chown(&theirs, Some(STRANGER), None).unwrap();
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
-    for (planted, why) in [(&theirs, "belongs to another user"), (&link, "another user's link")] {
+    let [with_slash, with_dot] = ["", "."].map(|end| link.join(end));
+    for (planted, why) in [
+        (&theirs, "belongs to another user"),
+        (&link, "another user's link"),
+        (&with_slash, "another user's link"),
+        (&with_dot, "another user's link"),
+    ] {
         for words in attempts {
             let mut command = scratch.command(&nbs);
             let ran = run(command.arg("ts").args(words).env("NBS_TS_HOME", planted));
