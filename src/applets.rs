@@ -29,7 +29,7 @@ use crate::{
     completing,
     json::Object,
     manual,
-    outcome::{Failure, Result},
+    outcome::{Failure, Result, Trying},
     page::Page,
     sys::{files, inherited, links, signals},
     text,
@@ -78,7 +78,7 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     let (who, result) = match applet_of_link(name) {
         _ if asked.is_some() => ("nbs".to_owned(), asked.map_or(Ok(()), cli::print)),
         Some(applet) => (format!("nbs-{}", applet.name), run(applet, &mut args)),
-        None if name == "nbs" => multicall(&mut args),
+        None if name == "nbs" => multicall(called_as, &mut args),
         None => ("nbs".to_owned(), Err(unknown(name))),
     };
     match result {
@@ -112,12 +112,12 @@ fn applet(name: &OsStr) -> Result<&'static Applet> {
 }
 
 /// A call as `nbs` itself: an option of its own, or an applet's name first.
-fn multicall(args: &mut Args) -> (String, Result<()>) {
+fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     use lexopt::Arg::{Long, Value};
     let ours = match args.next() {
         Ok(None) | Err(Failure::HelpAsked) => help(None, args),
         Ok(Some(Long("list"))) => cli::print(link_names()),
-        Ok(Some(Long("install"))) => install(args),
+        Ok(Some(Long("install"))) => install(called_as, args),
         Ok(Some(Long("completions"))) => completions(args),
         Ok(Some(Long("man"))) => man(args),
         Ok(Some(Value(word))) if word == "help" => help_operand(args),
@@ -262,7 +262,7 @@ fn link_names() -> String {
 }
 
 /// `nbs --install`: makes the links, all or none.
-fn install(args: &mut Args) -> Result<()> {
+fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut hard, mut symbolic, mut force, mut folder) = (false, false, false, None);
     while let Some(arg) = args.next()? {
@@ -283,7 +283,8 @@ fn install(args: &mut Args) -> Result<()> {
     }
     let kind = if hard { links::Kind::Hard } else { links::Kind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
-    links::make(Path::new(&folder), &names, kind, force).map_err(|(name, error)| {
+    let ourselves = links::our_file(Path::new(called_as)).trying("find our own file")?;
+    links::make(&ourselves, Path::new(&folder), &names, kind, force).map_err(|(name, error)| {
         let next = if error.kind() == std::io::ErrorKind::AlreadyExists && !force {
             "; --force replaces it"
         } else {

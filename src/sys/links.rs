@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, symlink},
+    },
     path::{Path, PathBuf},
 };
 
@@ -12,30 +15,41 @@ pub(crate) enum Kind {
     Hard,
 }
 
-/// Makes a link of each name in `folder`. One that is our own file already, by
+/// Where our own file is. Where there is no /proc, what we were called as tells it, if
+/// that is a path.
+pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
+    match fs::read_link("/proc/self/exe") {
+        Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => called_as.canonicalize(),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("/proc/self/exe cannot be read: {error}; called by its path it needs no /proc"),
+        )),
+        found => found,
+    }
+}
+
+/// Makes a link to `ourselves` of each name in `folder`. One that is our own file already, by
 /// either kind of link, is left; a name that is otherwise taken is an error,
 /// found before anything is made. With `force` all are replaced, each whole.
 pub(crate) fn make<'a>(
+    ourselves: &Path,
     folder: &Path,
     names: &'a [String],
     kind: Kind,
     force: bool,
 ) -> Result<(), (&'a str, io::Error)> {
-    let ourselves = fs::read_link("/proc/self/exe").map_err(|error| {
-        (names[0].as_str(), io::Error::new(error.kind(), format!("/proc/self/exe cannot be read: {error}")))
-    })?;
     let mut wanted = Vec::new();
     for name in names {
         let path = folder.join(name);
         match fs::symlink_metadata(&path) {
             Ok(taken) if taken.is_dir() => return Err((name, io::ErrorKind::IsADirectory.into())),
-            Ok(_) if !force && is_same(&path, &ourselves) => {}
+            Ok(_) if !force && is_same(&path, ourselves) => {}
             Ok(_) if !force => return Err((name, io::ErrorKind::AlreadyExists.into())),
             _ => wanted.push(name),
         }
     }
     for name in wanted {
-        make_one(&ourselves, folder, name, kind).map_err(|error| (name.as_str(), error))?;
+        make_one(ourselves, folder, name, kind).map_err(|error| (name.as_str(), error))?;
     }
     Ok(())
 }

@@ -94,6 +94,26 @@ fn install_makes_links_that_work() {
 }
 
 #[test]
+fn install_needs_no_proc_where_it_is_called_by_its_path() {
+    let scratch = Scratch::new();
+    copy_of_binary(&scratch.path.join("nbs"));
+    let install = |called_as: &str, folder: &str| {
+        let folder = scratch.path.join(folder);
+        fs::create_dir(&folder).unwrap();
+        let script = "mount -t tmpfs none /proc; PATH=.; exec \"$0\" --install \"$1\"";
+        let mut command = scratch.command("unshare");
+        run(command.args(["-Ur", "--mount", "bash", "-c", script, called_as]).arg(folder))
+    };
+    for (called_as, folder) in [("./nbs", "by-path"), ("by-path/../nbs", "by-another")] {
+        install(called_as, folder).code(0).silent();
+        let link = scratch.path.join(folder).join("nbs-ts");
+        assert_eq!(fs::read_link(&link).unwrap(), scratch.path.join("nbs"));
+        run(scratch.command(link).arg("list")).code(0).silent();
+    }
+    install("nbs", "by-name").code(1).complains("called by its path it needs no /proc");
+}
+
+#[test]
 fn install_replaces_nothing_unless_forced() {
     let scratch = Scratch::new();
     let taken = scratch.path.join("nbs-ts");
