@@ -195,8 +195,9 @@ fn start(
     let sessions = home.sessions_path();
     let started = relay::start(&making, &sessions, &launch, umask, cwd, &environment, through);
     match started {
-        Ok(Some(warning)) => cli::warn("nbs-ts", &warning),
-        Ok(None) => {}
+        // There is none but that a helper is missed.
+        Ok(Some(warning)) if home.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),
+        Ok(_) => {}
         Err(failure) => {
             let removed = making.abandon().trying("remove the session that failed");
             // Never `Ok`, since there is one.

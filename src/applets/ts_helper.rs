@@ -68,6 +68,7 @@ fn serve(umask: u32) -> Result<()> {
     let home = Home::open_or_make()?;
     let folder = Folder::open(home.path()).trying(format_args!("open '{}'", home.path().display()))?;
     let lock = take_lock(&folder)?;
+    home.forget_missed_helper().trying("forget that there was no helper")?;
     let mut stop = catch_stop().trying("catch signals")?;
     let (listener, made_socket_in) = match handed {
         Some(listener) => (listener, None),

@@ -11,7 +11,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::{File, TryLockError},
-    io,
+    io::{self, Write},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -40,6 +40,8 @@ pub(super) const ENSURE_LOCK: &str = "lock.ensure";
 pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 /// Held by a helper for as long as it lives; the PID in it is for messages.
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
+/// In which boot a caller was told that there is no helper: the kernel's random id of it.
+pub(super) const HELPER_MISSED: &str = "helper.missed";
 /// In HOME, where NBS_TS_HOME says nothing else.
 pub(super) const USUAL: &str = ".nbs-ts";
 /// How long to wait for who ensures that there is a session. With a helper that does not
@@ -146,6 +148,37 @@ impl Home {
             .and_then(|folder| folder.open_lock(ENSURE_LOCK))
             .and_then(|lock| lock::take(lock, ENSURE_LOCK, lock::Kind::Alone, Deadline::after(ENSURING)));
         locked.trying(format_args!("lock the state folder '{}'", self.path.display()))
+    }
+
+    /// Has nobody yet been told in this boot that there is no helper? Of callers at the
+    /// same time one is the first. Where it cannot be known, everybody is.
+    pub(crate) fn is_first_to_miss_helper(&self) -> bool {
+        let note = || {
+            const LONGEST: u64 = 64;
+            let boot = Folder::open(Path::new("/proc/sys/kernel/random"))?.read("boot_id", LONGEST)?;
+            let folder = Folder::open(&self.path)?;
+            let mut note = folder.open_lock(HELPER_MISSED)?;
+            match note.try_lock() {
+                // Another is being told right now.
+                Err(TryLockError::WouldBlock) => return Ok(false),
+                other => other?,
+            }
+            if folder.read(HELPER_MISSED, LONGEST).is_ok_and(|noted| noted == boot) {
+                return Ok(false);
+            }
+            note.set_len(0)?;
+            note.write_all(&boot)?;
+            Ok::<bool, io::Error>(true)
+        };
+        note().unwrap_or(true)
+    }
+
+    /// For a helper: when it has gone, that is news.
+    pub(crate) fn forget_missed_helper(&self) -> io::Result<()> {
+        match Folder::open(&self.path)?.remove_file(OsStr::new(HELPER_MISSED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {

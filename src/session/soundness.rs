@@ -84,11 +84,12 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_HOME: [(&str, Nature); 5] = [
+const OF_THE_HOME: [(&str, Nature); 6] = [
     (home::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
     (HELPER_LOCK, Nature::File),
+    (home::HELPER_MISSED, Nature::File),
     (home::ENSURE_LOCK, Nature::File),
 ];
 

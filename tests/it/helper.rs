@@ -486,13 +486,13 @@ fn nobody_waits_for_a_stopped_helper() {
 #[test]
 fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
     let scratch = Scratch::new();
-    let ran = within(&mut scratch.ts(&["create", "exit 2"]));
-    assert!(ran.err.starts_with("nbs-ts: helper not running: "), "{ran:?}");
-    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
-    scratch.ended(ran.ok().trim());
-    let ran = within(&mut scratch.ts(&["create", "--no-helper", "exit 2"]));
-    assert_eq!(ran.err, "", "{ran:?}");
-    scratch.ended(ran.ok().trim());
+    // Told, though who asked for none was first.
+    for (options, lines) in [(&["--no-helper"][..], 0), (&[], 1)] {
+        let ran = within(scratch.ts(&["create"]).args(options).arg("exit 2"));
+        assert_eq!(ran.err.lines().count(), lines, "{ran:?}");
+        assert!(lines == 0 || ran.err.starts_with("nbs-ts: helper not running: "), "{ran:?}");
+        scratch.ended(ran.ok().trim());
+    }
     let ran = within(&mut scratch.ts(&["create", "--require-helper", "exit 2"]));
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
     assert!(ran.err.contains("helper not running: "), "{ran:?}");
@@ -507,6 +507,42 @@ fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
     let handle = scratch.create(&["--no-helper", "echo ${OF_THE_HELPER-no}"]);
     scratch.ended(&handle);
     assert_eq!(scratch.output(&handle), "no\r\n");
+}
+
+#[test]
+fn that_there_is_no_helper_is_told_once_in_a_boot() {
+    let scratch = Scratch::new();
+    // How many of so many calls at once say it.
+    let told = |calls: usize| {
+        let calls: Vec<_> = (0..calls).map(|_| start(&mut scratch.ts(&["create", "true"]))).collect();
+        let ran: Vec<_> = calls.into_iter().map(|call| call.finish().code(0)).collect();
+        ran.iter().for_each(|ran| scratch.ended(ran.out().trim()));
+        let said: Vec<String> = ran.iter().map(|ran| ran.err()).filter(|said| !said.is_empty()).collect();
+        assert!(said.iter().all(|said| said.starts_with("nbs-ts: helper not running: ")), "{said:?}");
+        said.len()
+    };
+    assert_eq!(told(16), 1);
+    assert_eq!(told(2), 0);
+    within(&mut scratch.ts(&["doctor"])).ok();
+    // As the boot before has left it, and as nobody has.
+    let note = scratch.home().join("helper.missed");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    assert_eq!(fs::read_to_string(&note).unwrap(), boot);
+    for other in ["01234567-89ab-cdef-0123-456789abcdef\n", "", &"x".repeat(1000)] {
+        fs::write(&note, other).unwrap();
+        assert_eq!(told(8), 1, "{other:?}");
+        assert_eq!(fs::read_to_string(&note).unwrap(), boot);
+        assert_eq!(told(1), 0, "{other:?}");
+    }
+    // Where it cannot be written down it is told, and the session is there all the same.
+    fs::remove_file(&note).unwrap();
+    fs::create_dir(&note).unwrap();
+    assert_eq!(told(2), 2);
+    fs::remove_dir(&note).unwrap();
+    assert_eq!(told(1), 1);
+    // That one which was there has gone is news.
+    drop(Helper::start(&scratch));
+    assert_eq!(told(2), 1);
 }
 
 #[test]
