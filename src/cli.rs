@@ -244,7 +244,11 @@ fn parse_time(value: &OsStr) -> Option<Duration> {
         "d" => Duration::from_secs(86_400),
         _ => return None,
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let (whole, fraction) = match digits.split_once('.') {
+        Some(("", fraction)) if !fraction.is_empty() => ("0", fraction),
+        Some(parts) => parts,
+        None => (digits, "0"),
+    };
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -348,7 +352,11 @@ mod tests {
             ("1e3", None),
             ("inf", None),
             ("nan", None),
-            (".5", None),
+            (".5", Some(500)),
+            (".1h", Some(360_000)),
+            (".", None),
+            (".s", None),
+            ("-.5", None),
             ("5.", None),
             ("1 s", None),
             ("s", None),

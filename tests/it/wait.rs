@@ -123,7 +123,7 @@ fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
     scratch.ts(&["wait", &handle, "--pattern=old"]).code(0);
     scratch.ts(&["send", &handle, "1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=new-1"]).code(0);
-    scratch.ts(&["wait", &handle, "--pattern=old", "--timeout=0.1"]).code(3);
+    scratch.ts(&["wait", &handle, "--pattern=old", "--timeout=.1"]).code(3);
     // What is there already needs no time.
     scratch.ts(&["wait", &handle, "--pattern=old", "--offset=0", "--timeout=0"]).code(0);
 }
