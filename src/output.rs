@@ -8,7 +8,7 @@ use std::{
 use crate::{
     cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::{Handle, Log, SessionDir},
     text::Strip,
 };
@@ -33,7 +33,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
     let asked = range.start;
     let range = log.start().trying(&what)?.clamp(asked, range.end.max(asked))..range.end;
     let mut lost = range.start - asked;
-    let gap = gap(&log, &range, form.max).trying(what)?;
+    let gap = gap(&log, &range, &[], &Filter::new(form.strip, false), form.max).trying(what)?;
     let mut collected = Vec::new();
     let mut stdout = io::stdout().lock();
     let mut last = b'\n';
@@ -53,28 +53,16 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Resu
             let last = give(b"")?;
             give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
-        let mut strip = Strip::new();
-        let mut plain = Vec::new();
+        let mut filter = Filter::new(form.strip, false);
         end = log.blocks(part.start, part.end, |block| {
             lost += log.take_lost();
-            if form.strip {
-                plain.clear();
-                strip.feed(block, &mut plain);
-                give(&plain)?;
-            } else {
-                give(block)?;
-            }
-            Ok::<bool, Failure>(true)
+            give(filter.feed(block)).map(|_| true)
         })?;
         lost += log.take_lost();
-        if form.strip {
-            if form.complete || number + 1 < count {
-                plain.clear();
-                strip.finish(&mut plain);
-                give(&plain)?;
-            } else {
-                end -= strip.unfinished();
-            }
+        if form.complete || number + 1 < count {
+            give(filter.finish())?;
+        } else {
+            end -= filter.unfinished();
         }
     }
     if form.json {
@@ -98,22 +86,112 @@ pub(crate) fn tell_lost(lost: u64, json: bool) {
     }
 }
 
-/// How far from where a part should end a better place for it is looked for.
-const NEAR: u64 = 4096;
+/// How far from where a part of so many bytes should end a better place for it is
+/// looked for: not so far that much less would be left of it.
+fn near(part: u64) -> u64 {
+    (part / 2).min(4096)
+}
 
-/// What of a stretch to leave out, so that no more than `max` bytes are left of
-/// it: its middle; from a line's end to a line's end, where they are near, else
-/// between two characters.
-pub(crate) fn gap(log: &Log, range: &Range<u64>, max: Option<u64>) -> io::Result<Option<Range<u64>>> {
-    let length = range.end.saturating_sub(range.start);
-    let Some(max) = max.filter(|max| length > *max) else {
+/// What of a stretch to leave out, so that no more than `max` bytes are printed of it,
+/// which `filter` makes of what is not in `cuts`: its middle; from a line's end to a
+/// line's end, where they are near, else between two characters.
+pub(crate) fn gap(
+    log: &Log,
+    range: &Range<u64>,
+    cuts: &[Range<u64>],
+    filter: &Filter,
+    max: Option<u64>,
+) -> io::Result<Option<Range<u64>>> {
+    let reach = |range, most| reach(log, range, cuts, filter.clone(), most);
+    let Some(max) = max.filter(|max| range.end.saturating_sub(range.start) > *max) else {
         return Ok(None);
     };
-    let first = max / 2;
-    let (start, end) = (range.start + first, range.end - (max - first));
-    let before = log.bytes(start.saturating_sub(NEAR).max(range.start), start + 1)?;
-    let after = log.bytes(end.saturating_sub(1), (end + NEAR).min(range.end))?;
-    Ok(Some(start - shorter_by(&before)..end + later_by(&after)))
+    let (first, last) = (max / 2, max - max / 2);
+    let (Some(_), Some(start)) = (reach(range.clone(), max)?.1, reach(range.clone(), first)?.1) else {
+        return Ok(None);
+    };
+    let before = log.bytes(start.saturating_sub(near(first)).max(range.start), start + 1)?;
+    let start = start - shorter_by(&before);
+    // What is printed is seldom much less than what is there.
+    let mut length = last.saturating_mul(2);
+    let (from, printed) = loop {
+        let from = range.end.saturating_sub(length).max(start);
+        // No escape sequence is cut in two where a line begins.
+        let from = if from > start { behind_line(log, from..range.end)? } else { from };
+        let (printed, _) = reach(from..range.end, u64::MAX)?;
+        if printed >= last || from == start {
+            break (from, printed);
+        }
+        length = length.saturating_mul(2).max(1);
+    };
+    let end = reach(from..range.end, printed.saturating_sub(last))?.1.unwrap_or(range.end);
+    let after = log.bytes(end.saturating_sub(1), (end + near(last)).min(range.end))?;
+    Ok(Some(start..end + later_by(&after)))
+}
+
+/// Behind the first newline of a stretch, or its end.
+fn behind_line(log: &Log, range: Range<u64>) -> io::Result<u64> {
+    let mut at = range.start;
+    log.blocks(range.start, range.end, |block| {
+        let newline = memchr::memchr(b'\n', block);
+        at += log.take_lost() + newline.map_or(block.len(), |newline| newline + 1) as u64;
+        Ok::<bool, io::Error>(newline.is_none())
+    })?;
+    log.take_lost();
+    Ok(at.min(range.end))
+}
+
+/// How much of a stretch is printed, and the furthest place up to which that is no more
+/// than `most` bytes, unless all of it is.
+fn reach(
+    log: &Log,
+    range: Range<u64>,
+    cuts: &[Range<u64>],
+    mut filter: Filter,
+    most: u64,
+) -> io::Result<(u64, Option<u64>)> {
+    /// What is gone through again, byte by byte, to find the place.
+    const PIECE: usize = 4096;
+    let (mut printed, mut place) = (0, None);
+    for stretch in kept(&range, cuts.iter().cloned()) {
+        let mut at = stretch.start;
+        log.blocks(stretch.start, stretch.end, |block| {
+            at += log.take_lost();
+            for piece in block.chunks(PIECE) {
+                let before = filter.clone();
+                let count = filter.feed(piece).len() as u64;
+                if printed + count + filter.held() > most {
+                    filter = before;
+                    let fits = |byte: &&u8| {
+                        printed += filter.feed(std::slice::from_ref(*byte)).len() as u64;
+                        printed + filter.held() <= most
+                    };
+                    place = Some(at + piece.iter().take_while(fits).count() as u64);
+                    return Ok(false);
+                }
+                printed += count;
+                at += piece.len() as u64;
+            }
+            Ok::<bool, io::Error>(true)
+        })?;
+        log.take_lost();
+        if place.is_some() {
+            return Ok((printed, place));
+        }
+    }
+    Ok((printed + filter.held(), None))
+}
+
+/// What of a stretch is in none of the cuts, which are in order.
+fn kept(range: &Range<u64>, cuts: impl Iterator<Item = Range<u64>>) -> impl Iterator<Item = Range<u64>> {
+    let Range { start, end } = *range;
+    let mut at = start;
+    let cuts = cuts.filter(move |cut| cut.start < end && cut.end >= start);
+    cuts.chain(std::iter::once(end..end)).map(move |cut| {
+        let kept = at..cut.start;
+        at = at.max(cut.end);
+        kept
+    })
 }
 
 /// By how much to end a part earlier; the last byte is the one behind it.
@@ -174,9 +252,10 @@ pub(crate) fn shortened(
     let Some(max) = max.and_then(|max| usize::try_from(max).ok()).filter(|max| answer.len() > *max) else {
         return (answer, 0);
     };
-    let (first, last) = (&answer[..max / 2], &answer[answer.len() - (max - max / 2)..]);
-    let first = &first[..memchr::memrchr(b'\n', first).map_or(first.len(), |at| at + 1)];
-    let last = &last[memchr::memchr(b'\n', last).map_or(0, |at| at + 1)..];
+    let (start, end) = (max / 2, answer.len() - (max - max / 2));
+    let near = near(start as u64) as usize;
+    let first = &answer[..start - shorter_by(&answer[start.saturating_sub(near)..=start]) as usize];
+    let last = &answer[end + later_by(&answer[end - 1..(end + near).min(answer.len())]) as usize..];
     let left_out = (answer.len() - first.len() - last.len()) as u64;
     let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
     let line = format!(
@@ -206,9 +285,7 @@ pub(crate) struct Printer {
     pub(crate) from: u64,
     /// How many bytes of the output were gone.
     pub(crate) lost: u64,
-    // Where escape sequences are to be left out.
-    strip: Option<Strip>,
-    newlines: Newlines,
+    filter: Filter,
     /// The last byte that it has given.
     pub(crate) last: u8,
 }
@@ -216,14 +293,17 @@ pub(crate) struct Printer {
 impl Printer {
     /// `strip`: without escape sequences.
     pub(crate) fn new(log: Log, strip: bool) -> Printer {
-        Printer {
-            log,
-            from: 0,
-            lost: 0,
-            strip: strip.then(Strip::new),
-            newlines: Newlines::default(),
-            last: b'\n',
-        }
+        Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true), last: b'\n' }
+    }
+
+    /// What of a stretch to leave out, so that no more than `max` bytes of it are printed.
+    pub(crate) fn gap(
+        &self,
+        range: &Range<u64>,
+        cuts: &[Range<u64>],
+        max: Option<u64>,
+    ) -> io::Result<Option<Range<u64>>> {
+        gap(&self.log, range, cuts, &self.filter, max)
     }
 
     /// Gives what is in `range`, without the cuts, which it uses up.
@@ -233,48 +313,89 @@ impl Printer {
         cuts: &mut Vec<Range<u64>>,
         mut give: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut plain = Vec::new();
-        let mut at = range.start;
         let passed = cuts.partition_point(|cut| cut.start < range.end);
-        let ends = cuts.drain(..passed).chain(std::iter::once(range.end..range.end));
-        for cut in ends.filter(|cut| cut.end >= range.start) {
-            let (strip, newlines, last) = (&mut self.strip, &mut self.newlines, &mut self.last);
+        for stretch in kept(&range, cuts.drain(..passed)) {
             let (log, lost) = (&self.log, &mut self.lost);
-            let mut stripped = Vec::new();
-            log.blocks(at, cut.start, |block| {
+            log.blocks(stretch.start, stretch.end, |block| {
                 *lost += log.take_lost();
-                plain.clear();
-                if let Some(strip) = strip {
-                    stripped.clear();
-                    strip.feed(block, &mut stripped);
-                }
-                newlines.feed(if strip.is_some() { &stripped } else { block }, &mut plain);
-                *last = plain.last().copied().unwrap_or(*last);
-                give(&plain).map(|()| true)
+                let plain = self.filter.feed(block);
+                self.last = plain.last().copied().unwrap_or(self.last);
+                give(plain).map(|()| true)
             })?;
             *lost += log.take_lost();
-            at = at.max(cut.end);
         }
         self.from = range.end;
         Ok(())
     }
 
     /// What of a stretch was held back, now that nothing follows it.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
-        let (mut stripped, mut plain) = (Vec::new(), Vec::new());
+    pub(crate) fn rest(&mut self) -> &[u8] {
+        let rest = self.filter.finish();
+        self.last = rest.last().copied().unwrap_or(self.last);
+        rest
+    }
+}
+
+/// Makes what is printed of what is in the log.
+#[derive(Clone)]
+pub(crate) struct Filter {
+    strip: Option<Strip>,
+    newlines: Option<Newlines>,
+    stripped: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Filter {
+    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`.
+    fn new(strip: bool, newlines: bool) -> Filter {
+        let newlines = newlines.then(Newlines::default);
+        Filter { strip: strip.then(Strip::new), newlines, stripped: Vec::new(), plain: Vec::new() }
+    }
+
+    fn feed<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let mut bytes = bytes;
         if let Some(strip) = &mut self.strip {
-            strip.finish(&mut stripped);
+            self.stripped.clear();
+            strip.feed(bytes, &mut self.stripped);
+            bytes = &self.stripped;
+        }
+        if let Some(newlines) = &mut self.newlines {
+            self.plain.clear();
+            newlines.feed(bytes, &mut self.plain);
+            bytes = &self.plain;
+        }
+        bytes
+    }
+
+    /// What was held back, now that nothing follows it. From here on it begins anew.
+    fn finish(&mut self) -> &[u8] {
+        self.stripped.clear();
+        self.plain.clear();
+        if let Some(strip) = &mut self.strip {
+            strip.finish(&mut self.stripped);
             *strip = Strip::new();
         }
-        self.newlines.feed(&stripped, &mut plain);
-        self.newlines.finish(&mut plain);
-        plain
+        let Some(newlines) = &mut self.newlines else { return &self.stripped };
+        newlines.feed(&self.stripped, &mut self.plain);
+        newlines.finish(&mut self.plain);
+        &self.plain
+    }
+
+    /// How much would be printed of what is held back, if nothing followed it.
+    fn held(&self) -> u64 {
+        let (strip, newlines) = (self.strip.clone(), self.newlines.clone());
+        Filter { strip, newlines, stripped: Vec::new(), plain: Vec::new() }.finish().len() as u64
+    }
+
+    /// How many bytes of the log would be held back if nothing followed them.
+    fn unfinished(&self) -> u64 {
+        self.strip.as_ref().map_or(0, Strip::unfinished)
     }
 }
 
 /// Makes `\r\n`, as a terminal prints a line's end, `\n` again, however the two
 /// are split; a lone `\r` stays.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Newlines {
     // A `\r` has come, and what is behind it has not.
     held: bool,
@@ -312,6 +433,7 @@ impl Newlines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rounds::rounds;
 
     #[test]
     fn only_the_pair_becomes_a_newline_however_it_is_split() {
@@ -321,6 +443,66 @@ mod tests {
             text.chunks(size).for_each(|chunk| newlines.feed(chunk, &mut plain));
             newlines.finish(&mut plain);
             assert_eq!(plain, b"a\nb\rc\n\r\n\r", "{size}");
+        }
+    }
+
+    /// Of whatever is printed of a log, no more than half of what may be comes from either
+    /// end, and not much less.
+    #[test]
+    fn both_halves_are_counted_as_they_are_printed() {
+        const PARTS: [&[u8]; 14] = [
+            b"word ",
+            b"a longer stretch of words ",
+            b"\r\n",
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b"\x1b[38;5;99m",
+            b"\x1b[m",
+            b"\x1b]0;a title, which nobody sees here\x07",
+            "é€😀".as_bytes(),
+            b"\xe2\x82",
+            b"\xff",
+            b"0123456789abcdefghijklmnopqrstuvwxyz",
+            b"\0",
+        ];
+        for (seed, mut random) in rounds(300) {
+            let (mut content, mut cuts) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(..200) {
+                let start = content.len() as u64;
+                content.extend_from_slice(random.choice(PARTS).unwrap());
+                if random.u8(..8) == 0 {
+                    content.extend_from_slice(b"\x1b]133;A\x07");
+                    cuts.push(start..content.len() as u64);
+                }
+            }
+            let (log, whole) = (Log::of(&content), 0..content.len() as u64);
+            let max = random.u64(..1000);
+            for (strip, newlines) in [(false, false), (true, false), (false, true), (true, true)] {
+                let filter = Filter::new(strip, newlines);
+                let printed = |range: Range<u64>| {
+                    let kept = (range.start..range.end).filter(|at| !cuts.iter().any(|cut| cut.contains(at)));
+                    let kept: Vec<u8> = kept.map(|at| content[at as usize]).collect();
+                    let mut filter = filter.clone();
+                    [filter.feed(&kept).to_vec(), filter.finish().to_vec()].concat()
+                };
+                let (all, seed) = (printed(whole.clone()), format!("seed {seed}, {strip}, {newlines}"));
+                let Some(gap) = gap(&log, &whole, &cuts, &filter, Some(max)).unwrap() else {
+                    assert!(all.len() as u64 <= max, "{seed}: {} of {max}", all.len());
+                    continue;
+                };
+                assert!(all.len() as u64 > max, "{seed}: {} of {max}", all.len());
+                let (first, last) = (printed(0..gap.start), printed(gap.end..whole.end));
+                assert!(all.starts_with(&first) && all.ends_with(&last), "{seed}");
+                for (part, most) in [(first, max / 2), (last, max - max / 2)] {
+                    let least = most.saturating_sub(near(most) + 4);
+                    assert!(
+                        (least..=most).contains(&(part.len() as u64)),
+                        "{seed}: {} of {most}",
+                        part.len()
+                    );
+                }
+            }
         }
     }
 

@@ -38,7 +38,7 @@ const HELD_LIMIT: usize = 4096;
 /// What has come out is exactly the text of all bytes but the last `unfinished` ones.
 /// So a reader may stop there and go on with a new `Strip`, and nothing is lost or
 /// comes twice.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Strip {
     state: State,
     fed: u64,

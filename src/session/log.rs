@@ -156,25 +156,28 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn log_of(content: &[u8]) -> Log {
+impl Log {
+    /// One that holds this.
+    pub(crate) fn of(content: &[u8]) -> Log {
         let path =
             std::env::temp_dir().join(format!("nbs-log-{}-{:x}", std::process::id(), fastrand::u64(..)));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        file.write_all(content).unwrap();
+        io::Write::write_all(&mut file, content).unwrap();
         Log::new(file, None)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_last_lines_begin_where_a_naive_count_says() {
         let mut long: Vec<u8> = (0..200_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
         long.extend_from_slice(b"unfinished");
         for content in [&b""[..], b"a", b"a\n", b"a\nb", b"a\nb\n", b"\n\n\n", &long] {
-            let log = log_of(content);
+            let log = Log::of(content);
             for count in [0, 1, 2, 3, 1_000, 150_000, 1_000_000] {
                 let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
                 let kept = lines.len().min(count);
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn blocks_are_all_the_bytes_in_order() {
         let content: Vec<u8> = (0..3 * BLOCK + 5).map(|n| (n % 251) as u8).collect();
-        let log = log_of(&content);
+        let log = Log::of(&content);
         assert_eq!(log.bytes(0, u64::MAX).unwrap(), content);
         assert_eq!(log.bytes(7, 9).unwrap(), content[7..9]);
         assert_eq!(log.bytes(9, 7).unwrap(), b"");

@@ -583,6 +583,18 @@ fn a_long_output_can_be_cut_in_the_middle() {
     scratch.ts(&["run", "--max=1K", &handle, "seq 3"]).code(0).stdout("1\n2\n3\n");
     let out = scratch.ts(&["read", "--max=100", &handle]).code(0).out();
     assert!(out.contains(" bytes left out; nbs-ts read "), "{out}");
+    // What is printed counts, not what is taken out of it.
+    let fits = scratch.ts(&["run", "--max=48894", &handle, "seq 10000"]).code(0).silent();
+    fits.stdout(whole);
+    for options in [&["--max=4K"][..], &["--strip", "--max=4K"]] {
+        let words = [&["run"], options, &[&handle, "printf '\\e[1m%s\\e[m\\n' {1..10000}"]].concat();
+        let out = scratch.ts(&words).code(0).silent().out();
+        let (first, rest) = out.split_once("[nbs: ").unwrap();
+        let last = rest.split_once("]\n").unwrap().1;
+        let line = 14;
+        assert!((2048 - line..=2048).contains(&first.len()), "{}", first.len());
+        assert!((2048 - line..=2048).contains(&last.len()), "{}", last.len());
+    }
     let out = scratch.ts(&["run", "--max=100", "--json", &handle, "seq 10000"]).code(0).out();
     assert!(field(&out, "left_out").parse::<u64>().unwrap() > 40_000);
 }

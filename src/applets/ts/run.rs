@@ -563,7 +563,7 @@ impl<'a> Run<'a> {
         duration: Duration,
     ) -> Result<()> {
         let what = format!("read the output of session '{}'", self.session.handle());
-        let gap = output::gap(&self.printer.log, &range, self.wishes.max).trying(what)?;
+        let gap = self.printer.gap(&range, &self.trace.cuts, self.wishes.max).trying(what)?;
         let mut collected = Vec::new();
         let json = self.wishes.json;
         let mut give = |bytes: &[u8]| match json {
@@ -580,7 +580,7 @@ impl<'a> Run<'a> {
             }
             self.printer.from = part.start;
             self.printer.print(part, &mut self.trace.cuts, &mut give)?;
-            give(&self.printer.rest())?;
+            give(self.printer.rest())?;
         }
         if !json {
             output::tell_lost(self.printer.lost, json);
