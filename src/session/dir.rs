@@ -21,7 +21,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, Patience,
-        RELAY, Receipt, Settings, bounds, end::names, runner, typing::Typing, without_marks,
+        RELAY, Receipt, Settings, Unmarked, bounds, end::names, runner, typing::Typing,
     },
     sys::{
         child::ExitStatus,
@@ -357,11 +357,22 @@ impl SessionDir {
     /// None where the log cannot be read.
     pub(crate) fn last_lines(&self) -> Vec<Vec<u8>> {
         let Some(tail) = self.log().ok().and_then(|log| log.tail().ok()) else { return Vec::new() };
-        let mut found = Vec::new();
-        if let Ok(secret) = self.secret() {
-            Marks::new(&secret, 0).feed(&tail, &mut found);
-        }
-        text::last_visible_lines(&without_marks(&tail, 0, &found), Receipt::LAST_LINES)
+        text::last_visible_lines(&self.without_marks(&tail), Receipt::LAST_LINES)
+    }
+
+    /// What takes the marks of its shell out of what it printed.
+    pub(crate) fn unmarked(&self) -> Result<Unmarked> {
+        Ok(Unmarked::new(&self.secret()?))
+    }
+
+    /// A stretch of its output without them; also without the end of one that it begins
+    /// in. Where there is no secret there is no mark.
+    fn without_marks(&self, bytes: &[u8]) -> Vec<u8> {
+        let Ok(mut unmarked) = self.unmarked() else { return bytes.to_vec() };
+        let mut rest = Vec::with_capacity(bytes.len());
+        unmarked.feed(&bytes[unmarked.rest_of_mark(bytes)..], &mut rest);
+        unmarked.finish(&mut rest);
+        rest
     }
 
     pub(crate) fn created(&self) -> SystemTime {

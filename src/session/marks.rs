@@ -13,9 +13,11 @@ use memchr::memchr;
 
 use crate::numbers::number;
 
-const ESC: u8 = 0x1b;
-const BEL: u8 = 0x07;
-const OPENING: &[u8] = b"\x1b]133;";
+pub(super) const ESC: u8 = 0x1b;
+pub(super) const BEL: u8 = 0x07;
+pub(super) const OPENING: &[u8] = b"\x1b]133;";
+/// Stands before the secret.
+pub(super) const TAG: &str = ";nbs=";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -40,20 +42,6 @@ pub(crate) struct Found {
     /// The log's bytes from `start` up to, and without, `end` are the mark.
     pub(crate) start: u64,
     pub(crate) end: u64,
-}
-
-/// These bytes, the first of which is the log's at `offset`, without those of the
-/// marks that are wholly within them.
-pub(crate) fn without_marks(bytes: &[u8], offset: u64, found: &[Found]) -> Vec<u8> {
-    let end = offset + bytes.len() as u64;
-    let at = |place: u64| usize::try_from(place - offset).unwrap_or(bytes.len());
-    let (mut rest, mut from) = (Vec::with_capacity(bytes.len()), 0);
-    for mark in found.iter().filter(|mark| offset <= mark.start && mark.end <= end) {
-        rest.extend_from_slice(&bytes[from..at(mark.start)]);
-        from = at(mark.end);
-    }
-    rest.extend_from_slice(&bytes[from..]);
-    rest
 }
 
 pub(crate) struct Marks {
@@ -90,9 +78,8 @@ impl Marks {
     /// For a log whose byte at `offset` comes next, and whose shell has not
     /// reported anything before that.
     pub(crate) fn new(secret: &str, offset: u64) -> Marks {
-        let tag = format!(";nbs={secret}.").into_bytes();
-        // The kind, and for D a code of up to 11 characters; 20 digits; BEL.
-        let longest = OPENING.len() + "D;-2147483648".len() + tag.len() + 20 + 1;
+        let tag = tag(secret);
+        let longest = longest(&tag);
         Marks {
             tag,
             longest,
@@ -189,6 +176,17 @@ impl Reached {
     }
 }
 
+/// What stands between a mark's kind (and code) and its number.
+pub(super) fn tag(secret: &str) -> Vec<u8> {
+    format!("{TAG}{secret}.").into_bytes()
+}
+
+/// How long a mark can be.
+pub(super) fn longest(tag: &[u8]) -> usize {
+    // The kind, and for D a code of up to 11 characters; 20 digits; BEL.
+    OPENING.len() + "D;-2147483648".len() + tag.len() + 20 + 1
+}
+
 /// The mark whose bytes, but for the BEL at their end, are these.
 fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
     let body = bytes.strip_prefix(OPENING)?;
@@ -278,16 +276,6 @@ mod tests {
             at = end;
         }
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn bytes_without_marks_are_all_the_others() {
-        let text = [&a(0), "$ ", &b(0), "ls\r\n", "\x1b]133;A\x07", &a(0)].concat();
-        let found = found_in(&[text.as_bytes()], 1000);
-        assert_eq!(without_marks(text.as_bytes(), 1000, &found), b"$ ls\r\n\x1b]133;A\x07");
-        let (from, to) = (a(0).len() - 1, text.len() - 1);
-        let part = without_marks(&text.as_bytes()[from..to], 1000 + from as u64, &found);
-        assert_eq!(part, ["\x07$ ls\r\n\x1b]133;A\x07", &a(0)[..a(0).len() - 1]].concat().as_bytes());
     }
 
     #[test]

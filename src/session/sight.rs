@@ -69,6 +69,7 @@ impl Sight {
     /// before the sizes are read here.
     pub(crate) fn follow(&mut self, session: &SessionDir, log: &Log, length: u64) -> Result<()> {
         let sizes = session.sizes()?;
+        let mut begins_anew = false;
         loop {
             let now = sizes.iter().rev().find(|(from, _)| *from <= self.offset);
             let size = now.map_or(Size::DEFAULT, |(_, size)| *size);
@@ -79,17 +80,21 @@ impl Sight {
             let start = log.start().trying(what(session))?.min(length);
             if start > self.offset {
                 self.screen.feed(b"\x18");
+                begins_anew = true;
                 self.offset = start;
                 continue;
             }
             let next = sizes.iter().map(|(from, _)| *from).find(|from| *from > self.offset);
             let end = length.min(next.unwrap_or(u64::MAX)).min(self.offset + BLOCK);
             let bytes = log.bytes(self.offset, end).trying(what(session))?;
-            if (bytes.len() as u64) < end - self.offset {
-                // Some of a bounded log is gone: what it was the middle of ends here (CAN).
+            let mut there = &bytes[..];
+            if std::mem::take(&mut begins_anew) || (bytes.len() as u64) < end - self.offset {
+                // Some of a bounded log is gone: what it was the middle of ends here (CAN),
+                // and the rest of a mark is no text.
                 self.screen.feed(b"\x18");
+                there = &bytes[session.unmarked().map_or(0, |unmarked| unmarked.rest_of_mark(&bytes))..];
             }
-            self.screen.feed(&bytes);
+            self.screen.feed(there);
             // Not as far as there are bytes: of a bounded log the first may be gone.
             self.offset = end;
         }

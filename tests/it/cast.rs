@@ -1,4 +1,4 @@
-use std::{thread, time::Duration};
+use std::{fs, thread, time::Duration};
 
 use crate::support::{Scratch, run};
 
@@ -49,7 +49,7 @@ fn a_recording_has_what_was_printed_and_when_and_every_size() {
         "import json; lines = open('cast').read().splitlines(); {}",
         "[json.loads(line) for line in lines]"
     );
-    std::fs::write(scratch.path.join("cast"), &cast).unwrap();
+    fs::write(scratch.path.join("cast"), &cast).unwrap();
     run(scratch.command("python3").args(["-c", &python])).code(0);
 }
 
@@ -82,6 +82,64 @@ fn a_bounded_log_is_shown_from_where_it_begins() {
     // The screen is made of what there is, too.
     scratch.ts(&["screen", &handle]).code(0).stdout_has("\n99999\n100000\nbye\n");
     scratch.ts(&["screen", &handle]).code(0).stdout_has("\n99999\n100000\nbye\n");
+}
+
+#[test]
+fn what_a_shell_reports_by_is_in_no_recording_and_no_screen() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--record", "--max-log=1M"], "bash");
+    scratch.ts(&["run", &handle, "cd /"]).code(0);
+    // A program's own stay.
+    let command = r"printf '\e]133;A\a\e]7;file://host/x\e\\mine\n'";
+    scratch.ts(&["run", &handle, command]).code(0);
+    scratch.ts(&["send", &handle, "cat"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
+    let secret = scratch.file(&handle, "secret");
+    let tag = format!("nbs={secret}.");
+    scratch.ts(&["wait-pattern", &handle, &format!("]133;D;130;{tag}")]).code(0);
+    scratch.ts(&["ask", &handle, "echo asked"]).code(0).stdout("asked\n");
+    assert!(scratch.file(&handle, "output.log").contains(&tag));
+    let looks = [
+        &["cast"][..],
+        &["screen", "--ansi", "--scrollback=100"],
+        &["screen", "--json"],
+        &["screen", "--svg"],
+    ];
+    let shows_none = || {
+        for look in looks {
+            let out = scratch.ts(&[look, &[&handle]].concat()).code(0).silent().out();
+            // Of the secret not even the end.
+            assert!(!out.contains("nbs=") && !out.contains(&secret[24..]), "{look:?}: {out}");
+        }
+    };
+    shows_none();
+    let printed = text_of(&events(&scratch.ts(&["cast", &handle]).out()).1);
+    let theirs = r"\u001b]133;A\u0007\u001b]7;file://host/x\u001b\\mine\r\n";
+    assert_eq!(printed.matches("]133;").count(), 1, "{printed}");
+    assert_eq!(printed.matches("]7;").count(), 1, "{printed}");
+    assert!(printed.contains(theirs), "{printed}");
+    // While one of them is being printed, whatever has come of it.
+    scratch.ts(&["send", &handle, "exit"]).code(0);
+    scratch.wait_for_end(&handle);
+    assert!(!scratch.file(&handle, "exit.json").contains(&tag));
+    assert!(!scratch.ts(&["events"]).code(0).out().contains(&secret[24..]));
+    let log = fs::read(scratch.folder(&handle).join("output.log")).unwrap();
+    let find = |what: &str| log.windows(what.len()).rposition(|bytes| bytes == what.as_bytes()).unwrap();
+    let at = find(&tag);
+    for length in at - 8..at + tag.len() + 4 {
+        fs::write(scratch.folder(&handle).join("output.log"), &log[..length]).unwrap();
+        let _ = fs::remove_file(scratch.folder(&handle).join("screen"));
+        let printed = text_of(&events(&scratch.ts(&["cast", &handle]).code(0).out()).1);
+        assert!(printed.matches("]133;").count() == 1 && !printed.contains("nbs="), "{length}: {printed}");
+    }
+    fs::write(scratch.folder(&handle).join("output.log"), &log).unwrap();
+    // And where a bounded log begins within one.
+    for start in at - 8..at + tag.len() {
+        fs::write(scratch.folder(&handle).join("log_start"), start.to_string()).unwrap();
+        let _ = fs::remove_file(scratch.folder(&handle).join("screen"));
+        shows_none();
+    }
 }
 
 #[test]

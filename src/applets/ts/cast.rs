@@ -3,8 +3,9 @@
 //! Usage: nbs-ts cast SESSION
 //!
 //! What was printed, and when, and how large the terminal was, of a session that
-//! was created with --record; as far as it has come, if it is alive. The form is
-//! asciicast v2, a JSON value a line, which asciinema plays.
+//! was created with --record; as far as it has come, if it is alive. What only
+//! nbs reads of it, the shell's reports, is left out. The form is asciicast v2, a
+//! JSON value a line, which asciinema plays.
 //!
 //! Example:
 //!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast
@@ -19,7 +20,7 @@ use crate::{
     cli::{self, Args},
     json::{self, Object},
     outcome::{Failure, Result, Trying},
-    session::{Home, Log, SessionDir},
+    session::{Home, Log, SessionDir, Unmarked},
     sys::{clock::unix_seconds, pty::Size},
     text,
 };
@@ -39,11 +40,21 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let stages = BufReader::new(times).lines().map_while(|line| stage(&line.ok()?));
     let stages: &mut dyn Iterator<Item = (u64, Duration)> =
         &mut stages.take_while(|(offset, _)| *offset <= end).chain(iter::once((end, Duration::ZERO)));
-    let mut cast = Cast { stdout: io::stdout().lock(), begun: None, now: Duration::ZERO, held: Vec::new() };
+    let unmarked = session.unmarked()?;
+    let mut cast =
+        Cast { stdout: io::stdout().lock(), begun: None, now: Duration::ZERO, unmarked, held: Vec::new() };
 
     if start == 0 {
         cast.begin(&session, size)?;
     }
+    let start = match start {
+        0 => 0,
+        // It may be the middle of a mark.
+        _ => {
+            let first = log.bytes(start, start + Unmarked::LONGEST).trying(&what)?;
+            start + cast.unmarked.rest_of_mark(&first) as u64
+        }
+    };
     let mut size = size;
     let mut last: Option<(u64, Duration)> = None;
     for (until, next) in stages {
@@ -61,8 +72,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
         last = Some((until, next));
     }
-    let held = std::mem::take(&mut cast.held);
-    cast.text(&held)?;
+    cast.finish()?;
     cli::written(cast.stdout.flush())
 }
 
@@ -77,6 +87,7 @@ struct Cast {
     // When that was, from the session's start on; `None`: the header is still to come.
     begun: Option<Duration>,
     now: Duration,
+    unmarked: Unmarked,
     // Invariant: empty, or the beginning of a character.
     held: Vec<u8>,
 }
@@ -105,12 +116,19 @@ impl Cast {
     /// Prints what of the log came now; of characters, whole ones.
     fn output(&mut self, log: &Log, from: u64, until: u64) -> Result<()> {
         log.blocks(from, until, |block| {
-            let bytes = [std::mem::take(&mut self.held).as_slice(), block].concat();
-            let (whole, begun) = bytes.split_at(bytes.len() - text::cut_off_length(&bytes));
-            self.held = begun.to_vec();
-            self.text(whole).map(|()| true)
+            let mut bytes = std::mem::take(&mut self.held);
+            self.unmarked.feed(block, &mut bytes);
+            self.held = bytes.split_off(bytes.len() - text::cut_off_length(&bytes));
+            self.text(&bytes).map(|()| true)
         })?;
         Ok(())
+    }
+
+    /// Prints what was held back, now that nothing follows it.
+    fn finish(&mut self) -> Result<()> {
+        let mut bytes = std::mem::take(&mut self.held);
+        self.unmarked.finish(&mut bytes);
+        self.text(&bytes)
     }
 
     fn text(&mut self, bytes: &[u8]) -> Result<()> {
