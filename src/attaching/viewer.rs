@@ -52,6 +52,8 @@ const FAR: u64 = 1 << 20;
 /// How long a terminal that takes nothing may hold up our leaving it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+const GIVE_BACK: &str = "give the terminal back";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Keys,
@@ -146,6 +148,7 @@ pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Res
         Ok(End::Told) | Err(_) => String::new(),
     };
     viewer.leave(&words)?;
+    viewer.before.give_back().trying(GIVE_BACK)?;
     match end? {
         End::Detached | End::Session(_) => Ok(()),
         End::Told => {
@@ -236,6 +239,7 @@ impl Viewer<'_> {
                     Event::Stopping => {
                         stopping.take();
                         self.leave("")?;
+                        self.before.put_back().trying(GIVE_BACK)?;
                         // We are not stopped ourselves: who has our parent go on could
                         // come before we are, and we would stop for good.
                         going_on.take();
@@ -414,7 +418,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    /// Gives the terminal back, with some last words on it.
+    /// Makes the terminal show what it would without us, with some last words on it.
     fn leave(&mut self, words: &str) -> Result<()> {
         self.out.extend_from_slice(reset(&self.modes, self.coloured).as_bytes());
         self.out.extend_from_slice(words.as_bytes());
@@ -427,7 +431,7 @@ impl Viewer<'_> {
             turn.wait(deadline).trying("write to the terminal")?;
         }
         self.out.clear();
-        self.before.put_back().trying("give the terminal back")
+        Ok(())
     }
 }
 

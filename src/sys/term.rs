@@ -28,20 +28,41 @@ impl Before {
 
     /// From now on every key comes as it is, and nothing is echoed.
     pub(crate) fn make_raw(&self) -> io::Result<()> {
+        Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &self.raw())?)
+    }
+
+    fn raw(&self) -> Termios {
         let mut raw = self.0.clone();
         raw.make_raw();
-        Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &raw)?)
+        raw
     }
 
     /// Puts it back; not where it is somebody else's by now (a shell's that has us in
     /// the background), which has modes of its own.
     pub(crate) fn put_back(&self) -> io::Result<()> {
-        let is_anothers = termios::tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp());
-        if is_anothers {
+        if is_anothers() {
             return Ok(());
         }
         Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &self.0)?)
     }
+
+    /// The same for who is about to end: also where it is somebody else's by now who has
+    /// left it in our modes, as dash does when it takes it from a call that was killed.
+    pub(crate) fn give_back(&self) -> io::Result<()> {
+        let modes = |of: &Termios| (of.input_modes, of.output_modes, of.local_modes);
+        if is_anothers() && modes(&termios::tcgetattr(stdin())?) != modes(&self.raw()) {
+            return Ok(());
+        }
+        // Who changes its own terminal in the background is stopped (tcsetattr(3p)), and
+        // there we may be at any moment: so it is no longer ours.
+        rustix::process::setsid()?;
+        Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &self.0)?)
+    }
+}
+
+/// Has another process group than ours the terminal?
+fn is_anothers() -> bool {
+    termios::tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
 /// `None` where nobody has told the terminal.

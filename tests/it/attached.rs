@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, run, start, state_of};
+use crate::support::{Scratch, eventually, is_running, run, start, state_of};
 
 /// A shell whose terminal a person sits at.
 fn person(scratch: &Scratch) -> String {
@@ -149,6 +149,36 @@ fn pid(scratch: &Scratch, name: &str) -> String {
     let all = scratch.processes();
     let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
     found.split(':').next().unwrap().to_owned()
+}
+
+/// dash takes the foreground as soon as the call is gone, and leaves the modes alone.
+#[test]
+fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
+    let scratch = Scratch::new();
+    let session = scratch.create(GREEDY);
+    scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
+    for stop_viewer in [false, true] {
+        let person = scratch.create_with(&["--size=100x30"], "dash -i");
+        let terminal = scratch.file(&person, "slave_pty");
+        let modes = || run(Command::new("stty").args(["-a", "-F", &terminal])).code(0).out();
+        scratch.ts(&["wait", &person, "--input"]).code(0);
+        let before = modes();
+        scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}")]).code(0);
+        has_size(&scratch, &session, WINDOW);
+        sees(&scratch, &person, "ready");
+        let (call, viewer) = (pid(&scratch, "attach --interactive"), pid(&scratch, "nbs-viewer"));
+        assert_ne!(modes(), before);
+        if stop_viewer {
+            run(Command::new("kill").args(["-STOP", &viewer])).code(0);
+            eventually("the stop", || state_of(&viewer) == Some('T'));
+        }
+        run(Command::new("kill").args(["-KILL", &call])).code(0);
+        eventually("no viewer", || !is_running(&viewer));
+        assert_eq!(modes(), before);
+        scratch.ts(&["send", &person, "echo back$((1 + 1))"]).code(0);
+        sees(&scratch, &person, "back2");
+        scratch.ts(&["kill", &person]).code(0);
+    }
 }
 
 #[test]
