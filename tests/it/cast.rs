@@ -143,6 +143,23 @@ fn what_a_shell_reports_by_is_in_no_recording_and_no_screen() {
 }
 
 #[test]
+fn times_that_are_no_times_end_a_recording_and_take_no_memory() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--record"], "stty -echo; echo one; read x; printf two");
+    scratch.ts(&["wait-pattern", &handle, "one\r\n"]).code(0);
+    scratch.ts(&["send", &handle, ""]).code(0);
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let times = scratch.folder(&handle).join("times");
+    fs::write(&times, "0 1000\n5 2000000").unwrap();
+    // What is being written is not read yet.
+    let (_, all) = events(&scratch.ts(&["cast", &handle]).code(0).out());
+    assert_eq!(all, [(0.001, "\"o\"".to_owned(), "\"one\\r\\ntwo\"".to_owned())]);
+    fs::File::options().write(true).open(&times).unwrap().set_len(3 << 30).unwrap();
+    let cast = format!("ulimit -v 1000000; nbs-ts cast {handle}");
+    assert_eq!(text_of(&events(&scratch.bash(&cast).code(0).silent().out()).1), "one\\r\\ntwo");
+}
+
+#[test]
 fn what_was_not_recorded_cannot_be_shown() {
     let scratch = Scratch::new();
     let handle = scratch.create("true");

@@ -11,7 +11,7 @@
 //!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast
 
 use std::{
-    io::{self, BufRead, BufReader, StdoutLock, Write},
+    io::{self, BufRead, BufReader, Read, StdoutLock, Write},
     iter,
     time::Duration,
 };
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (start, end) = (log.start().trying(&what)?, log.length().trying(&what)?);
     let mut sizes = session.sizes()?.into_iter().peekable();
     let size = sizes.next_if(|(offset, _)| *offset == 0).map_or(Size::DEFAULT, |(_, size)| size);
-    let stages = BufReader::new(times).lines().map_while(|line| stage(&line.ok()?));
+    let mut times = BufReader::new(times);
+    let stages = iter::from_fn(|| stage(&mut times));
     let stages: &mut dyn Iterator<Item = (u64, Duration)> =
         &mut stages.take_while(|(offset, _)| *offset <= end).chain(iter::once((end, Duration::ZERO)));
     let unmarked = session.unmarked()?;
@@ -76,9 +77,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     cli::written(cast.stdout.flush())
 }
 
-/// From which byte of the log on what was printed came when.
-fn stage(line: &str) -> Option<(u64, Duration)> {
-    let (offset, time) = line.split_once(' ')?;
+/// From which byte of the log on what was printed came when, as the next line has it.
+fn stage(times: &mut impl BufRead) -> Option<(u64, Duration)> {
+    /// Two numbers.
+    const LONGEST: u64 = 64;
+    let mut line = String::new();
+    times.take(LONGEST).read_line(&mut line).ok()?;
+    let (offset, time) = line.strip_suffix('\n')?.split_once(' ')?;
     Some((offset.parse().ok()?, Duration::from_micros(time.parse().ok()?)))
 }
 
