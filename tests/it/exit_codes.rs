@@ -100,16 +100,46 @@ fn bad_arguments_are_4_and_one_line() {
     assert_eq!(scratch.ts(&["list"]).out().lines().count(), 1, "nothing was tried");
 }
 
+/// Every command that takes a session, what else it must be given, and its code where
+/// there is no such session.
+const OF_SESSIONS: [(&str, &[&str], i32); 18] = [
+    ("ask", &["x"], 2),
+    ("attach", &[], 2),
+    ("cast", &[], 2),
+    ("eof", &[], 2),
+    ("exit-code", &[], 2),
+    ("key", &["Enter"], 2),
+    ("kill", &[], 2),
+    ("pwd", &[], 2),
+    ("read", &[], 2),
+    ("read-new", &[], 2),
+    ("resize", &["80x24"], 2),
+    // Its codes are the command's.
+    ("run", &["true"], 125),
+    ("screen", &[], 2),
+    ("send", &["x"], 2),
+    ("status", &[], 2),
+    ("wait", &["--exit"], 2),
+    ("wait-complete", &[], 2),
+    ("wait-pattern", &["x"], 2),
+];
+
 #[test]
-fn what_is_not_there_is_2() {
+fn every_command_that_takes_a_session_says_when_there_is_none() {
     let scratch = Scratch::new();
+    assert_eq!(OF_SESSIONS.map(|(verb, ..)| verb).to_vec(), scratch.commands_of_sessions());
     scratch.create("true");
-    for verb in ["status", "exit-code", "read", "read-new", "wait-complete", "attach", "kill"] {
-        scratch.ts(&[verb, NOBODY]).code(2).stdout("").complains(NOBODY);
-        scratch.ts(&[verb, "@nobody"]).code(2).stdout("").complains("nobody");
+    for (verb, words, code) in OF_SESSIONS {
+        let call = |session: &[&str]| scratch.ts(&[&[verb], session, words].concat());
+        call(&[NOBODY]).code(code).stdout("").complains(NOBODY);
+        call(&["@nobody"]).code(code).stdout("").complains("nobody");
+        call(&["--json", NOBODY]).code(code).stdout("").complains(&format!("\"exit\":{code}"));
+        for none in ["xyz", "../../etc", "@a/b", ""] {
+            call(&[none]).code(4).stdout("").complains("nbs-ts: ");
+        }
+        scratch.ts(&[verb]).code(4).stdout("").complains("nbs-ts: ");
+        call(&["--frobnicate", NOBODY]).code(4).stdout("").complains("frobnicate");
     }
-    scratch.ts(&["send", NOBODY, "x"]).code(2).complains(NOBODY);
-    scratch.ts(&["wait-pattern", NOBODY, "x"]).code(2).complains(NOBODY);
     scratch.ts(&["find", "nobody"]).code(2).complains("nobody");
 }
 

@@ -219,31 +219,51 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
     assert!(!scratch.state().exists());
 }
 
-/// Every command that reads a session.
-const COMMANDS: [&[&str]; 16] = [
-    &["status"],
-    &["status", "--json"],
-    &["exit-code"],
-    &["pwd"],
-    &["read", "--last=2"],
-    &["read", "--strip", "--max=1K", "--json"],
-    &["read-new", "--limit=10"],
-    &["read-new", "--reader=r", "--max=10"],
-    &["wait-complete", "--timeout=100ms"],
-    &["wait-pattern", "--timeout=100ms", "nowhere"],
-    &["wait", "--exit", "--timeout=100ms"],
-    &["send", "--timeout=100ms"],
-    &["key"],
-    &["eof"],
-    &["run", "--timeout=100ms"],
-    &["ask", "--timeout=100ms"],
+/// Every command that takes a session, before and after whose handle these words stand.
+const COMMANDS: [(&[&str], &[&str]); 21] = [
+    (&["status"], &[]),
+    (&["status", "--json"], &[]),
+    (&["exit-code"], &[]),
+    (&["pwd"], &[]),
+    (&["read", "--last=2"], &[]),
+    (&["read", "--strip", "--max=1K", "--json"], &[]),
+    (&["read-new", "--reader=r", "--max=10"], &[]),
+    (&["wait-complete", "--timeout=100ms"], &[]),
+    (&["wait-pattern", "--timeout=100ms"], &["nowhere"]),
+    (&["wait", "--exit", "--timeout=100ms"], &[]),
+    (&["send", "--timeout=100ms"], &["true"]),
+    (&["key"], &["C-l"]),
+    (&["eof"], &[]),
+    (&["run", "--timeout=100ms"], &["true"]),
+    (&["ask", "--timeout=100ms"], &["true"]),
+    (&["screen", "--json"], &[]),
+    (&["screen", "--svg", "--scrollback=9"], &[]),
+    (&["cast"], &[]),
+    (&["resize"], &["81x25"]),
+    (&["attach"], &[]),
+    (&["kill"], &[]),
 ];
+
+#[test]
+fn every_command_that_takes_a_session_is_among_those_that_are_tried() {
+    let mut tried: Vec<&str> = COMMANDS.iter().map(|(words, _)| words[0]).collect();
+    tried.sort_unstable();
+    tried.dedup();
+    assert_eq!(tried, Scratch::new().commands_of_sessions());
+}
+
+type Plant<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
 fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
     let scratch = Scratch::new();
-    let handle = scratch.create("printf '\\033]0;title\\007text\\n'; while :; do cat; done");
-    scratch.ts(&["wait-pattern", &handle, "text"]).code(0);
+    let recorded = || {
+        let command = "printf '\\033]0;title\\007text\\n'; while :; do cat; done";
+        let handle = scratch.create_with(&["--record"], command);
+        scratch.ts(&["wait-pattern", &handle, "text"]).code(0);
+        handle
+    };
+    let handle = recorded();
     let files: Vec<String> = fs::read_dir(scratch.folder(&handle))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -254,6 +274,17 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
         .filter(|name| name != "lock")
         .collect();
     assert!(files.len() > 15, "{files:?}");
+    let all_bytes: Vec<u8> = (0..=255).rev().cycle().take(70_000).collect();
+    let plants: [Plant; 8] = [
+        ("nothing", &|_| ()),
+        ("empty", &|file| fs::write(file, "").unwrap()),
+        ("all bytes", &|file| fs::write(file, &all_bytes).unwrap()),
+        ("a number too high", &|file| fs::write(file, "99999999999999999999999").unwrap()),
+        ("huge", &|file| fs::File::create(file).unwrap().set_len(3 << 30).unwrap()),
+        ("a folder", &|file| fs::create_dir(file).unwrap()),
+        ("a link", &|file| symlink("/etc/passwd", file).unwrap()),
+        ("a FIFO", &|file| drop(run(Command::new("mkfifo").arg(file)).code(0))),
+    ];
     let (all, mut turn) = (std::env::var_os("NBS_ROUNDS").is_some(), 0);
     for name in files {
         let file = scratch.folder(&handle).join(&name);
@@ -262,37 +293,29 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
         if had {
             fs::rename(&file, &aside).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        let all_bytes: Vec<u8> = (0..=255).rev().cycle().take(70_000).collect();
-        let plants: [(&str, &dyn Fn()); 8] = [
-            ("nothing", &|| ()),
-            ("empty", &|| fs::write(&file, "").unwrap()),
-            ("all bytes", &|| fs::write(&file, &all_bytes).unwrap()),
-            ("a number too high", &|| fs::write(&file, "99999999999999999999999").unwrap()),
-            ("huge", &|| fs::File::create(&file).unwrap().set_len(3 << 30).unwrap()),
-            ("a folder", &|| fs::create_dir(&file).unwrap()),
-            ("a link", &|| symlink("/etc/passwd", &file).unwrap()),
-            ("a FIFO", &|| drop(run(Command::new("mkfifo").arg(&file)).code(0))),
-        ];
         // Searching three gigabytes is no fault, but takes longer than it tells.
         for (what, plant) in plants.iter().filter(|(what, _)| name != "output.log" || *what != "huge") {
-            plant();
+            plant(&file);
             turn += 1;
             // All of them take a minute.
-            for (at, command) in COMMANDS.iter().enumerate() {
-                if !all && (at + turn) % 4 != 0 {
-                    continue;
-                }
-                let mut words = command.to_vec();
-                words.insert(1, &handle);
-                match command[0] {
-                    "key" => words.push("C-l"),
-                    "send" | "run" | "ask" => words.push("true"),
-                    _ => {}
-                }
-                if ["send", "run", "ask"].contains(&command[0]) {
-                    words = vec![command[0], command[1], &handle, "true"];
-                }
-                let ran = scratch.ts(&words);
+            for (_, (before, after)) in
+                COMMANDS.iter().enumerate().filter(|(at, _)| all || (at + turn) % 4 == 0)
+            {
+                // One that is ended must be of its own.
+                let doomed = (before[0] == "kill").then(|| {
+                    let doomed = recorded();
+                    let file = scratch.folder(&doomed).join(&name);
+                    let _ = fs::remove_file(&file);
+                    plant(&file);
+                    doomed
+                });
+                let handle = doomed.as_ref().unwrap_or(&handle);
+                let words = [*before, &[&handle[..]], *after].concat();
+                let ran = match before[0] {
+                    // It goes on for as long as the session lives.
+                    "attach" => run(scratch.command("timeout").args(["0.1", "nbs-ts"]).args(words)),
+                    _ => scratch.ts(&words),
+                };
                 let code = ran.status.code();
                 assert!(
                     code.is_some_and(|code| code <= 4 || (124..=126).contains(&code)),

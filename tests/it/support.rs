@@ -164,6 +164,21 @@ impl Scratch {
         handle
     }
 
+    /// Every command that takes a session, as the help has it, in its order.
+    pub(crate) fn commands_of_sessions(&self) -> Vec<String> {
+        let help = self.ts(&["help", "--json"]).code(0).out();
+        let commands = help.split("{\"name\":\"").filter(|rest| rest.contains("\"usage\":"));
+        let takes_one = |command: &&str| {
+            let usage = field(&format!("{{{}", command.split_once(',').unwrap().1), "usage");
+            let operands = usage.trim_matches('"').replace("\\n", " ");
+            operands.split(' ').any(|word| word.trim_matches(['[', ']', '.']) == "SESSION")
+        };
+        let name = |command: &str| command.split('"').next().unwrap().to_owned();
+        let commands: Vec<String> = commands.filter(takes_one).map(name).collect();
+        assert!(commands.iter().any(|name| name == "send") && commands.len() > 10, "{commands:?}");
+        commands
+    }
+
     /// Waits until the session has ended.
     pub(crate) fn wait_for_end(&self, handle: &str) {
         eventually(&format!("the end of {handle}"), || {
