@@ -1,300 +1,583 @@
-//! A screen as a picture (SVG 1.1).
+//! A screen as a picture (SVG 1.1): a window, as people put it into a README.
 //!
-//! Each character is put where its cell is, whatever the width of the font's
-//! characters that the viewer has; lines and blocks (U+2500..U+259F) are drawn, not
-//! written, so that they join. No font, no script and no file from elsewhere is needed.
+//! Browsers and librsvg, which makes most thumbnails, shall show the same, and every
+//! character in its cell, whatever font there is. What surprised us:
+//!
+//! - librsvg knows no `textLength`, and joins blanks but for `xml:space`. So text is put
+//!   down in short runs without two blanks in a row, each where its cell is; and a cell
+//!   is as wide as the characters of the commonest fonts are at this size.
+//! - Characters that fonts without them borrow from others have other widths: each is
+//!   put in the middle of its cells.
+//! - What has to join, lines and blocks (U+2500..U+259F, U+2800..U+28FF, U+E0B0..U+E0B3),
+//!   underlines too, is drawn, not written; in whole pixels, or seams would be seen.
+//!
+//! All of one colour is one element, so that it is small. No font, no script and no file
+//! from elsewhere is needed.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write, ops::Range};
 
 use super::{
     Screen,
     grid::{Colour, Line, Pen},
+    width,
 };
 
-/// The picture's unit is an eighth of a pixel, so that all its numbers are whole ones:
-/// to print floating-point numbers would make the program 28 KB longer.
-const PIXEL: usize = 8;
+/// The picture's unit is half a pixel, so that all its numbers are whole ones: to print
+/// floating-point numbers would make the program 28 KB longer.
+const PIXEL: usize = 2;
 /// Of a cell.
-const WIDTH: usize = 8 * PIXEL;
-const HEIGHT: usize = 17 * PIXEL;
+const WIDTH: usize = 9 * PIXEL;
+const HEIGHT: usize = 19 * PIXEL;
 /// From the top of a cell to where letters stand.
-const BASE: usize = 13 * PIXEL;
-const FONT_SIZE: usize = 14 * PIXEL;
-/// The breadth of a thin line; a heavy one has three of it.
-const THIN: usize = PIXEL;
-/// From the middle of a double line to that of each of its two.
-const APART: usize = PIXEL;
+const BASE: usize = 14 * PIXEL;
 
-pub(crate) const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
-pub(crate) const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
+/// A cell in pixels, and the middle one of them, where a thin line is.
+const COLS: usize = WIDTH / PIXEL;
+const ROWS: usize = HEIGHT / PIXEL;
+const MIDDLE_COL: usize = COLS / 2;
+const MIDDLE_ROW: usize = ROWS / 2;
 
-/// The first sixteen colours as xterm has them.
-const COLOURS: [[u8; 3]; 16] = [
-    [0, 0, 0],
-    [205, 0, 0],
-    [0, 205, 0],
-    [205, 205, 0],
-    [0, 0, 238],
-    [205, 0, 205],
-    [0, 205, 205],
-    [229, 229, 229],
-    [127, 127, 127],
-    [255, 0, 0],
-    [0, 255, 0],
-    [255, 255, 0],
-    [92, 92, 255],
-    [255, 0, 255],
-    [0, 255, 255],
-    [255, 255, 255],
+/// In units. The characters of DejaVu Sans Mono and Menlo are 0.602 of that wide: a cell.
+const FONT_SIZE: &str = "29.9";
+const FONTS: &str =
+    "'DejaVu Sans Mono',Menlo,'Cascadia Mono',Consolas,'Liberation Mono',ui-monospace,monospace";
+/// After so many characters a run of text ends where a word does, and after the other
+/// number anywhere: so that in a font of another width none is far from its cell.
+const RUN: usize = 16;
+const LONGEST_RUN: usize = 32;
+
+/// Around the rows, and the bar above them.
+const MARGIN: usize = 16 * PIXEL;
+const BAR: usize = 40 * PIXEL;
+/// What the title leaves free on either side of it.
+const BUTTONS: usize = 84 * PIXEL;
+
+type Rgb = [u8; 3];
+
+pub(crate) const FOREGROUND: Rgb = [0xd0, 0xd0, 0xd0];
+pub(crate) const BACKGROUND: Rgb = [0x10, 0x10, 0x10];
+const EDGE: Rgb = [0x3a, 0x3a, 0x3a];
+const TITLE: Rgb = [0x90, 0x90, 0x90];
+const BUTTON_COLOURS: [Rgb; 3] = [[0xff, 0x5f, 0x57], [0xfe, 0xbc, 0x2e], [0x28, 0xc8, 0x40]];
+
+/// The first sixteen colours. Text in them can be read on the background, and light text
+/// on the first eight.
+const COLOURS: [Rgb; 16] = [
+    [0x00, 0x00, 0x00],
+    [0xd5, 0x41, 0x4b],
+    [0x3f, 0xae, 0x58],
+    [0xc8, 0x9b, 0x2c],
+    [0x36, 0x71, 0xc6],
+    [0xb2, 0x5b, 0xc4],
+    [0x40, 0xb8, 0xc7],
+    [0xd0, 0xd0, 0xd0],
+    [0x76, 0x76, 0x76],
+    [0xff, 0x6b, 0x70],
+    [0x6f, 0xd9, 0x88],
+    [0xf5, 0xd7, 0x6e],
+    [0x6c, 0xb0, 0xff],
+    [0xdd, 0x8c, 0xf0],
+    [0x66, 0xdb, 0xe6],
+    [0xff, 0xff, 0xff],
 ];
 
 impl Screen {
     /// Up to `scrollback` lines that have scrolled off come before the screen.
     pub(crate) fn svg(&self, scrollback: usize) -> String {
         let lines: Vec<&Line> = self.shown(scrollback).collect();
-        let (width, height) = (self.cols() * WIDTH, lines.len() * HEIGHT);
-        let mut picture = Picture(String::new());
-        picture.add(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
-             viewBox=\"0 0 {width} {height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, \
-             Consolas, 'Liberation Mono', monospace\" font-size=\"{FONT_SIZE}\">\n\
-             <style>text {{ white-space: pre; }}</style>\n",
-            width / PIXEL,
-            height / PIXEL
-        ));
-        picture.rectangle(0, 0, width, height, BACKGROUND);
+        let mut picture = Picture::default();
+        let cursor_row = lines.len() - self.height() + self.cursor.row;
         for (row, line) in lines.iter().enumerate() {
-            self.draw(line, row, &mut picture);
+            let cursor = (self.cursor_visible && row == cursor_row).then(|| self.cursor_cells(line));
+            self.draw(line, row * HEIGHT, cursor, &mut picture);
         }
-        if self.cursor_visible {
-            let (row, col) = (lines.len() - self.height() + self.cursor.row, self.cursor().1 - 1);
-            picture.add(format_args!(
-                "<rect x=\"{}\" y=\"{}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"{}\" \
-                 fill-opacity=\"0.5\"/>\n",
-                col * WIDTH,
-                row * HEIGHT,
+        let (width, height) = (self.cols() * WIDTH + 2 * MARGIN, lines.len() * HEIGHT + BAR + MARGIN);
+        let mut text = String::new();
+        push(
+            &mut text,
+            format_args!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" width=\"{}\" height=\"{}\" \
+                 viewBox=\"0 0 {width} {height}\" font-family=\"{FONTS}\" font-size=\"{FONT_SIZE}\" fill=\"{}\">\n\
+                 <style>text{{white-space:pre;font-variant-ligatures:none}}</style>\n",
+                width / PIXEL,
+                height / PIXEL,
                 hex(FOREGROUND)
-            ));
-        }
-        picture.0 + "</svg>\n"
+            ),
+        );
+        self.frame(width, height, &mut text);
+        push(&mut text, format_args!("<g transform=\"translate({MARGIN} {BAR})\">\n"));
+        picture.write(&mut text);
+        text + "</g>\n</svg>\n"
     }
 
-    /// Stretches of one pen: first what is behind the text, then the text.
-    fn draw(&self, line: &Line, row: usize, picture: &mut Picture) {
-        let length = self.visible_length(line);
+    /// The window: its ground and edge, its buttons, its title.
+    fn frame(&self, width: usize, height: usize, text: &mut String) {
+        push(
+            text,
+            format_args!(
+                "<rect x=\"1\" y=\"1\" width=\"{}\" height=\"{}\" rx=\"20\" fill=\"{}\" stroke=\"{}\" \
+                 stroke-width=\"2\"/>\n",
+                width - 2,
+                height - 2,
+                hex(BACKGROUND),
+                hex(EDGE)
+            ),
+        );
+        let middle = 20 * PIXEL;
+        for (number, colour) in BUTTON_COLOURS.into_iter().enumerate() {
+            let x = MARGIN + (6 + 20 * number) * PIXEL;
+            if x + MARGIN > width {
+                break;
+            }
+            push(
+                text,
+                format_args!("<circle cx=\"{x}\" cy=\"{middle}\" r=\"12\" fill=\"{}\"/>\n", hex(colour)),
+            );
+        }
+        let room = width.saturating_sub(2 * BUTTONS) / WIDTH;
+        let title = self.title.as_deref().map_or(String::new(), |title| cut(title, room));
+        if !title.is_empty() {
+            push(
+                text,
+                format_args!(
+                    "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{}\">",
+                    width / 2,
+                    middle + 5 * PIXEL,
+                    hex(TITLE)
+                ),
+            );
+            push_escaped(text, &title);
+            *text += "</text>\n";
+        }
+    }
+
+    /// The columns that the cursor covers, which is on that line.
+    fn cursor_cells(&self, line: &Line) -> Range<usize> {
+        let col = self.cursor().1 - 1;
+        let start = col.saturating_sub(usize::from(line.cell(col).is_right_half()));
+        start..(start + 1 + usize::from(line.cell(start).is_wide())).min(self.cols())
+    }
+
+    /// Stretches of one pen, and the cursor, which is one of its own.
+    fn draw(&self, line: &Line, y: usize, cursor: Option<Range<usize>>, picture: &mut Picture) {
+        let is_cursor = |at: usize| cursor.as_ref().is_some_and(|cursor| cursor.contains(&at));
+        let length = self.visible_length(line).max(cursor.as_ref().map_or(0, |cursor| cursor.end));
         let mut col = 0;
         while col < length {
             let pen = line.cell(col).pen;
-            let goes_on = |at: &usize| line.cell(*at).is_right_half() || line.cell(*at).pen == pen;
-            let end = (col + 1..length).find(|at| !goes_on(at)).unwrap_or(length);
-            let (ink, paper) = colours(pen);
-            if paper != BACKGROUND {
-                picture.rectangle(col * WIDTH, row * HEIGHT, (end - col) * WIDTH, HEIGHT, paper);
+            let goes_on = |at: usize| {
+                let cell = line.cell(at);
+                is_cursor(at) == is_cursor(col) && (cell.is_right_half() || cell.pen == pen)
+            };
+            let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
+            let (ink, paper) = match colours(pen) {
+                (_, paper) if is_cursor(col) && paper == FOREGROUND => (FOREGROUND, BACKGROUND),
+                _ if is_cursor(col) => (BACKGROUND, FOREGROUND),
+                usual => usual,
+            };
+            let ground = Rect { x: col * WIDTH, y, width: (end - col) * WIDTH, height: HEIGHT };
+            if paper != BACKGROUND || is_cursor(col) {
+                picture.papers.insert(ground.of(paper));
             }
             if !pen.has(Pen::HIDDEN) {
-                let mut at = col;
-                while at < end {
-                    at = picture.characters(line, at, end, row, ink, pen);
-                }
+                let ink = if pen.has(Pen::DIM) { mixed(ink, paper, 60) } else { ink };
+                picture.decorate(ground, ink, pen);
+                picture.characters(line, col..end, y, ink, paper);
             }
             col = end;
         }
     }
 }
 
-struct Picture(String);
+/// Pieces that are drawn with the same are together: what that is comes first. Of a
+/// rectangle, `y`, `height`, `x` and `width` follow, of others where they are in
+/// [`Picture::drawn`]. One type, for each that is sorted makes the program larger.
+type Pieces = BTreeSet<[usize; 5]>;
+
+/// What is drawn, from the bottom to the top.
+#[derive(Default)]
+struct Picture {
+    papers: Pieces,
+    blocks: Pieces,
+    lines: Pieces,
+    // Shapes with slanting edges, and lines that slant or bend.
+    solids: Pieces,
+    strokes: Pieces,
+    // By their colour, and the bits below.
+    texts: Pieces,
+    drawn: String,
+}
+
+const BOLD: usize = 1;
+const ITALIC: usize = 1 << 1;
+/// Each piece is one character.
+const CENTRED: usize = 1 << 2;
+const TEXT_BITS: usize = 3;
+
+#[derive(Clone, Copy)]
+struct Rect {
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+}
 
 impl Picture {
-    fn add(&mut self, part: std::fmt::Arguments) {
-        self.0.write_fmt(part).expect("a String takes all");
+    fn write(&self, text: &mut String) {
+        // Of those that meet no seam is to be seen; but a line must not vanish where the
+        // picture is made smaller.
+        *text += "<g shape-rendering=\"crispEdges\">\n";
+        push_rects(text, &self.papers);
+        push_rects(text, &self.blocks);
+        *text += "</g>\n";
+        push_rects(text, &self.lines);
+        let filled = |text: &mut String, colour: usize| {
+            push(text, format_args!("<path fill=\"#{colour:06x}\" d=\""));
+        };
+        let stroked = |text: &mut String, colour: usize| {
+            let width = PIXEL;
+            push(
+                text,
+                format_args!("<path fill=\"none\" stroke=\"#{colour:06x}\" stroke-width=\"{width}\" d=\""),
+            );
+        };
+        let written = |text: &mut String, style: usize| {
+            *text += "<g";
+            let colour = style >> TEXT_BITS;
+            if colour != number(FOREGROUND) {
+                push(text, format_args!(" fill=\"#{colour:06x}\""));
+            }
+            let names = [
+                (BOLD, " font-weight=\"bold\""),
+                (ITALIC, " font-style=\"italic\""),
+                (CENTRED, " text-anchor=\"middle\""),
+            ];
+            names.iter().filter(|(bit, _)| style & bit != 0).for_each(|(_, name)| *text += name);
+            *text += ">\n";
+        };
+        let drawn = |text: &mut String, piece: &[usize; 5]| *text += &self.drawn[piece[1]..piece[2]];
+        push_groups(text, &self.solids, &filled, &drawn, "\"/>\n");
+        push_groups(text, &self.strokes, &stroked, &drawn, "\"/>\n");
+        push_groups(text, &self.texts, &written, &drawn, "</g>\n");
     }
 
-    fn rectangle(&mut self, x: usize, y: usize, width: usize, height: usize, colour: [u8; 3]) {
-        let colour = hex(colour);
-        self.add(format_args!(
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"/>\n"
-        ));
-    }
-
-    /// Draws what stands at `col`, and all that is like it; tells where that ends.
-    fn characters(
-        &mut self,
-        line: &Line,
-        col: usize,
-        end: usize,
-        row: usize,
-        ink: [u8; 3],
-        pen: Pen,
-    ) -> usize {
-        let cell = line.cell(col);
-        let character = cell.character();
-        let (x, y) = (col * WIDTH, row * HEIGHT);
-        match character {
-            '\u{2500}'..='\u{257f}' => self.lines_of(character, x, y, ink),
-            '\u{2580}'..='\u{259f}' => self.block(character, x, y, ink),
-            _ => {
-                let is_plain = |at: usize| {
-                    let cell = line.cell(at);
-                    cell.character().is_ascii() && !cell.is_right_half() && line.marks_at(at).is_empty()
-                };
-                let after = match is_plain(col) {
-                    true => (col..end).find(|at| !is_plain(*at)).unwrap_or(end),
-                    false if cell.is_wide() => (col + 2).min(end),
-                    false => col + 1,
-                };
-                let mut text = String::new();
-                (col..after).for_each(|at| line.push_text(at, &mut text));
-                let lines = pen.has(Pen::STRUCK | Pen::UNDERLINE | Pen::OVERLINE);
-                if lines || !text.trim_end_matches(' ').is_empty() {
-                    self.text(&text, x, y + BASE, (after - col) * WIDTH, ink, pen);
+    /// Draws what is not blank of some cells of one pen.
+    fn characters(&mut self, line: &Line, cells: Range<usize>, y: usize, ink: Rgb, paper: Rgb) {
+        let pen = line.cell(cells.start).pen;
+        let mut col = cells.start;
+        while col < cells.end {
+            let (cell, x) = (line.cell(col), col * WIDTH);
+            let (next, centred) = match Kind::of(line, col) {
+                Kind::Blank => {
+                    col += 1;
+                    continue;
                 }
-                return after;
+                Kind::Shape => {
+                    self.shape(cell.character(), x, y, ink, paper);
+                    col += 1;
+                    continue;
+                }
+                Kind::Letter => (end_of_run(line, col, cells.end), false),
+                Kind::Other => ((col + 1 + usize::from(cell.is_wide())).min(cells.end), true),
+            };
+            let bits = [(pen.has(Pen::BOLD), BOLD), (pen.has(Pen::ITALIC), ITALIC), (centred, CENTRED)];
+            let bits: usize = bits.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
+            let width = (next - col) * WIDTH;
+            let at = if centred { x + width / 2 } else { x };
+            let start = self.drawn.len();
+            let text = &mut self.drawn;
+            push(text, format_args!("<text x=\"{at}\" y=\"{}\"", y + BASE));
+            if !centred && next - col > 1 {
+                push(text, format_args!(" textLength=\"{width}\""));
             }
+            let mut characters = String::new();
+            (col..next).for_each(|at| line.push_text(at, &mut characters));
+            text.push('>');
+            push_escaped(text, &characters);
+            *text += "</text>\n";
+            self.texts.insert([number(ink) << TEXT_BITS | bits, start, text.len(), 0, 0]);
+            col = next;
         }
-        col + 1
     }
 
-    fn text(&mut self, text: &str, x: usize, y: usize, width: usize, ink: [u8; 3], pen: Pen) {
-        let ink = hex(ink);
-        self.add(format_args!(
-            "<text x=\"{x}\" y=\"{y}\" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\" fill=\"{ink}\""
-        ));
-        if pen.has(Pen::BOLD) {
-            self.0 += " font-weight=\"bold\"";
-        }
-        if pen.has(Pen::ITALIC) {
-            self.0 += " font-style=\"italic\"";
-        }
-        if pen.has(Pen::DIM) {
-            self.0 += " opacity=\"0.6\"";
-        }
-        let drawn =
-            [(Pen::UNDERLINE, " underline"), (Pen::STRUCK, " line-through"), (Pen::OVERLINE, " overline")];
-        let drawn: String =
-            drawn.iter().filter(|(style, _)| pen.has(*style)).map(|(_, name)| *name).collect();
-        if !drawn.is_empty() {
-            let kind =
-                ["solid", "solid", "double", "wavy", "dotted", "dashed"][pen.underline().min(5) as usize];
-            self.add(format_args!(" style=\"text-decoration:{} {kind}\"", drawn.trim_start()));
-        }
-        self.0.push('>');
-        for character in text.chars() {
-            match character {
-                '&' => self.0 += "&amp;",
-                '<' => self.0 += "&lt;",
-                '>' => self.0 += "&gt;",
-                // XML has no such characters (XML 1.0, 2.2).
-                '\u{fffe}' | '\u{ffff}' => self.0.push(char::REPLACEMENT_CHARACTER),
-                other => self.0.push(other),
+    /// The lines under, through and above text.
+    fn decorate(&mut self, ground: Rect, ink: Rgb, pen: Pen) {
+        let Rect { x, y, width, .. } = ground;
+        let mut line = |top: usize, on: usize, off: usize| {
+            for start in (0..width).step_by(on + off) {
+                let width = on.min(width - start);
+                let rect = Rect { x: x + start, y: y + top * PIXEL, width, height: PIXEL };
+                self.lines.insert(rect.of(ink));
+            }
+        };
+        match pen.underline() {
+            0 => {}
+            1 => line(16, width, 0),
+            2 => [15, 17].into_iter().for_each(|top| line(top, width, 0)),
+            4 => line(16, PIXEL, 2 * PIXEL),
+            5 => line(16, 5 * PIXEL, 4 * PIXEL),
+            _ => {
+                let start = self.drawn.len();
+                push(&mut self.drawn, format_args!("M{x} {}", y + 33));
+                (0..width / WIDTH).for_each(|_| self.drawn += "q5-6 9 0t9 0");
+                self.strokes.insert([number(ink), start, self.drawn.len(), 0, 0]);
             }
         }
-        self.0 += "</text>\n";
+        if pen.has(Pen::STRUCK) {
+            line(9, width, 0);
+        }
+        if pen.has(Pen::OVERLINE) {
+            line(1, width, 0);
+        }
     }
 
-    /// From the middle of the cell to those of its sides to which there is a line.
-    fn lines_of(&mut self, character: char, x: usize, y: usize, ink: [u8; 3]) {
-        let arms = ARMS[(u32::from(character) - 0x2500) as usize];
-        let (left, right, top, bottom) = (x, x + WIDTH, y, y + HEIGHT);
-        // Where a thin line covers whole pixels: one that lies across two is faint, and
-        // shows where two arms overlap.
-        let (middle, centre) = (x + WIDTH / 2 - THIN / 2, y + HEIGHT / 2);
-        let mut path = String::new();
-        let mut heavy = String::new();
+    fn shape(&mut self, character: char, x: usize, y: usize, ink: Rgb, paper: Rgb) {
+        let code = u32::from(character) as usize;
+        let (right, bottom, centre) = (x + WIDTH, y + HEIGHT, y + HEIGHT / 2);
+        let start = self.drawn.len();
         match character {
-            '╱' | '╲' | '╳' => {
+            '╭'..='╰' => {
+                let (is_left, is_down) = (matches!(character, '╭' | '╰'), matches!(character, '╭' | '╮'));
+                let (side, turn) = if is_left { (right, -9) } else { (x, 9) };
+                let (end, rise) = if is_down { (bottom, 9) } else { (y, -9) };
+                let sweep = u8::from(is_left != is_down);
+                push(&mut self.drawn, format_args!("M{side} {centre}a9 9 0 0 {sweep} {turn} {rise}V{end}"));
+            }
+            '╱'..='╳' => {
                 if character != '╲' {
-                    path += &format!("M{left} {bottom}L{right} {top}");
+                    push(&mut self.drawn, format_args!("M{x} {bottom}L{right} {y}"));
                 }
                 if character != '╱' {
-                    path += &format!("M{left} {top}L{right} {bottom}");
+                    push(&mut self.drawn, format_args!("M{x} {y}L{right} {bottom}"));
                 }
             }
-            '╭'..='╰' => {
-                let side = if matches!(character, '╭' | '╰') { right } else { left };
-                let end = if matches!(character, '╭' | '╮') { bottom } else { top };
-                path += &format!("M{side} {centre}Q{middle} {centre} {middle} {end}");
+            // Powerline's separators.
+            '\u{e0b0}'..='\u{e0b3}' => {
+                let (back, tip) = if code < 0xe0b2 { (x, right) } else { (right, x) };
+                push(&mut self.drawn, format_args!("M{back} {y}L{tip} {centre}L{back} {bottom}"));
             }
             _ => {
-                for (index, end) in [top, right, bottom, left].into_iter().enumerate() {
-                    let is_level = index % 2 == 1;
-                    let from = if is_level { middle } else { centre };
-                    let stroke = |path: &mut String, aside: usize, beyond: usize| {
-                        // A little beyond the middle, so that corners are closed.
-                        let from = if end < from { from + beyond } else { from - beyond };
-                        *path += &match is_level {
-                            true => format!("M{from} {aside}H{end}"),
-                            false => format!("M{aside} {from}V{end}"),
-                        };
-                    };
-                    let middle = if is_level { centre } else { middle };
-                    match arms >> (2 * index) & 3 {
-                        1 => stroke(&mut path, middle, THIN / 2),
-                        2 => stroke(&mut heavy, middle, 3 * THIN / 2),
-                        3 => [middle - APART, middle + APART]
-                            .into_iter()
-                            .for_each(|aside| stroke(&mut path, aside, APART)),
-                        _ => {}
+                let (pieces, parts, ink) = match code {
+                    0x2500..0x2580 => (&mut self.lines, lines_of(code), ink),
+                    // The shades are the whole of the cell, seen through.
+                    0x2591..=0x2593 => {
+                        (&mut self.blocks, block(0x2588), mixed(ink, paper, 25 * (code - 0x2590)))
                     }
+                    0x2580..0x25a0 => (&mut self.blocks, block(code), ink),
+                    _ => (&mut self.lines, dots(code), ink),
+                };
+                for part in parts {
+                    pieces.insert(Rect { x: x + part.x, y: y + part.y, ..part }.of(ink));
                 }
+                return;
             }
         }
-        let dashes = match character {
-            '┄'..='┇' => " stroke-dasharray=\"16 8\"",
-            '┈'..='┋' => " stroke-dasharray=\"8 8\"",
-            '╌'..='╏' => " stroke-dasharray=\"24 16\"",
-            _ => "",
-        };
-        let ink = hex(ink);
-        for (path, width) in [(path, THIN), (heavy, 3 * THIN)] {
-            if !path.is_empty() {
-                self.add(format_args!(
-                    "<path d=\"{path}\" stroke=\"{ink}\" stroke-width=\"{width}\" fill=\"none\"{dashes}/>\n"
-                ));
-            }
-        }
+        let is_solid = matches!(character, '\u{e0b0}' | '\u{e0b2}');
+        let pieces = if is_solid { &mut self.solids } else { &mut self.strokes };
+        pieces.insert([number(ink), start, self.drawn.len(), 0, 0]);
     }
+}
 
-    /// Parts of the cell in eighths; the shades are the whole of it, seen through.
-    fn block(&mut self, character: char, x: usize, y: usize, ink: [u8; 3]) {
-        let code = u32::from(character) as usize;
-        let parts: &[(usize, usize, usize, usize)] = match code {
-            0x2580 => &[(0, 0, 8, 4)],
-            0x2581..=0x2588 => &[(0, 0x2588 - code, 8, code - 0x2580)],
-            0x2589..=0x258f => &[(0, 0, 0x2590 - code, 8)],
-            0x2590 => &[(4, 0, 4, 8)],
-            0x2591..=0x2593 => &[(0, 0, 8, 8)],
-            0x2594 => &[(0, 0, 8, 1)],
-            0x2595 => &[(7, 0, 1, 8)],
-            0x2596 => &[(0, 4, 4, 4)],
-            0x2597 => &[(4, 4, 4, 4)],
-            0x2598 => &[(0, 0, 4, 4)],
-            0x2599 => &[(0, 0, 4, 8), (4, 4, 4, 4)],
-            0x259a => &[(0, 0, 4, 4), (4, 4, 4, 4)],
-            0x259b => &[(0, 0, 8, 4), (0, 4, 4, 4)],
-            0x259c => &[(0, 0, 8, 4), (4, 4, 4, 4)],
-            0x259d => &[(4, 0, 4, 4)],
-            0x259e => &[(4, 0, 4, 4), (0, 4, 4, 4)],
-            _ => &[(4, 0, 4, 8), (0, 4, 4, 4)],
-        };
-        let seen = match code {
-            0x2591..=0x2593 => format!(" fill-opacity=\"0.{}\"", 25 * (code - 0x2590)),
-            _ => String::new(),
-        };
-        let ink = hex(ink);
-        for &(left, top, width, height) in parts {
-            self.add(format_args!(
-                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{ink}\"{seen}/>\n",
-                x + left * WIDTH / 8,
-                y + top * HEIGHT / 8,
-                width * WIDTH / 8,
-                height * HEIGHT / 8
-            ));
+/// How what stands in a cell gets into the picture.
+enum Kind {
+    Blank,
+    /// It is drawn.
+    Shape,
+    /// In every font whose characters have one width.
+    Letter,
+    Other,
+}
+
+impl Kind {
+    fn of(line: &Line, col: usize) -> Kind {
+        let cell = line.cell(col);
+        let is_bare = line.marks_at(col).is_empty();
+        match cell.character() {
+            ' ' if is_bare => Kind::Blank,
+            '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '\u{e0b0}'..='\u{e0b3}' => Kind::Shape,
+            _ if !is_bare || cell.is_wide() => Kind::Other,
+            // Latin, Greek and Cyrillic; dashes and quotation marks.
+            '!'..='~' | '\u{a1}'..='\u{24f}' | '\u{370}'..='\u{52f}' | '\u{2010}'..='\u{203a}' => {
+                Kind::Letter
+            }
+            _ => Kind::Other,
         }
     }
 }
 
+/// Where the run of letters ends that begins at `col`.
+fn end_of_run(line: &Line, col: usize, end: usize) -> usize {
+    let is_letter = |at: usize| at < end && matches!(Kind::of(line, at), Kind::Letter);
+    let is_blank = |at: usize| at < end && matches!(Kind::of(line, at), Kind::Blank);
+    let goes_on = |at: usize| {
+        let is_between_words = at - col < RUN && is_blank(at) && is_letter(at + 1);
+        at - col < LONGEST_RUN && (is_letter(at) || is_between_words)
+    };
+    (col..).find(|at| !goes_on(*at)).unwrap_or(end)
+}
+
+/// The parts of a box-drawing character: from the middle of the cell to those of its
+/// sides to which there is a line. The two of a double one are to either side of the
+/// middle, with a pixel between them.
+fn lines_of(code: usize) -> Vec<Rect> {
+    let arm = |side: usize| ARMS[code - 0x2500] >> (2 * (side % 4)) & 3;
+    let thickness = |kind: u8| if kind == 2 { 3 } else { 1 };
+    let dashes = match code {
+        0x2504..0x2508 => 3,
+        0x2508..0x250c => 4,
+        0x254c..0x2550 => 2,
+        _ => 0,
+    };
+    if dashes > 0 {
+        let (is_level, kind) = (arm(1) > 0, arm(0).max(arm(1)));
+        let length = if is_level { COLS } else { ROWS };
+        let dash = |number: usize| {
+            let (start, long) = (length * number / dashes, (length / dashes * 2 / 3).max(1));
+            match is_level {
+                true => Rect::in_pixels(start, MIDDLE_ROW - thickness(kind) / 2, long, thickness(kind)),
+                false => Rect::in_pixels(MIDDLE_COL - thickness(kind) / 2, start, thickness(kind), long),
+            }
+        };
+        return (0..dashes).map(dash).collect();
+    }
+    let mut rects = Vec::new();
+    for side in 0..4 {
+        let goes_on = arm(side + 2) > 0;
+        let [one, other] = if side % 2 == 0 { [arm(3), arm(1)] } else { [arm(0), arm(2)] };
+        // How far it reaches beyond the side's half of the cell: 1 is the middle itself.
+        let reach = match (one, other) {
+            _ if goes_on => 1,
+            (3, 3) => 0,
+            (2 | 3, _) | (_, 2 | 3) => 2,
+            _ => 1,
+        };
+        let reach_of_double = |near: u8, far: u8| match (near, far) {
+            (3, _) => 0,
+            (0, 3) if !goes_on => 2,
+            _ => 1,
+        };
+        match arm(side) {
+            0 => {}
+            3 => {
+                rects.push(line_to(side, reach_of_double(one, other), 0, 1));
+                rects.push(line_to(side, reach_of_double(other, one), 2, 1));
+            }
+            kind => rects.push(line_to(side, reach, 1 - thickness(kind) / 2, thickness(kind))),
+        }
+    }
+    rects
+}
+
+/// A line to that side; `aside` is 1 where it begins with the middle, counted across it.
+fn line_to(side: usize, reach: usize, aside: usize, thickness: usize) -> Rect {
+    let (col, row) = (MIDDLE_COL - 1 + aside, MIDDLE_ROW - 1 + aside);
+    let (from_col, from_row) = (MIDDLE_COL + 1 - reach, MIDDLE_ROW + 1 - reach);
+    match side {
+        0 => Rect::in_pixels(col, 0, thickness, MIDDLE_ROW + reach),
+        1 => Rect::in_pixels(from_col, row, COLS - from_col, thickness),
+        2 => Rect::in_pixels(col, from_row, thickness, ROWS - from_row),
+        _ => Rect::in_pixels(0, row, MIDDLE_COL + reach, thickness),
+    }
+}
+
+/// The parts of a block, which are counted in eighths of the cell.
+fn block(code: usize) -> Vec<Rect> {
+    let parts: &[(usize, usize, usize, usize)] = match code {
+        0x2580 => &[(0, 0, 8, 4)],
+        0x2581..=0x2588 => &[(0, 0x2588 - code, 8, code - 0x2580)],
+        0x2589..=0x258f => &[(0, 0, 0x2590 - code, 8)],
+        0x2590 => &[(4, 0, 4, 8)],
+        0x2594 => &[(0, 0, 8, 1)],
+        0x2595 => &[(7, 0, 1, 8)],
+        0x2596 => &[(0, 4, 4, 4)],
+        0x2597 => &[(4, 4, 4, 4)],
+        0x2598 => &[(0, 0, 4, 4)],
+        0x2599 => &[(0, 0, 4, 8), (4, 4, 4, 4)],
+        0x259a => &[(0, 0, 4, 4), (4, 4, 4, 4)],
+        0x259b => &[(0, 0, 8, 4), (0, 4, 4, 4)],
+        0x259c => &[(0, 0, 8, 4), (4, 4, 4, 4)],
+        0x259d => &[(4, 0, 4, 4)],
+        0x259e => &[(4, 0, 4, 4), (0, 4, 4, 4)],
+        _ => &[(4, 0, 4, 8), (0, 4, 4, 4)],
+    };
+    let part = |&(left, top, width, height): &(usize, usize, usize, usize)| {
+        let (x, y) = (left * COLS / 8, top * ROWS / 8);
+        Rect::in_pixels(x, y, (left + width) * COLS / 8 - x, (top + height) * ROWS / 8 - y)
+    };
+    parts.iter().map(part).collect()
+}
+
+/// The dots of a Braille pattern, which are numbered down the left column, then down the
+/// right one, but for the lowest two.
+fn dots(code: usize) -> Vec<Rect> {
+    const ROWS: [usize; 4] = [1, 6, 10, 15];
+    const PLACES: [(usize, usize); 8] = [(1, 0), (1, 1), (1, 2), (6, 0), (6, 1), (6, 2), (1, 3), (6, 3)];
+    let dots = PLACES.iter().enumerate().filter(|(bit, _)| code >> bit & 1 == 1);
+    dots.map(|(_, &(col, row))| Rect::in_pixels(col, ROWS[row], 2, 2)).collect()
+}
+
+impl Rect {
+    fn in_pixels(x: usize, y: usize, width: usize, height: usize) -> Rect {
+        Rect { x: x * PIXEL, y: y * PIXEL, width: width * PIXEL, height: height * PIXEL }
+    }
+
+    /// It as a piece of that colour.
+    fn of(self, colour: Rgb) -> [usize; 5] {
+        [number(colour), self.y, self.height, self.x, self.width]
+    }
+}
+
+/// The same rectangles, where those that are of one height and touch are one; each with
+/// `x`, `width`, `y` and `height` behind its colour: so it can be done again with those.
+fn joined(rects: &Pieces) -> Pieces {
+    let (mut all, mut last) = (Pieces::new(), None::<[usize; 5]>);
+    let turned = |[colour, y, height, x, width]: [usize; 5]| [colour, x, width, y, height];
+    for &rect in rects {
+        match &mut last {
+            Some([colour, y, height, x, width])
+                if [*colour, *y, *height] == rect[..3] && rect[3] <= *x + *width =>
+            {
+                *width = (*width).max(rect[3] + rect[4] - *x);
+            }
+            _ => all.extend(last.replace(rect).map(turned)),
+        }
+    }
+    all.extend(last.map(turned));
+    all
+}
+
+/// All of one colour as one path.
+fn push_rects(text: &mut String, rects: &Pieces) {
+    let open = |text: &mut String, colour: usize| {
+        push(text, format_args!("<path fill=\"#{colour:06x}\" d=\""));
+    };
+    let each = |text: &mut String, [_, y, height, x, width]: &[usize; 5]| {
+        push(text, format_args!("M{x} {y}h{width}v{height}h-{width}z"));
+    };
+    push_groups(text, &joined(&joined(rects)), &open, &each, "\"/>\n");
+}
+
+fn push_groups(
+    text: &mut String,
+    pieces: &Pieces,
+    open: &dyn Fn(&mut String, usize),
+    each: &dyn Fn(&mut String, &[usize; 5]),
+    close: &str,
+) {
+    let mut last = None;
+    for piece in pieces {
+        if last != Some(piece[0]) {
+            *text += if last.is_some() { close } else { "" };
+            open(text, piece[0]);
+            last = Some(piece[0]);
+        }
+        each(text, piece);
+    }
+    *text += if last.is_some() { close } else { "" };
+}
+
 /// What text is drawn with, and what is behind it.
-fn colours(pen: Pen) -> ([u8; 3], [u8; 3]) {
+fn colours(pen: Pen) -> (Rgb, Rgb) {
     // Bold text in one of the first eight colours is bright, as in most terminals.
     let foreground = match pen.foreground.index() {
         Some(index @ 0..8) if pen.has(Pen::BOLD) => Colour::indexed(index + 8),
@@ -304,13 +587,22 @@ fn colours(pen: Pen) -> ([u8; 3], [u8; 3]) {
     if pen.has(Pen::INVERSE) { (paper, ink) } else { (ink, paper) }
 }
 
-/// The 256 colours are xterm's: a cube of 6, and 24 greys.
+/// So many hundredths of the one, and the rest of the other.
+fn mixed(one: Rgb, other: Rgb, hundredths: usize) -> Rgb {
+    let part = |at: usize| {
+        let sum = usize::from(one[at]) * hundredths + usize::from(other[at]) * (100 - hundredths);
+        u8::try_from(sum / 100).unwrap_or(u8::MAX)
+    };
+    [part(0), part(1), part(2)]
+}
+
 /// What one of 256 colours is, in red, green and blue.
-pub(crate) fn colour(index: u8) -> [u8; 3] {
+pub(crate) fn colour(index: u8) -> Rgb {
     rgb(Colour::indexed(index)).unwrap_or(FOREGROUND)
 }
 
-fn rgb(colour: Colour) -> Option<[u8; 3]> {
+/// Those behind the first sixteen are xterm's: a cube of 6, and 24 greys.
+fn rgb(colour: Colour) -> Option<Rgb> {
     let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
     match colour.index() {
         Some(index @ 0..16) => Some(COLOURS[usize::from(index)]),
@@ -323,8 +615,45 @@ fn rgb(colour: Colour) -> Option<[u8; 3]> {
     }
 }
 
-fn hex([red, green, blue]: [u8; 3]) -> String {
-    format!("#{red:02x}{green:02x}{blue:02x}")
+fn hex(colour: Rgb) -> String {
+    format!("#{:06x}", number(colour))
+}
+
+fn number([red, green, blue]: Rgb) -> usize {
+    usize::from(red) << 16 | usize::from(green) << 8 | usize::from(blue)
+}
+
+fn push(text: &mut String, part: std::fmt::Arguments) {
+    text.write_fmt(part).expect("a String takes all");
+}
+
+fn push_escaped(text: &mut String, part: &str) {
+    for character in part.chars() {
+        match character {
+            '&' => *text += "&amp;",
+            '<' => *text += "&lt;",
+            '>' => *text += "&gt;",
+            // XML has no such characters (XML 1.0, 2.2).
+            '\u{fffe}' | '\u{ffff}' => text.push(char::REPLACEMENT_CHARACTER),
+            other => text.push(other),
+        }
+    }
+}
+
+/// As much of a text as there is room for, in cells.
+fn cut(text: &str, room: usize) -> String {
+    let mut left = room;
+    let fits = |character: &char| {
+        let width = width::of(*character);
+        let fits = width <= left;
+        left -= width.min(left);
+        fits
+    };
+    let fitting: String = text.chars().take_while(fits).collect();
+    match fitting.len() == text.len() {
+        true => fitting,
+        false => fitting.chars().take(fitting.chars().count().saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 /// The lines of U+2500..U+257F from the middle: up, right, down and left, two bits
@@ -340,3 +669,174 @@ const ARMS: [u8; 128] = [
     0x3f, 0xd1, 0x73, 0xf3, 0xdc, 0x74, 0xfc, 0xcd, 0x47, 0xcf, 0xdd, 0x77, 0xff, 0x14, 0x50, 0x41,
     0x05, 0x00, 0x00, 0x00, 0x40, 0x01, 0x04, 0x10, 0x80, 0x02, 0x08, 0x20, 0x48, 0x21, 0x84, 0x12,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::rounds;
+
+    /// The pixels of a cell that are drawn, row by row.
+    fn pixels(rects: &[Rect]) -> Vec<[bool; COLS]> {
+        let mut rows = vec![[false; COLS]; ROWS];
+        for rect in rects {
+            assert!([rect.x, rect.y, rect.width, rect.height].iter().all(|number| number % PIXEL == 0));
+            for row in &mut rows[rect.y / PIXEL..(rect.y + rect.height) / PIXEL] {
+                row[rect.x / PIXEL..(rect.x + rect.width) / PIXEL].fill(true);
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn the_lines_of_a_box_meet_those_of_the_next_cell_and_each_other() {
+        for code in 0x2500..0x2580 {
+            let rows = pixels(&lines_of(code));
+            let what = char::from_u32(code as u32).unwrap();
+            let is_drawn_otherwise = matches!(what, '╭'..='╳');
+            let is_dashed = matches!(code, 0x2504..0x250c | 0x254c..0x2550);
+            if is_drawn_otherwise || is_dashed {
+                continue;
+            }
+            // What a neighbour with such an arm has at its edge.
+            let edges: [Vec<bool>; 4] = [
+                rows[0].to_vec(),
+                rows.iter().map(|row| row[COLS - 1]).collect(),
+                rows[ROWS - 1].to_vec(),
+                rows.iter().map(|row| row[0]).collect(),
+            ];
+            for (side, edge) in edges.iter().enumerate() {
+                let middle = edge.len() / 2;
+                let around: Vec<usize> = match ARMS[code - 0x2500] >> (2 * side) & 3 {
+                    0 => vec![],
+                    1 => vec![middle],
+                    2 => vec![middle - 1, middle, middle + 1],
+                    _ => vec![middle - 1, middle + 1],
+                };
+                let drawn: Vec<usize> = (0..edge.len()).filter(|at| edge[*at]).collect();
+                assert_eq!(drawn, around, "{what} {side}");
+            }
+            // All of it hangs together, but for two lines beside each other.
+            let mut left = rows.clone();
+            let mut parts = 0;
+            while let Some((y, x)) =
+                (0..ROWS).flat_map(|y| (0..COLS).map(move |x| (y, x))).find(|&(y, x)| left[y][x])
+            {
+                parts += 1;
+                let mut next = vec![(y, x)];
+                while let Some((y, x)) = next.pop() {
+                    if y < ROWS && x < COLS && std::mem::take(&mut left[y][x]) {
+                        next.extend([(y + 1, x), (y.wrapping_sub(1), x), (y, x + 1), (y, x.wrapping_sub(1))]);
+                    }
+                }
+            }
+            let expected = match what {
+                '═' | '║' | '╔' | '╗' | '╚' | '╝' | '╟' | '╢' | '╤' | '╧' => 2,
+                '╠' | '╣' | '╦' | '╩' => 3,
+                '╬' => 4,
+                _ => 1,
+            };
+            assert_eq!(parts, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_make_up_a_cell_do_so_without_a_seam() {
+        let of = |character: char| pixels(&block(character as usize));
+        for (one, other) in
+            [('▀', '▄'), ('▌', '▐'), ('▞', '▚'), ('▘', '▟'), ('▝', '▙'), ('▖', '▜'), ('▗', '▛')]
+        {
+            let (one, other) = (of(one), of(other));
+            for (row, (one, other)) in one.iter().zip(&other).enumerate() {
+                assert!(one.iter().zip(other).all(|(one, other)| one != other), "{row}: {one:?} {other:?}");
+            }
+        }
+        assert!(of('█').iter().flatten().all(|pixel| *pixel));
+        let counts = dots(0x28ff).len();
+        assert_eq!((counts, dots(0x2800).len(), dots(0x2881).len()), (8, 0, 2));
+    }
+
+    #[test]
+    fn an_outline_covers_what_its_parts_do() {
+        for (seed, mut random) in rounds(300) {
+            let mut rects = Vec::new();
+            for _ in 0..random.usize(..20) {
+                let (x, y) = (random.usize(..COLS), random.usize(..ROWS));
+                let (width, height) = (random.usize(1..=COLS - x), random.usize(1..=ROWS - y));
+                rects.push(Rect::in_pixels(x, y, width, height));
+            }
+            let expected = pixels(&rects);
+            let mut path = String::new();
+            push_rects(&mut path, &rects.into_iter().map(|rect| rect.of(FOREGROUND)).collect());
+            let path = path.rsplit_once("d=\"").map_or("", |(_, path)| path);
+            let drawn: Vec<Rect> = path
+                .split('M')
+                .skip(1)
+                .map(|part| {
+                    let numbers: Vec<usize> = part
+                        .split(|character: char| !character.is_ascii_digit())
+                        .filter_map(|digits| digits.parse().ok())
+                        .collect();
+                    let [x, y, width, height, back] = numbers[..] else { panic!("{part}") };
+                    assert_eq!(width, back);
+                    Rect { x, y, width, height }
+                })
+                .collect();
+            assert_eq!(pixels(&drawn), expected, "seed {seed}: {path}");
+        }
+        // A border is few of them.
+        let cells = (0..10).map(|number| Rect { x: number * WIDTH, y: 0, width: WIDTH, height: PIXEL });
+        let mut path = String::new();
+        push_rects(&mut path, &cells.map(|rect| rect.of([0, 0, 1])).collect());
+        assert_eq!(path, "<path fill=\"#000001\" d=\"M0 0h180v2h-180z\"/>\n");
+    }
+
+    #[test]
+    fn runs_are_short_and_have_no_blanks_that_could_be_joined() {
+        let mut screen = Screen::new(100, 3);
+        let text = "one two  three four five six seven eight\r\n".to_owned() + &"x".repeat(70) + "é漢a";
+        screen.feed(text.as_bytes());
+        let picture = screen.svg(0);
+        let runs: Vec<&str> =
+            picture.split("</text>").filter_map(|part| part.rsplit_once('>')).map(|(_, run)| run).collect();
+        let runs: Vec<&str> = runs.into_iter().filter(|run| !run.trim().is_empty()).collect();
+        let x = "x".repeat(LONGEST_RUN);
+        assert_eq!(
+            runs,
+            ["one two", "three four five six", "seven eight", &x, &x, "xxxxxxé", "a", "漢"],
+            "{picture}"
+        );
+    }
+
+    #[test]
+    fn the_cursor_is_a_block_with_the_character_in_it() {
+        let mut screen = Screen::new(10, 2);
+        screen.feed("ab漢\x1b[1;2H".as_bytes());
+        let picture = screen.svg(0);
+        let block = "<path fill=\"#d0d0d0\" d=\"M18 0h18v38h-18z\"/>";
+        let character = "<g fill=\"#101010\">\n<text x=\"18\" y=\"28\">b</text>\n</g>";
+        assert!(picture.contains(block) && picture.contains(character), "{picture}");
+        // A wide one is covered from either half.
+        for at in ["3", "4"] {
+            screen.feed(format!("\x1b[1;{at}H").as_bytes());
+            assert!(screen.svg(0).contains("M36 0h36v38h-36z"), "{}", screen.svg(0));
+        }
+        screen.feed(b"\x1b[2;10H");
+        assert!(screen.svg(0).contains("M162 38h18v38h-18z"), "{}", screen.svg(0));
+        screen.feed(b"\x1b[?25l");
+        assert!(!screen.svg(0).contains("#101010\">\n"), "{}", screen.svg(0));
+    }
+
+    #[test]
+    fn a_title_has_the_room_that_there_is() {
+        for (title, room, expected) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("漢字", 3, "…"),
+            ("漢字x", 4, "漢…"),
+            ("a", 0, "…"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(cut(title, room), expected, "{title}");
+        }
+    }
+}

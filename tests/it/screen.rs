@@ -77,9 +77,9 @@ fn a_stream_is_rendered_as_a_session_is() {
         .stdout("a\x1b[0;1;4;38;5;196mb\x1b[0m\n┌─┐<&\u{fffd}\n\n");
     let picture = scratch.ts_with_input(&["render", "--size=10x3", "--svg"], stream).code(0).out();
     assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");
-    assert!(picture.contains("width=\"80\" height=\"51\"") && picture.contains("&lt;&amp;"), "{picture}");
+    assert!(picture.contains("width=\"122\" height=\"113\"") && picture.contains("&lt;&amp;"), "{picture}");
     assert!(picture.contains("fill=\"#ff0000\" font-weight=\"bold\""), "{picture}");
-    assert!(!picture.contains('─') && picture.contains("<path d="), "{picture}");
+    assert!(!picture.contains('─') && picture.contains("<path fill=\"#d0d0d0\" d="), "{picture}");
     let file = scratch.path.join("picture.svg");
     fs::write(&file, picture).unwrap();
     let parse = "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])";
@@ -92,6 +92,85 @@ fn a_stream_is_rendered_as_a_session_is() {
     scratch.ts_with_input(&["render", "x"], b"").code(4).complains("unexpected");
     scratch.ts(&["screen"]).code(4).complains("missing a session");
     scratch.ts(&["screen", "0123abcd"]).code(2).complains("no session");
+}
+
+/// Prints which of the pixels of a picture's rows, taken as cells, differ from its ground:
+/// a line for each row that has any, with the number of the row and of each such cell, and
+/// of the pixels from its left to the first of them and behind the last.
+const INKED: &str = r#"
+import struct, subprocess, sys, zlib
+png = subprocess.run(['rsvg-convert', sys.argv[1]], check=True, capture_output=True).stdout
+at, data = 8, b''
+while at < len(png):
+    length, kind = struct.unpack('>I4s', png[at:at + 8])
+    part = png[at + 8:at + 8 + length]
+    if kind == b'IHDR': width, height, depth, colour = struct.unpack('>IIBB', part[:10])
+    if kind == b'IDAT': data += part
+    at += 12 + length
+assert (depth, colour) == (8, 6), (depth, colour)
+data, stride, lines, above = zlib.decompress(data), 4 * width, [], bytes(4 * width)
+for start in range(0, len(data), stride + 1):
+    kind, line = data[start], bytearray(data[start + 1:start + 1 + stride])
+    for i in range(stride):
+        left, corner = (line[i - 4], above[i - 4]) if i >= 4 else (0, 0)
+        guess = left + above[i] - corner
+        nearest = min((left, above[i], corner), key=lambda value: abs(guess - value))
+        line[i] = line[i] + [0, left, above[i], (left + above[i]) // 2, nearest][kind] & 255
+    lines.append(line)
+    above = line
+ground = bytes([0x10, 0x10, 0x10, 255])
+def is_inked(x, y): return any(abs(a - b) > 64 for a, b in zip(lines[y][4 * x:4 * x + 4], ground))
+left, top, cols, rows = 16, 40, (width - 32) // 9, (height - 56) // 19
+for row in range(rows):
+    cells = []
+    for col in range(-1, cols + 1):
+        inked = [x for x in range(9) if any(is_inked(left + 9 * col + x, top + 19 * row + y) for y in range(19))]
+        if inked: cells.append('%d:%d-%d' % (col, inked[0], inked[-1] + 1))
+    if cells: print(row, *cells)
+"#;
+
+#[test]
+fn in_a_picture_everything_is_in_its_cell() {
+    let scratch = Scratch::new();
+    // Of a bar there is ink only in the middle of its cell, if that is where it is.
+    let bars = "|".repeat(80);
+    let words = "|||| ".repeat(16);
+    let far = format!("\x1b[1mI\x1b[m{:38}|{:39}|", "", "");
+    let drawn = "\u{2588}\x1b[7m \x1b[m \u{2502}\u{2500}\u{2503}\u{2551} 漢 \u{28ff}";
+    let rows =
+        [&far, &bars, &words, &format!("\x1b[31m{bars}\x1b[m"), drawn, "\x1b[4m \x1b[m \x1b[9m  \x1b[m"];
+    let stream = format!("\x1b[?25l\x1b]2;<title> & \u{fffe}\x07{}", rows.join("\r\n"));
+    let picture = scratch.ts_with_input(&["render", "--svg", "--size=80x8"], stream.as_bytes()).code(0).out();
+    let file = scratch.path.join("picture.svg");
+    fs::write(&file, picture).unwrap();
+    let inked = run(scratch.command("python3").args(["-c", INKED]).arg(&file)).code(0).out();
+    let rows: Vec<Vec<(usize, usize, usize)>> = inked
+        .lines()
+        .map(|line| {
+            let cell = |cell: &str| {
+                let (col, inked) = cell.split_once(':').unwrap();
+                let (first, behind) = inked.split_once('-').unwrap();
+                (col.parse().unwrap(), first.parse().unwrap(), behind.parse().unwrap())
+            };
+            line.split(' ').skip(1).map(cell).collect()
+        })
+        .collect();
+    let cols = |row: usize| rows[row].iter().map(|(col, ..)| *col).collect::<Vec<_>>();
+    assert_eq!(cols(0), [0, 39, 79], "{inked}");
+    assert_eq!(cols(1), (0..80).collect::<Vec<_>>(), "{inked}");
+    assert_eq!(cols(2), (0..80).filter(|col| col % 5 < 4).collect::<Vec<_>>(), "{inked}");
+    assert_eq!(cols(3), cols(1), "{inked}");
+    for &(_, first, behind) in rows[..4].iter().flatten() {
+        assert!(first >= 1 && behind <= 8, "{inked}");
+    }
+    let whole = (0, 9);
+    let exact: Vec<_> = rows[4].iter().map(|&(col, first, behind)| (col, (first, behind))).collect();
+    for cell in [(0, whole), (1, whole), (3, (4, 5)), (4, whole), (5, (3, 6)), (6, (3, 6)), (11, (1, 8))] {
+        assert!(exact.contains(&cell), "{cell:?}: {inked}");
+    }
+    assert_eq!(cols(4), [0, 1, 3, 4, 5, 6, 8, 9, 11], "{inked}");
+    assert_eq!(rows[5], [(0, 0, 9), (2, 0, 9), (3, 0, 9)], "{inked}");
+    assert_eq!(rows.len(), 6, "{inked}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! Options:
 //!   --ansi            with the sequences that choose colours and styles; each
 //!                     line begins and ends with none chosen
-//!   --svg             as a picture
+//!   --svg             as a picture of a window, for a README or a report
 //!   --scrollback=N    before the screen, up to N of the last 2000 lines that
 //!                     have scrolled off it
 //!   --json            print an object: size, cursor (from 1), title, alternate
