@@ -77,7 +77,6 @@ pub(crate) struct Start {
     pub(crate) keeper: Option<Keeper>,
     pub(crate) listener: UnixListener,
     pub(crate) fifo: File,
-    pub(crate) started: SystemTime,
 }
 
 /// The signals that a relay acts on; to be caught before its child is started,
@@ -161,7 +160,7 @@ pub(crate) struct Relay {
     killed: bool,
     // Who is ending it, and wants us to stay until it says otherwise.
     enders: Vec<ClientId>,
-    started: SystemTime,
+    started: Option<SystemTime>,
     // When it was first tried to write down the end.
     ended: Option<SystemTime>,
 }
@@ -172,7 +171,7 @@ impl Relay {
             Recorder::open(&start.making.folder, start.settings.max_log).trying("open the logs")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
-        let interactive = session.is_interactive()?;
+        let (interactive, started) = (session.is_interactive()?, session.started());
         let Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
         let bounds = Bounds::ours(Some(&start.making.handle));
         Ok(Relay {
@@ -210,7 +209,7 @@ impl Relay {
             ender_is_missing: false,
             killed: false,
             enders: Vec::new(),
-            started: start.started,
+            started,
             ended: None,
         })
     }
@@ -675,14 +674,14 @@ impl Relay {
             settings: self.settings.clone(),
             last_lines: self.session.last_lines(),
             started: self.started,
-            ended,
+            ended: Some(ended),
             output_bytes: self.recorder.output_bytes(),
             drained,
         };
         // Only waits need it, to tell an echo; without it they take all for output.
         let typed = self.journal.since(0).encode();
         let _ = self.making.folder.replace(crate::session::TYPED, typed.as_bytes());
-        match self.recorder.conclude(&receipt, self.interactive, &self.events) {
+        match self.recorder.conclude(receipt, self.interactive, &self.events) {
             Ok(written) => Ok(written || self.killed),
             // The folder has gone, and with it whoever could want to know.
             Err(_) => Ok(true),

@@ -12,7 +12,7 @@ use std::{
     io::{self, Write},
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::Path,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use crate::{
@@ -122,7 +122,6 @@ fn prepare(
         keeper,
         listener,
         fifo,
-        started: SystemTime::now(),
         settings,
     };
     Ok((start, gate, caught))

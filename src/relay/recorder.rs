@@ -7,7 +7,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
@@ -276,7 +276,7 @@ impl Recorder {
     /// as a folder that is gone, is told once and is the end of it.
     pub(crate) fn conclude(
         &mut self,
-        receipt: &Receipt,
+        receipt: Receipt,
         interactive: bool,
         events: &Events,
     ) -> io::Result<bool> {
@@ -289,13 +289,17 @@ impl Recorder {
         }
     }
 
-    /// What waiters look for comes last.
-    fn write_end(&mut self, receipt: &Receipt, interactive: bool, events: &Events) -> io::Result<()> {
+    /// What waiters look for comes last. The time of the exit code's file is what all
+    /// others tell as the end.
+    fn write_end(&mut self, mut receipt: Receipt, interactive: bool, events: &Events) -> io::Result<()> {
         let code = receipt.status.map(ExitStatus::number);
+        let ended = receipt.ended.unwrap_or_else(SystemTime::now);
         if let Some(code) = code {
-            self.folder.replace(crate::session::EXIT_CODE, code.to_string().as_bytes())?;
+            let digits = code.to_string();
+            receipt.ended =
+                Some(self.folder.replace_as_of(crate::session::EXIT_CODE, digits.as_bytes(), ended)?);
         }
-        self.folder.replace(crate::session::RECEIPT, receipt.json().as_bytes())?;
+        self.folder.replace_as_of(crate::session::RECEIPT, receipt.json().as_bytes(), ended)?;
         match events.tell(&receipt.handle, &self.folder) {
             Err(error) if may_pass(&error) => return Err(error),
             // Whoever looks at the events next, or removes the session, tells it.

@@ -110,9 +110,10 @@ pub(crate) struct Summary {
     pub(crate) alive: bool,
     pub(crate) name: Option<Name>,
     pub(crate) command: Vec<u8>,
-    pub(crate) created: SystemTime,
-    /// Of a dead session: since when it has been dead, as far as files tell.
-    pub(crate) ended: SystemTime,
+    /// `None` where the file that tells it is gone.
+    pub(crate) started: Option<SystemTime>,
+    /// Of a dead session, as far as files tell: since when it has been dead.
+    pub(crate) ended: Option<SystemTime>,
     /// Of a dead session, where anybody knows it.
     pub(crate) exit_code: Option<i32>,
     pub(crate) settings: Settings,
@@ -130,8 +131,8 @@ impl Summary {
             .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command)
             .number_or_null("exit_code", self.exit_code.map(i64::from))
-            .seconds_or_null("started", Some(unix_seconds(self.created)))
-            .seconds_or_null("ended", (!self.alive).then(|| unix_seconds(self.ended)));
+            .seconds_or_null("started", self.started.map(unix_seconds))
+            .seconds_or_null("ended", self.ended.map(unix_seconds));
         self.settings.describe(object)
     }
 }
@@ -319,7 +320,11 @@ impl SessionDir {
         let receipt = self.late_receipt(unnoted);
         let tell = || {
             if !self.folder.has(RECEIPT) {
-                self.folder.replace_as_of(RECEIPT, receipt.json().as_bytes(), receipt.ended)?;
+                let json = receipt.json();
+                match receipt.ended {
+                    Some(ended) => drop(self.folder.replace_as_of(RECEIPT, json.as_bytes(), ended)?),
+                    None => self.folder.replace(RECEIPT, json.as_bytes())?,
+                }
             }
             events.tell(&self.handle, &self.folder)
         };
@@ -345,7 +350,7 @@ impl SessionDir {
             status: self.exit_code().ok().flatten().map(ExitStatus::Code),
             ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(unnoted),
             last_lines: self.last_lines(),
-            started: self.created(),
+            started: self.started(),
             ended: self.last_sign(),
             output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
             drained: false,
@@ -375,15 +380,18 @@ impl SessionDir {
         rest
     }
 
-    pub(crate) fn created(&self) -> SystemTime {
-        self.folder.modified(META).unwrap_or(UNIX_EPOCH)
+    /// The one moment that everybody tells as its start; `None` where nothing has it
+    /// any more.
+    pub(crate) fn started(&self) -> Option<SystemTime> {
+        self.folder.modified(META).ok()
     }
 
-    /// When its end was written down, or else the last time that it printed: a
-    /// relay that was killed did nothing after that which can be seen.
-    fn last_sign(&self) -> SystemTime {
-        let written = self.folder.modified(EXIT_CODE).or_else(|_| self.folder.modified(RECEIPT));
-        written.unwrap_or_else(|_| self.folder.modified(OUTPUT).unwrap_or(UNIX_EPOCH).max(self.created()))
+    /// When it ended, as its relay has written it down; or else the last time that it
+    /// printed: a relay that was killed did nothing after that which can be seen.
+    fn last_sign(&self) -> Option<SystemTime> {
+        let written = || Some(UNIX_EPOCH + self.notice()?.ended?);
+        let printed = || self.folder.modified(OUTPUT).ok().max(self.started());
+        self.folder.modified(EXIT_CODE).ok().or_else(written).or_else(printed)
     }
 
     /// Has it ended, or is it about to, because its relay is? Then waits for it.
@@ -417,10 +425,10 @@ impl SessionDir {
     /// files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        let created = match self.folder.modified(META) {
-            Err(_) if !self.folder.has(LOCK) => return None,
-            other => other.unwrap_or(UNIX_EPOCH),
-        };
+        let started = self.started();
+        if started.is_none() && !self.folder.has(LOCK) {
+            return None;
+        }
         // Where that cannot be told, nothing may be done that harms a live one.
         let alive = self.is_alive().unwrap_or(true);
         Some(Summary {
@@ -428,8 +436,8 @@ impl SessionDir {
             alive,
             name: self.name(),
             command: self.command().unwrap_or_default(),
-            created,
-            ended: if alive { created } else { self.last_sign() },
+            started,
+            ended: if alive { None } else { self.last_sign() },
             exit_code: if alive { None } else { self.exit_code().unwrap_or(None) },
             settings: self.settings(),
         })

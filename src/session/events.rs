@@ -79,7 +79,7 @@ impl Events {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) if cannot_be_linked(&error) => {
                 let receipt = session.read(RECEIPT, Notice::LONGEST)?;
-                self.0.replace_as_of(&name, &receipt, session.modified(RECEIPT)?)
+                self.0.replace_as_of(&name, &receipt, session.modified(RECEIPT)?).map(drop)
             }
             other => other,
         }

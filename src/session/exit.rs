@@ -50,8 +50,10 @@ pub(crate) struct Receipt {
     pub(crate) status: Option<ExitStatus>,
     pub(crate) ended_by: EndedBy,
     pub(crate) last_lines: Vec<Vec<u8>>,
-    pub(crate) started: SystemTime,
-    pub(crate) ended: SystemTime,
+    /// `None` where what tells it is gone.
+    pub(crate) started: Option<SystemTime>,
+    /// `None` where nobody saw it, and nothing tells when it last printed.
+    pub(crate) ended: Option<SystemTime>,
     pub(crate) output_bytes: u64,
     /// Whether all that was printed could be read, until nobody had the
     /// terminal open any more.
@@ -68,7 +70,10 @@ impl Receipt {
             Some(ExitStatus::Signal(signal)) => Some(signals::name(signal)),
         };
         let pane = self.name.as_ref().map_or(self.handle.as_str(), Name::as_str);
-        let lasted = self.ended.duration_since(self.started).unwrap_or_default();
+        let lasted = self.started.zip(self.ended).map(|(started, ended)| {
+            let lasted = ended.duration_since(started).unwrap_or_default();
+            i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)
+        });
         Object::new()
             .text("type", "pty_exited")
             .text("session_id", self.handle.as_str())
@@ -81,9 +86,9 @@ impl Receipt {
             .truth("timed_out", matches!(self.ended_by, EndedBy::Timeout | EndedBy::IdleTimeout))
             .bytes_or_null("signal", signal.as_deref().map(str::as_bytes))
             .text("ended_by", self.ended_by.word())
-            .seconds_or_null("started", Some(unix_seconds(self.started)))
-            .seconds_or_null("ended", Some(unix_seconds(self.ended)))
-            .number("duration_ms", i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX))
+            .seconds_or_null("started", self.started.map(unix_seconds))
+            .seconds_or_null("ended", self.ended.map(unix_seconds))
+            .number_or_null("duration_ms", lasted)
             .number("output_bytes", i64::try_from(self.output_bytes).unwrap_or(i64::MAX))
             .truth("drained", self.drained)
             .line()
@@ -96,8 +101,8 @@ impl Receipt {
 /// word and a colon are a field and nothing else.
 pub(crate) struct Notice {
     line: String,
-    /// Since 1970.
-    pub(crate) ended: Duration,
+    /// Since 1970; `None` where that is not known.
+    pub(crate) ended: Option<Duration>,
 }
 
 impl Notice {
@@ -108,7 +113,10 @@ impl Notice {
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
         line.strip_suffix('\n').filter(|object| !object.contains(char::is_control))?;
-        let ended = parse_seconds(field(&line, "ended")?.as_bytes())?;
+        let ended = match field(&line, "ended")? {
+            "null" => None,
+            seconds => Some(parse_seconds(seconds.as_bytes())?),
+        };
         Some(Notice { line, ended })
     }
 
@@ -160,8 +168,8 @@ mod tests {
             status: Some(ExitStatus::Signal(9)),
             ended_by: EndedBy::Kill,
             last_lines: vec![trap, b",".to_vec(), b"ended".to_vec()],
-            started: UNIX_EPOCH + Duration::from_secs(5),
-            ended: UNIX_EPOCH + Duration::from_millis(7_500),
+            started: Some(UNIX_EPOCH + Duration::from_secs(5)),
+            ended: Some(UNIX_EPOCH + Duration::from_millis(7_500)),
             output_bytes: 3,
             drained: true,
         }
@@ -176,11 +184,14 @@ mod tests {
                 let line = Receipt { ended_by, ..receipt(name) }.json();
                 let notice = Notice::parse(line.clone().into_bytes()).unwrap();
                 assert_eq!(notice.line(), line);
-                assert_eq!(notice.ended, Duration::from_millis(7_500));
+                assert_eq!(notice.ended, Some(Duration::from_millis(7_500)));
                 assert_eq!(notice.timed_out(), timed_out);
                 assert_eq!(notice.is_named_like("ad"), like);
             }
         }
+        let unknown = Receipt { started: None, ended: None, ..receipt(None) }.json();
+        assert!(unknown.contains("\"started\":null,\"ended\":null,\"duration_ms\":null,"), "{unknown}");
+        assert_eq!(Notice::parse(unknown.into_bytes()).unwrap().ended, None);
         assert!(
             [
                 "",
@@ -188,6 +199,7 @@ mod tests {
                 "{}\n",
                 "{}",
                 "{\"a\":1,\"ended\":1}\n\n",
+                "{\"a\":1,\"ended\":never}\n",
                 "{\"a\":\"\u{1b}\",\"ended\":1}\n",
                 "{\"a\":\"\u{9b}\",\"ended\":1}\n"
             ]

@@ -138,7 +138,7 @@ impl Home {
 
     fn newest_of(&self, name: &Name) -> Result<Option<Summary>> {
         let named = self.summaries(|session| session.name().as_ref() == Some(name))?;
-        Ok(named.into_iter().max_by_key(|summary| (summary.alive, summary.created)))
+        Ok(named.into_iter().max_by_key(|summary| (summary.alive, summary.started)))
     }
 
     /// Waits, for a while, until nobody else ensures that there is a session, and keeps
@@ -208,7 +208,7 @@ impl Home {
                 Err(failure) => return Err(failure),
             }
         }
-        summaries.sort_unstable_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
+        summaries.sort_unstable_by(|a, b| (a.started, &a.handle).cmp(&(b.started, &b.handle)));
         Ok(summaries)
     }
 
@@ -355,15 +355,16 @@ impl Home {
         let (alive, dead): (Vec<Summary>, Vec<Summary>) =
             self.summaries(|_| true)?.into_iter().partition(|summary| summary.alive);
         let mut collected = Collected { alive: alive.len(), ..Collected::default() };
-        let mut last_first: Vec<(SystemTime, &Handle)> =
+        let mut last_first: Vec<(Option<SystemTime>, &Handle)> =
             dead.iter().map(|summary| (summary.ended, &summary.handle)).collect();
         last_first.sort_by(|a, b| b.cmp(a));
         let most = retention.most.unwrap_or(usize::MAX);
         let last: BTreeSet<Handle> =
             last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
         for summary in dead {
-            let dead_for = ago(summary.ended);
-            let is_recent = retention.oldest.is_none_or(|oldest| dead_for < oldest);
+            let dead_for = summary.ended.map(ago);
+            let is_recent =
+                retention.oldest.is_none_or(|oldest| dead_for.is_some_and(|dead_for| dead_for < oldest));
             if is_recent && last.contains(&summary.handle) {
                 collected.recent += 1;
             } else if let Err(failure) = self.remove(&summary.handle, EndedBy::Unknown) {
@@ -462,7 +463,8 @@ impl Retention {
 /// What [`Home::collect`] did.
 #[derive(Default)]
 pub(crate) struct Collected {
-    pub(crate) removed: Vec<(Summary, Duration)>,
+    /// Each with how long it had been dead, if that is known.
+    pub(crate) removed: Vec<(Summary, Option<Duration>)>,
     pub(crate) alive: usize,
     pub(crate) recent: usize,
     pub(crate) failures: Vec<Failure>,

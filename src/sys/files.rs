@@ -184,11 +184,20 @@ impl Folder {
         }
     }
 
-    /// The same as [`Folder::replace`], as if it had been written at that time.
-    pub(crate) fn replace_as_of(&self, name: &str, content: &[u8], time: SystemTime) -> io::Result<()> {
+    /// The same as [`Folder::replace`], as if it had been written at that time. Gives
+    /// what the file system has made of that, whose clock may be coarser.
+    pub(crate) fn replace_as_of(
+        &self,
+        name: &str,
+        content: &[u8],
+        time: SystemTime,
+    ) -> io::Result<SystemTime> {
         let beside = self.write_beside(name, content)?;
-        self.open_appending(&beside)?.set_modified(time)?;
-        Ok(fs::renameat(self, &*beside, self, name)?)
+        let file = self.open_appending(&beside)?;
+        file.set_modified(time)?;
+        let kept = file.metadata()?.modified()?;
+        fs::renameat(self, &*beside, self, name)?;
+        Ok(kept)
     }
 
     fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<String> {

@@ -3,7 +3,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{Scratch, eventually, field, run};
 
 #[test]
 fn create_prints_the_handle_and_nothing_else() {
@@ -102,7 +102,7 @@ fn exit_codes_are_the_childs_own() {
         scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{}\n", 128 + number));
         scratch.wait_for_end(&handle);
         let receipt = scratch.file(&handle, "exit.json");
-        assert_eq!(crate::support::field(&receipt, "signal"), format!("\"SIG{signal}\""), "{receipt}");
+        assert_eq!(field(&receipt, "signal"), format!("\"SIG{signal}\""), "{receipt}");
     }
 }
 
@@ -262,8 +262,8 @@ fn list_shows_the_oldest_first_and_escapes_what_is_not_text() {
     scratch.ts(&["list", "--name=nobody"]).code(0).stdout("");
     let objects = scratch.ts(&["list", "--json"]).code(0).out();
     assert_eq!(objects.lines().count(), 3);
-    assert_eq!(crate::support::field(objects.lines().next().unwrap(), "exit_code"), "0");
-    assert_eq!(crate::support::field(objects.lines().nth(1).unwrap(), "name"), "null");
+    assert_eq!(field(objects.lines().next().unwrap(), "exit_code"), "0");
+    assert_eq!(field(objects.lines().nth(1).unwrap(), "name"), "null");
 }
 
 #[test]
@@ -284,6 +284,66 @@ fn a_name_stands_for_the_newest_live_session_else_the_newest_dead_one() {
     scratch.ts(&["find", "x"]).stdout(format!("{newest}\n"));
     scratch.create_with(&["--name=xx"], "sleep 1000");
     scratch.ts(&["find", "x"]).stdout(format!("{newest}\n"));
+}
+
+#[test]
+fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("read x; exit 3");
+    let live = [scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"])];
+    let started = live[0].field("started");
+    for told in &live {
+        assert_eq!(
+            (told.field("started"), told.field("ended")),
+            (started.clone(), "null".into()),
+            "{told:?}"
+        );
+    }
+    let seconds = started.split('.').next().unwrap();
+    assert!(scratch.file(&handle, "meta").ends_with(&format!("\nstart: {seconds}\n")), "{started}");
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.wait_for_end(&handle);
+    let receipt = scratch.file(&handle, "exit.json");
+    let ended = field(&receipt, "ended");
+    let others = [&["status", "--json", &handle][..], &["list", "--json"], &["events"]];
+    let others: Vec<String> = others.iter().map(|call| scratch.ts(call).out()).collect();
+    let removed = scratch.ts(&["gc", "--hours=0", "--json"]).out();
+    for told in others.iter().chain([&receipt, &removed]) {
+        assert_eq!(
+            (field(told, "started"), field(told, "ended")),
+            (started.clone(), ended.clone()),
+            "{told}"
+        );
+    }
+    let micros = |time: &str| time.replace('.', "").parse::<i64>().unwrap();
+    let lasted = (micros(&ended) - micros(&started)) / 1_000;
+    assert!((field(&receipt, "duration_ms").parse::<i64>().unwrap() - lasted).abs() <= 1, "{receipt}");
+}
+
+#[test]
+fn what_is_not_known_of_a_session_is_null() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exec sleep 1000");
+    fs::remove_file(scratch.folder(&handle).join("meta")).unwrap();
+    let both = || [scratch.ts(&["status", "--json", &handle]).out(), scratch.ts(&["list", "--json"]).out()];
+    for told in both() {
+        for (name, value) in
+            [("state", "\"alive\""), ("started", "null"), ("ended", "null"), ("exit_code", "null")]
+        {
+            assert_eq!(field(&told, name), value, "{name}: {told}");
+        }
+    }
+    // Nobody is left to know when it ended, and nothing to tell when it last printed.
+    run(std::process::Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    fs::remove_file(scratch.folder(&handle).join("output.log")).unwrap();
+    scratch.wait_for_end(&handle);
+    let event = scratch.ts(&["events"]).code(0).silent().out();
+    assert_eq!(field(&event, "duration_ms"), "null", "{event}");
+    for told in both().iter().chain([&event]) {
+        assert_eq!((field(told, "started"), field(told, "ended")), ("null".into(), "null".into()), "{told}");
+    }
+    let removed = format!("gc: removed {handle} (-), dead for an unknown time");
+    scratch.ts(&["gc"]).code(0).silent().stdout_has(&removed);
 }
 
 #[test]

@@ -100,16 +100,20 @@ struct Cast {
 impl Cast {
     fn begin(&mut self, session: &SessionDir, size: Size) -> Result<()> {
         self.begun = Some(self.now);
-        let started = unix_seconds(session.created()) + self.now;
+        let begun = session.started().map(|started| unix_seconds(started) + self.now);
         let title = session.settings().title;
         let name = session.name();
         let title = title.as_deref().or(name.as_ref().map(|name| name.as_str().as_bytes()));
         let header = Object::new()
             .number("version", 2)
             .number("width", size.cols.into())
-            .number("height", size.rows.into())
-            .number("timestamp", i64::try_from(started.as_secs()).unwrap_or(i64::MAX))
-            .bytes("command", &session.command()?);
+            .number("height", size.rows.into());
+        // One whose start is not known has none.
+        let header = match begun {
+            Some(begun) => header.number("timestamp", i64::try_from(begun.as_secs()).unwrap_or(i64::MAX)),
+            None => header,
+        };
+        let header = header.bytes("command", &session.command()?);
         let header = match title {
             Some(title) => header.bytes("title", title),
             None => header,

@@ -50,8 +50,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             continue;
         }
         let name = summary.name.as_ref().map_or("-", Name::as_str);
-        let hours = dead_for.as_secs() / 3_600;
-        cli::print(format!("gc: removed {} ({name}), dead for {hours}h\n", summary.handle))?;
+        let hours = dead_for.map(|dead_for| format!("{}h", dead_for.as_secs() / 3_600));
+        let dead_for = hours.as_deref().unwrap_or("an unknown time");
+        cli::print(format!("gc: removed {} ({name}), dead for {dead_for}\n", summary.handle))?;
     }
     if !args.json() {
         cli::print(format!(
