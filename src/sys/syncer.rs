@@ -12,27 +12,32 @@
 use std::{
     fs::File,
     io,
-    sync::{
-        Arc, OnceLock,
-        mpsc::{self, SyncSender},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 pub(crate) struct Syncer {
     // Shared with the thread, and so no descriptor more.
-    file: Arc<File>,
-    failure: Arc<OnceLock<String>>,
+    shared: Arc<Shared>,
     // `None` until there is something to sync, and while dropped.
-    running: Option<Running>,
+    thread: Option<JoinHandle<()>>,
 }
 
-struct Running {
-    requests: SyncSender<()>,
-    // Nothing is ever sent: that it is closed ends the pause.
-    going_on: SyncSender<()>,
-    thread: JoinHandle<()>,
+struct Shared {
+    file: File,
+    failure: OnceLock<String>,
+    orders: Mutex<Orders>,
+    // That there are orders, while there were none; and that it is over.
+    given: Condvar,
+}
+
+#[derive(Default)]
+struct Orders {
+    // All that has been written so far is to be synced.
+    sync: bool,
+    // Nothing more will come.
+    over: bool,
 }
 
 /// It calls fdatasync(2) and sleeps; this is the least that musl and glibc take.
@@ -47,50 +52,69 @@ const PAUSE: Duration = Duration::from_millis(20);
 impl Syncer {
     /// `file` is its own, a clone of the one written to.
     pub(crate) fn new(file: File) -> Syncer {
-        Syncer { file: Arc::new(file), failure: Arc::default(), running: None }
+        let shared =
+            Shared { file, failure: OnceLock::new(), orders: Mutex::default(), given: Condvar::new() };
+        Syncer { shared: Arc::new(shared), thread: None }
     }
 
     /// Why something that was written may not be on the disk, though it was synced.
     pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+        self.shared.failure.get().map(String::as_str)
     }
 
     /// Asks for a sync of all that has been written so far; does not wait. An
     /// error is that of starting the thread.
     pub(crate) fn request(&mut self) -> io::Result<()> {
-        if self.running.is_none() {
-            self.running = Some(start(Arc::clone(&self.file), Arc::clone(&self.failure))?);
+        if self.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new().name("sync".into()).stack_size(STACK);
+            self.thread = Some(thread.spawn(move || shared.sync_until_over())?);
         }
-        if let Some(running) = &self.running {
-            // Full means that a sync which is yet to begin will cover this.
-            let _ = running.requests.try_send(());
+        let mut orders = self.shared.orders();
+        // A sync that is yet to begin will cover this.
+        if !std::mem::replace(&mut orders.sync, true) {
+            drop(orders);
+            self.shared.given.notify_one();
         }
         Ok(())
     }
 }
 
-fn start(file: Arc<File>, failure: Arc<OnceLock<String>>) -> io::Result<Running> {
-    let (requests, received) = mpsc::sync_channel(1);
-    let (going_on, over) = mpsc::sync_channel::<()>(0);
-    let thread = thread::Builder::new().name("sync".into()).stack_size(STACK).spawn(move || {
-        while received.recv().is_ok() {
-            // Nothing ever comes: it is the time that is waited for, or our end.
-            let _ = over.recv_timeout(PAUSE);
-            // What is asked for from here on is another sync.
-            let _ = received.try_recv();
-            if let Err(error) = rustix::fs::fdatasync(&file) {
-                failure.get_or_init(|| io::Error::from(error).to_string());
+impl Shared {
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        unpoisoned(self.orders.lock())
+    }
+
+    fn sync_until_over(&self) {
+        let mut orders = self.orders();
+        loop {
+            orders = unpoisoned(self.given.wait_while(orders, |orders| !orders.sync && !orders.over));
+            if !orders.sync {
+                return;
             }
+            orders = unpoisoned(self.given.wait_timeout_while(orders, PAUSE, |orders| !orders.over)).0;
+            // What is asked for from here on is another sync.
+            orders.sync = false;
+            drop(orders);
+            if let Err(error) = rustix::fs::fdatasync(&self.file) {
+                self.failure.get_or_init(|| io::Error::from(error).to_string());
+            }
+            orders = self.orders();
         }
-    })?;
-    Ok(Running { requests, going_on, thread })
+    }
+}
+
+/// Two flags are right at any time, also where a thread has panicked.
+fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Syncer {
     /// Waits for the last sync.
     fn drop(&mut self) {
-        if let Some(Running { requests, going_on, thread }) = self.running.take() {
-            drop((requests, going_on));
+        if let Some(thread) = self.thread.take() {
+            self.shared.orders().over = true;
+            self.shared.given.notify_one();
             // A panic of the thread has been reported by the thread.
             let _ = thread.join();
         }
