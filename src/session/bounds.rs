@@ -2,8 +2,9 @@
 //! have us write, type or start anything for it.
 //!
 //! The kernel does not keep such a process from our sockets. But it bears the mark
-//! of its session wherever it goes, also when that has ended; and it can never get
-//! rid of its `no_new_privs`, so nobody without that needs a second look.
+//! of its session wherever it goes, also when that has ended: nobody without one needs
+//! a second look. And it can never get rid of its `no_new_privs`, without which the
+//! limits that are the mark are somebody's own.
 
 use std::fs::File;
 
@@ -17,7 +18,7 @@ use crate::{
 pub(crate) struct Bounds {
     // By the numbers that their handles are.
     bound: Vec<u32>,
-    // Of no use but to be closed: a look at a process takes a descriptor, and
+    // Of no use but to be closed where a look at a process has no other descriptor:
     // the visitor may have got the last that there was.
     spare: Option<File>,
 }
@@ -38,10 +39,13 @@ impl Bounds {
     /// that has gone, nobody can tell; one of another PID namespace (0) is in no
     /// session that is below us.
     pub(crate) fn admit(&mut self, peer: u32) -> bool {
-        drop(self.spare.take());
-        let binding = if peer == 0 { Some(None) } else { binding(peer) };
-        self.spare = spare();
-        binding.is_some_and(|binding| binding.is_none_or(|session| self.bound.contains(&session)))
+        let mut found = if peer == 0 { Some(None) } else { binding(peer) };
+        if found.is_none() {
+            drop(self.spare.take());
+            found = binding(peer);
+            self.spare = spare();
+        }
+        found.is_some_and(|binding| binding.is_none_or(|session| self.bound.contains(&session)))
     }
 }
 
@@ -57,5 +61,9 @@ fn spare() -> Option<File> {
 /// The session that a process is confined by, if it is; `None` where it has gone
 /// meanwhile, or has made its mark unreadable.
 fn binding(pid: u32) -> Option<Option<u32>> {
-    if processes::has_no_new_privileges(pid)? { confinement::mark_of(pid) } else { Some(None) }
+    match confinement::mark_of(pid) {
+        Some(None) => Some(None),
+        mark if processes::has_no_new_privileges(pid)? => mark,
+        _ => Some(None),
+    }
 }

@@ -91,7 +91,7 @@ fn marks(number: u32) -> [u64; 2] {
 /// The number that a process is marked with, if it is. `None` where it has gone, or
 /// has spoilt its mark.
 pub(crate) fn mark_of(pid: u32) -> Option<Option<u32>> {
-    let [first, second] = MARKS.map(|(_, name)| processes::hard_limit(pid, name));
+    let [first, second] = processes::hard_limits(pid, MARKS.map(|(_, name)| name))?;
     let (first, second) = (first?, second?);
     if first == "unlimited" {
         return Some(None);

@@ -209,22 +209,23 @@ pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
     Some(status(pid, "NoNewPrivs:")?.as_deref() == Some("1"))
 }
 
-/// A hard limit of this process, by what /proc/PID/limits calls it
-/// (proc_pid_limits(5)): a number, or `unlimited`. `None` where it has gone.
-pub(crate) fn hard_limit(pid: u32, name: &str) -> Option<String> {
-    Some(line(pid, "limits", name)??.split_ascii_whitespace().nth(1)?.to_owned())
+/// Hard limits of this process, by what /proc/PID/limits calls them
+/// (proc_pid_limits(5)): a number each, or `unlimited`. `None` where it has gone.
+pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<[Option<String>; N]> {
+    let limits = whole(format!("/proc/{pid}/limits")).ok()?;
+    Some(names.map(|name| Some(value(&limits, name)?.split_ascii_whitespace().nth(1)?.to_owned())))
 }
 
+/// A line of /proc/PID/status (proc_pid_status(5)) without its key, if there is one;
+/// `None` where the process has gone.
 fn status(pid: u32, key: &str) -> Option<Option<String>> {
-    line(pid, "status", key)
+    Some(value(&whole(format!("/proc/{pid}/status")).ok()?, key))
 }
 
-/// A line of /proc/PID/status (proc_pid_status(5)) or the like, without its key,
-/// if there is one; `None` where the process has gone.
-fn line(pid: u32, file: &str, key: &str) -> Option<Option<String>> {
-    let content = whole(format!("/proc/{pid}/{file}")).ok()?;
-    let content = String::from_utf8_lossy(&content);
-    Some(content.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned()))
+fn value(content: &[u8], key: &str) -> Option<String> {
+    let mut lines = content.split(|byte| *byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(key.as_bytes()))?;
+    Some(String::from_utf8_lossy(value).trim().to_owned())
 }
 
 /// The content of a file of /proc. They all say that they are empty, for which
