@@ -32,7 +32,6 @@ use crate::{
     outcome::{Failure, Result, Trying},
     page::Page,
     sys::{files, inherited, links, signals},
-    text,
 };
 
 /// One thing that can be called by name.
@@ -304,9 +303,4 @@ fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
         signals::end_as_sigpipe_would();
     }
     failure.exit_code()
-}
-
-/// What a user reads of a command, in one line.
-pub(crate) fn one_line(bytes: &[u8]) -> String {
-    text::escaped(bytes)
 }

@@ -7,8 +7,7 @@
 use crate::{
     keys,
     page::{Entry, Page},
-    session::{Home, Summary},
-    text,
+    session::{Glance, Home},
 };
 
 /// The script that a shell reads; `names` are what it completes.
@@ -124,7 +123,7 @@ impl Offers<'_> {
 
     /// The sessions that live; where none of those fits, the dead ones.
     fn sessions(&mut self, before: &str) {
-        let all = Home::open().and_then(|home| home.summaries(|_| true)).unwrap_or_default();
+        let all = Home::open().and_then(|home| home.glances(&|_| true)).unwrap_or_default();
         for alive in [true, false] {
             for session in all.iter().filter(|session| session.alive == alive) {
                 self.session(session, before);
@@ -135,9 +134,8 @@ impl Offers<'_> {
         }
     }
 
-    fn session(&mut self, session: &Summary, before: &str) {
-        let command = text::escaped(&session.command);
-        let what = format!("{}: {command}", session.state());
+    fn session(&mut self, session: &Glance, before: &str) {
+        let what = format!("{}: {}", session.state(), session.command);
         self.offer(&format!("{before}{}", session.handle), &what);
         if let Some(name) = &session.name {
             self.offer(&format!("{before}@{}", name.as_str()), &what);

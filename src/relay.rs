@@ -36,7 +36,7 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Bounds, EndedBy, Events, Making, Receipt, SessionDir, Settings, protocol::SizeSince},
+    session::{Bounds, EndedBy, Events, INPUT, Making, Receipt, SessionDir, Settings, protocol::SizeSince},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
@@ -76,7 +76,8 @@ pub(crate) struct Start {
     /// `None` where the child is our own.
     pub(crate) keeper: Option<Keeper>,
     pub(crate) listener: UnixListener,
-    pub(crate) fifo: File,
+    /// Is the child a shell to converse with?
+    pub(crate) interactive: bool,
 }
 
 /// The signals that a relay acts on; to be caught before its child is started,
@@ -166,13 +167,15 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
+    /// All files of the session are there by now.
     pub(crate) fn new(start: Start) -> Result<Relay> {
-        let recorder =
-            Recorder::open(&start.making.folder, start.settings.max_log).trying("open the logs")?;
+        let size @ Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
+        let recorder = Recorder::open(&start.making.folder, &start.settings, start.interactive, size)
+            .trying("open the logs")?;
+        let fifo = start.making.folder.open_fifo(INPUT).trying("open the input")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.making.session().trying("open the session's folder")?;
-        let (interactive, started) = (session.is_interactive()?, session.started());
-        let Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
+        let started = session.started();
         let bounds = Bounds::ours(Some(&start.making.handle));
         Ok(Relay {
             session,
@@ -188,7 +191,7 @@ impl Relay {
             child: start.child,
             keeper: start.keeper,
             recorder,
-            fifo: start.fifo,
+            fifo,
             typed: Flow::new(),
             line: Line::default(),
             settled: Deadline::after(Duration::ZERO),
@@ -201,7 +204,7 @@ impl Relay {
             listener: start.listener,
             clients: Clients::new(child::open_files(), bounds),
             views: Views::default(),
-            interactive,
+            interactive: start.interactive,
             phase: Phase::Running,
             reached: None,
             ender: None,
@@ -276,6 +279,7 @@ impl Relay {
                     self.phase = self.phase.after(Change::LingeredEnough);
                 }
             }
+            self.recorder.sync();
         }
     }
 

@@ -26,6 +26,7 @@ mod end;
 mod events;
 mod evidence;
 mod exit;
+mod glance;
 mod handle;
 mod home;
 mod log;
@@ -48,13 +49,14 @@ pub(crate) use completion::{Completion, completion_line};
 pub(crate) use contact::{Contact, News, Typed};
 pub(crate) use dir::{
     COMPLETIONS, EXIT_CODE, Going, INPUT, LOG_START, Launch, OUTPUT, RECEIPT, SIZES, SOCKET, SessionDir,
-    Summary, TIMES, TYPED,
+    Summary, TIMES, TYPED, size_line,
 };
 pub(crate) use echo::{Echo, Form, ends_like_a_prompt};
 pub(crate) use end::{GRACE, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use evidence::Evidence;
 pub(crate) use exit::{EndedBy, Notice, Receipt};
+pub(crate) use glance::Glance;
 pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use home::{HELPER_LOCK, HELPER_SOCKET, Home, Making, Retention};
 pub(crate) use log::Log;

@@ -211,8 +211,7 @@ impl<'a> Watch<'a> {
         let place = asks.as_mut().map_or(Ok(None), Contact::place)?;
         let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
             Some(last) => last.saturating_add(1),
-            // The first of a shell is its start, which completes no command.
-            None => u64::from(session.is_interactive()?),
+            None => session.first_completion()?,
         });
         let typing = asks.as_mut().map_or(Ok(None), |contact| contact.typing(0))?;
         let typing = typing.or_else(|| session.typed());

@@ -4,7 +4,8 @@
 //! `create` with the lock of the half-made session as standard input and a socket
 //! as standard output, on which it says `+` when the session is there for all
 //! to see, or `-` and why it is not; before that, `!` and a line of warning. On the
-//! same socket it hears when all of the session's files are made.
+//! same socket it hears when the files are made by which it starts the command, and
+//! when all of the session's are.
 
 use std::{
     ffi::OsStr,
@@ -22,7 +23,7 @@ use crate::{
         Caught, Gate, Kept, Limits, Refusal, Relay, Start, Through, WARNING, Wanted, ask, await_files,
         changed_environment, check_bash,
     },
-    session::{Events, Handle, INPUT, Launch, Making, SOCKET, Settings},
+    session::{Events, Handle, Launch, Making, SOCKET, Settings},
     sys::{
         child,
         confinement::Confinement,
@@ -52,10 +53,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::RELAY))
         .trying("become a process of its own")?;
-    let prepared = prepare(making, sessions, umask, size, through);
-    let (start, gate, caught) = prepared.map_err(tell_failure)?;
+    let caught = begin().map_err(tell_failure)?;
+    // Where they cannot be made, or who makes them has gone, there will be no session.
     if await_files().is_err() {
-        // They cannot be made, or who makes them has gone.
+        return making.abandon().trying("remove the session that failed");
+    }
+    let (start, gate) = prepare(making, sessions, umask, size, through).map_err(tell_failure)?;
+    if await_files().is_err() {
         return start.making.abandon().trying("remove the session that failed");
     }
     let relay = Relay::new(start).map_err(tell_failure)?;
@@ -69,22 +73,21 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     relay.serve(caught)
 }
 
+/// What takes no file of the session.
+fn begin() -> Result<Caught> {
+    child::adopt_orphans().trying("become a subreaper")?;
+    Caught::new().trying("catch signals")
+}
+
 fn prepare(
     making: Making,
     sessions: &Path,
     umask: u32,
     size: Size,
     through: Through,
-) -> Result<(Start, Gate, Caught)> {
-    child::adopt_orphans().trying("become a subreaper")?;
+) -> Result<(Start, Gate)> {
     let settings = Settings::read(&making.folder).trying("read the session's settings")?;
     let owner = settings.owner.map(hold_owner).transpose()?;
-    let home = sessions.parent().ok_or_else(cli::by_hand)?;
-    let events = Events::open(home).trying("open the events")?;
-    let alive = events.live().trying("let our end be seen")?;
-    let caught = Caught::new().trying("catch signals")?;
-    let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
-    let fifo = making.folder.open_fifo(INPUT).trying("open the input")?;
     let command = Launch::command(&making.folder).trying("read the command")?;
     let confinement = confinement(&making, sessions, &settings).trying("find the state folder")?;
     let confinement = confinement.as_ref();
@@ -107,6 +110,11 @@ fn prepare(
             (master, gate, None, slave)
         }
     };
+    // While it gets ready we do what else there is to do.
+    let home = sessions.parent().ok_or_else(cli::by_hand)?;
+    let events = Events::open(home).trying("open the events")?;
+    let alive = events.live().trying("let our end be seen")?;
+    let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
     // Not to hold on to the folder that `create` was called in.
     std::env::set_current_dir("/").trying("leave the caller's folder")?;
     child::raise_open_files().trying("raise the limit of open files")?;
@@ -121,10 +129,10 @@ fn prepare(
         child: gate.child(),
         keeper,
         listener,
-        fifo,
+        interactive: Launch::is_interactive(&command),
         settings,
     };
-    Ok((start, gate, caught))
+    Ok((start, gate))
 }
 
 /// The process whose end will be the session's.

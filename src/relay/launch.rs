@@ -60,11 +60,12 @@ const CHANGED: &str = "environment";
 /// the caller: this, a line, a newline.
 pub(crate) const WARNING: &str = "!";
 
-/// What `create` says when the files are made.
+/// What `create` says when the files are made by which the command is started, and
+/// again when all are.
 const READY: &[u8] = b".";
 
-/// Makes the files of a session, most of them while its relay begins, and returns when
-/// the session is there for all to see; with what the caller should be told.
+/// Makes the files of a session, while its relay begins, and returns when the session
+/// is there for all to see; with what the caller should be told.
 pub(crate) fn start(
     making: &Making,
     sessions: &Path,
@@ -74,8 +75,6 @@ pub(crate) fn start(
     environment: &Environment,
     through: Through,
 ) -> Result<Option<String>> {
-    let making_it = || format!("make a session in '{}'", sessions.display());
-    launch.write(&making.folder).trying(making_it())?;
     let what = "start the relay";
     let (mut ours, theirs) = UnixStream::pair().trying(what)?;
     let mut command = child::ourselves(crate::session::RELAY);
@@ -92,20 +91,25 @@ pub(crate) fn start(
         command.current_dir(cwd);
     }
     child::change_environment(&mut command, environment);
-    if through != Through::Relay {
-        write_changed(&making.folder, environment).trying(what)?;
-    }
-    command.spawn().map_err(child::why_not_ourselves).trying(what)?;
+    let relay = command.spawn().map_err(child::why_not_ourselves).trying(what)?.id();
     // It holds a copy of the other end.
     drop(command);
-    let made = launch.write_rest(&making.folder).trying(making_it()).and_then(|()| {
+    let write = || {
+        launch.write(&making.folder)?;
+        if through != Through::Relay {
+            write_changed(&making.folder, environment)?;
+        }
+        // Where the relay has gone, its words tell.
+        let _ = (&ours).write_all(READY);
+        launch.write_rest(making, relay)
+    };
+    let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
         launch.check_bound(&making.folder).trying(format_args!(
             "give up a part of a file, as --max-log needs it, in '{}'",
             sessions.display()
         ))
     });
     if made.is_ok() {
-        // Where the relay has gone, its words tell.
         let _ = ours.write_all(READY);
     }
     let _ = ours.shutdown(Shutdown::Write);
@@ -121,8 +125,8 @@ pub(crate) fn start(
     })
 }
 
-/// For a relay: waits until all files of its session are made. An error where they
-/// never will be.
+/// For a relay: waits until the files are made by which it starts the command, and
+/// the second time until all are. An error where they never will be.
 pub(crate) fn await_files() -> io::Result<()> {
     File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
 }

@@ -13,7 +13,10 @@ use std::{
 use crate::{
     queries::{Modes, Part, Query, Sequences},
     relay::{Prompt, RETRY, bound::Bound, flow::Flow},
-    session::{Completion, Events, Found, Launch, Mark, Marks, Receipt, completion_line},
+    session::{
+        COMPLETIONS, Completion, EXIT_CODE, Events, Found, Launch, Mark, Marks, OUTPUT, RECEIPT, Receipt,
+        SIZES, Settings, TIMES, completion_line, size_line,
+    },
     sys::{
         child::ExitStatus,
         deadline::Deadline,
@@ -29,8 +32,12 @@ pub(crate) struct Recorder {
     // `None`: it may grow for ever.
     bound: Option<Bound>,
     syncer: Syncer,
-    completions: File,
+    // There is more in the log than a sync was asked for.
+    unsynced: bool,
+    completions: Later,
     sizes: Notes,
+    // The size that the first line is to tell, where there is no line yet.
+    first_size: Option<Size>,
     // Of a session that is recorded.
     times: Option<Notes>,
     begun: Instant,
@@ -59,25 +66,32 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn open(folder: &Folder, max_log: Option<u64>) -> io::Result<Recorder> {
-        let log = folder.open_appending(crate::session::OUTPUT)?;
+    /// `size` is the terminal's at its beginning.
+    pub(crate) fn open(
+        folder: &Folder,
+        settings: &Settings,
+        interactive: bool,
+        size: Size,
+    ) -> io::Result<Recorder> {
+        let log = folder.open_appending(OUTPUT)?;
+        let is_usual = size == Size::DEFAULT;
+        let secret = if interactive { Launch::secret(folder)? } else { None };
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
-            completions: folder.open_appending(crate::session::COMPLETIONS)?,
-            sizes: Notes::open(folder, crate::session::SIZES)?,
-            times: match folder.has(crate::session::TIMES) {
-                true => Some(Notes::open(folder, crate::session::TIMES)?),
-                false => None,
-            },
+            unsynced: false,
+            completions: Later::open(folder, COMPLETIONS, interactive)?,
+            sizes: Notes::open(folder, SIZES, !is_usual)?,
+            first_size: is_usual.then_some(size),
+            times: settings.record.then(|| Notes::open(folder, TIMES, true)).transpose()?,
             begun: Instant::now(),
             noted: None,
-            folder: folder.open_folder(".".as_ref())?,
-            bound: max_log.map(|most| Bound::new(most, &log)).transpose()?,
+            folder: folder.again()?,
+            bound: settings.max_log.map(|most| Bound::new(most, &log)).transpose()?,
             log,
             printed: Flow::new(),
             concluded: false,
             lines: Vec::new(),
-            marks: Marks::new(&Launch::secret(folder)?, 0),
+            marks: Marks::new(secret.as_deref(), 0),
             found: Vec::new(),
             sequences: Sequences::default(),
             private: Modes::default(),
@@ -106,7 +120,7 @@ impl Recorder {
     }
 
     /// Why some of what was printed may not be on the disk, though it was written.
-    pub(crate) fn unsynced(&self) -> Option<&str> {
+    pub(crate) fn sync_failure(&self) -> Option<&str> {
         self.syncer.failure()
     }
 
@@ -149,9 +163,12 @@ impl Recorder {
     }
 
     /// The terminal's size is another one, before anything more is printed.
-    pub(crate) fn note_size(&mut self, Size { cols, rows }: Size) {
+    pub(crate) fn note_size(&mut self, size: Size) {
         self.changes += 1;
-        self.sizes.add(format!("{} {cols} {rows}\n", self.output_bytes));
+        if let Some(first) = self.first_size.take() {
+            self.sizes.add(size_line(0, first));
+        }
+        self.sizes.add(size_line(self.output_bytes, size));
         self.noted = None;
         self.note_time();
         self.write_down();
@@ -184,6 +201,13 @@ impl Recorder {
         }
     }
 
+    /// Has the log synced, if there is more in it. For when those who wait for what was
+    /// printed have been told.
+    pub(crate) fn sync(&mut self) {
+        // Where no thread can be started now, the next time may do.
+        self.unsynced = self.unsynced && self.syncer.request().is_err();
+    }
+
     fn write_down(&mut self) {
         self.stalled = self.write_all().err().map(stalled);
     }
@@ -204,9 +228,9 @@ impl Recorder {
     }
 
     fn write_some(&mut self) -> io::Result<()> {
-        self.sizes.write()?;
+        self.sizes.write(&self.folder)?;
         if let Some(times) = &mut self.times {
-            times.write()?;
+            times.write(&self.folder)?;
         }
         while !self.printed.is_empty() {
             if let Some(bound) = &mut self.bound {
@@ -232,8 +256,7 @@ impl Recorder {
             })?;
             self.output_bytes += count as u64;
             self.changes += 1;
-            // Where no thread can be started now, the next write tries again.
-            let _ = self.syncer.request();
+            self.unsynced = true;
             self.heed_marks();
         }
         self.write_lines()
@@ -264,7 +287,11 @@ impl Recorder {
 
     fn write_lines(&mut self) -> io::Result<()> {
         while !self.lines.is_empty() {
-            let count = written(self.completions.write(&self.lines))?;
+            let Some(file) = self.completions.file(&self.folder)? else {
+                self.lines.clear();
+                break;
+            };
+            let count = written(file.write(&self.lines))?;
             self.lines.drain(..count);
             self.changes += 1;
         }
@@ -296,10 +323,9 @@ impl Recorder {
         let ended = receipt.ended.unwrap_or_else(SystemTime::now);
         if let Some(code) = code {
             let digits = code.to_string();
-            receipt.ended =
-                Some(self.folder.replace_as_of(crate::session::EXIT_CODE, digits.as_bytes(), ended)?);
+            receipt.ended = Some(self.folder.replace_as_of(EXIT_CODE, digits.as_bytes(), ended)?);
         }
-        self.folder.replace_as_of(crate::session::RECEIPT, receipt.json().as_bytes(), ended)?;
+        self.folder.replace_as_of(RECEIPT, receipt.json().as_bytes(), ended)?;
         match events.tell(&receipt.handle, &self.folder) {
             Err(error) if may_pass(&error) => return Err(error),
             // Whoever looks at the events next, or removes the session, tells it.
@@ -317,9 +343,34 @@ fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))
 }
 
+/// A file of the session's that is made when there is something to write, if it is not
+/// there before.
+struct Later {
+    name: &'static str,
+    file: Option<File>,
+}
+
+impl Later {
+    fn open(folder: &Folder, name: &'static str, is_there: bool) -> io::Result<Later> {
+        Ok(Later { name, file: is_there.then(|| folder.open_appending(name)).transpose()? })
+    }
+
+    /// `None` where it cannot be made: the folder has gone, and with it whoever could
+    /// want to know, or somebody has put something else there.
+    fn file(&mut self, folder: &Folder) -> io::Result<Option<&mut File>> {
+        if self.file.is_none() {
+            self.file = match folder.open_or_make_appending(self.name) {
+                Err(error) if !may_pass(&error) => return Ok(None),
+                file => Some(file?),
+            };
+        }
+        Ok(self.file.as_mut())
+    }
+}
+
 /// Lines for a file of the session's, each about a place in the log.
 struct Notes {
-    file: File,
+    file: Later,
     // Invariant: a line, or the rest of one, that is still to be written.
     waiting: Vec<u8>,
     // The last that came meanwhile. Where a line cannot be written the log does not grow:
@@ -328,8 +379,8 @@ struct Notes {
 }
 
 impl Notes {
-    fn open(folder: &Folder, name: &str) -> io::Result<Notes> {
-        Ok(Notes { file: folder.open_appending(name)?, waiting: Vec::new(), last: None })
+    fn open(folder: &Folder, name: &'static str, is_there: bool) -> io::Result<Notes> {
+        Ok(Notes { file: Later::open(folder, name, is_there)?, waiting: Vec::new(), last: None })
     }
 
     fn add(&mut self, line: String) {
@@ -339,9 +390,13 @@ impl Notes {
         }
     }
 
-    fn write(&mut self) -> io::Result<()> {
+    fn write(&mut self, folder: &Folder) -> io::Result<()> {
         while !self.waiting.is_empty() {
-            let count = written(self.file.write(&self.waiting))?;
+            let Some(file) = self.file.file(folder)? else {
+                self.waiting.clear();
+                break;
+            };
+            let count = written(file.write(&self.waiting))?;
             self.waiting.drain(..count);
             if self.waiting.is_empty() {
                 self.waiting = self.last.take().unwrap_or_default().into_bytes();
@@ -375,16 +430,18 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_written_only_the_last_line_is_kept() {
+        let folder = Folder::open("/".as_ref()).unwrap();
+        let there = |file| Later { name: "there", file: Some(file) };
         let full = File::options().append(true).open("/dev/full").unwrap();
-        let mut notes = Notes { file: full, waiting: Vec::new(), last: None };
+        let mut notes = Notes { file: there(full), waiting: Vec::new(), last: None };
         for cols in 1..=10_000 {
             notes.add(format!("7 {cols} 24\n"));
-            assert!(is_full(&notes.write().unwrap_err()));
+            assert!(is_full(&notes.write(&folder).unwrap_err()));
         }
         assert_eq!(notes.waiting, b"7 1 24\n");
         let (mut written, file) = io::pipe().unwrap();
-        notes.file = File::from(std::os::fd::OwnedFd::from(file));
-        notes.write().unwrap();
+        notes.file = there(File::from(std::os::fd::OwnedFd::from(file)));
+        notes.write(&folder).unwrap();
         drop(notes);
         let mut lines = String::new();
         io::Read::read_to_string(&mut written, &mut lines).unwrap();

@@ -89,7 +89,7 @@ impl Relay {
                 Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
                 Err(error) => Answer::Refused { why: error.to_string() },
             },
-            Request::Synced => match self.recorder.unsynced() {
+            Request::Synced => match self.recorder.sync_failure() {
                 Some(why) => Answer::Refused { why: why.to_owned() },
                 None => Answer::Noted,
             },

@@ -6,7 +6,7 @@
 //! a second look. And it can never get rid of its `no_new_privs`, without which the
 //! limits that are the mark are somebody's own.
 
-use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 
 use crate::{
     session::Handle,
@@ -20,7 +20,7 @@ pub(crate) struct Bounds {
     bound: Vec<u32>,
     // Of no use but to be closed where a look at a process has no other descriptor:
     // the visitor may have got the last that there was.
-    spare: Option<File>,
+    spare: Option<OwnedFd>,
 }
 
 impl Bounds {
@@ -54,8 +54,8 @@ pub(super) fn serves_us(relay: u32, session: &Handle) -> bool {
     Bounds::of(relay, Some(session)).admit(std::process::id())
 }
 
-fn spare() -> Option<File> {
-    File::open("/dev/null").ok()
+fn spare() -> Option<OwnedFd> {
+    std::io::stderr().as_fd().try_clone_to_owned().ok()
 }
 
 /// The session that a process is confined by, if it is; `None` where it has gone

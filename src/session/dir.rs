@@ -1,9 +1,10 @@
 //! The folder of a session: its files, what each means, and its lock.
 //!
-//! A session is alive exactly as long as its relay holds the lock, which a
-//! recycled PID cannot fake and a killed relay cannot leave behind (flock(2)).
+//! A session is alive exactly as long as its relay holds the lock of `meta`, which
+//! a recycled PID cannot fake and a killed relay cannot leave behind (flock(2)).
 //! `pid` and `daemon_pid` are written for other programs; nobody here acts on
-//! them unproved. Files that are replaced are replaced whole.
+//! them unproved. Files that are replaced are replaced whole; one that has nothing
+//! to tell yet mostly is not there.
 
 mod launch;
 
@@ -20,8 +21,8 @@ use crate::{
     numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, Echo, EndedBy, Events, Form, Handle, Log, MARK, Marks, Name, Notice, Patience,
-        RELAY, Receipt, Settings, Unmarked, bounds, end::names, runner, typing::Typing,
+        Completion, Contact, Echo, EndedBy, Events, Form, Glance, Handle, Log, MARK, Marks, Name, Notice,
+        Patience, RELAY, Receipt, Settings, Unmarked, bounds, end::names, runner, typing::Typing,
     },
     sys::{
         child::ExitStatus,
@@ -38,7 +39,6 @@ use crate::{
 
 pub(crate) use launch::Launch;
 
-pub(crate) const LOCK: &str = "lock";
 pub(crate) const OUTPUT: &str = "output.log";
 /// Where output.log begins by now, if it is bounded.
 pub(crate) const LOG_START: &str = "log_start";
@@ -77,9 +77,9 @@ const GOING: Duration = Duration::from_secs(5);
 const READING: Duration = Duration::from_secs(10);
 
 /// More than any command line that the kernel takes (execve(2)).
-const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
+pub(super) const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
 /// A cursor, a PID, a name: all are shorter.
-const LONGEST_WORD: u64 = 128;
+pub(super) const LONGEST_WORD: u64 = 128;
 /// Larger than any screen that we keep.
 const LONGEST_SCREEN: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
@@ -104,14 +104,11 @@ pub(crate) struct SessionDir {
     patience: Patience,
 }
 
-/// What a listing shows of a session.
+/// What a program is told of a session.
 pub(crate) struct Summary {
-    pub(crate) handle: Handle,
-    pub(crate) alive: bool,
-    pub(crate) name: Option<Name>,
+    pub(crate) glance: Glance,
+    /// Byte for byte.
     pub(crate) command: Vec<u8>,
-    /// `None` where the file that tells it is gone.
-    pub(crate) started: Option<SystemTime>,
     /// Of a dead session, as far as files tell: since when it has been dead.
     pub(crate) ended: Option<SystemTime>,
     /// Of a dead session, where anybody knows it.
@@ -120,18 +117,15 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn state(&self) -> &'static str {
-        if self.alive { "alive" } else { "dead" }
-    }
-
     pub(crate) fn json(&self) -> Object {
+        let Glance { handle, name, started, .. } = &self.glance;
         let object = Object::new()
-            .text("handle", self.handle.as_str())
-            .text("state", self.state())
-            .bytes_or_null("name", self.name.as_ref().map(|name| name.as_str().as_bytes()))
+            .text("handle", handle.as_str())
+            .text("state", self.glance.state())
+            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.command)
             .number_or_null("exit_code", self.exit_code.map(i64::from))
-            .seconds_or_null("started", self.started.map(unix_seconds))
+            .seconds_or_null("started", started.map(unix_seconds))
             .seconds_or_null("ended", self.ended.map(unix_seconds));
         self.settings.describe(object)
     }
@@ -161,11 +155,14 @@ impl SessionDir {
         match result {
             Ok(value) => Ok(value),
             // The folder that we hold open has been emptied.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.folder.has(META) => {
-                Err(self.removed())
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_gone() => Err(self.removed()),
             Err(error) => Err(error).trying(format_args!("{what} of session '{}'", self.handle)),
         }
+    }
+
+    /// Has it been removed since it was opened? Its folder has another name first.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.folder.still_names(&format!("../{}", self.handle), &self.folder)
     }
 
     /// What to say when it was removed under our eyes.
@@ -175,7 +172,7 @@ impl SessionDir {
 
     /// What to say where only a live session will do.
     pub(crate) fn ended(&self) -> Failure {
-        if !self.folder.has(META) {
+        if self.is_gone() {
             return self.removed();
         }
         if let Ok(Some((relay, _))) = self.hold_relay()
@@ -198,19 +195,20 @@ impl SessionDir {
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        let lock = match self.folder.open_file(LOCK) {
-            // Somebody has removed it, and its relay may hold it still.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_ok());
-            }
-            other => other?,
-        };
-        // Shared, so that two who look at once do not see each other.
-        match lock.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(error),
+        match self.folder.open_file(META) {
+            Ok(meta) => Ok(files::is_locked(&meta)? || self.is_served()),
+            Err(_) => Ok(self.is_served()),
         }
+    }
+
+    /// Is a relay there, though it does not hold the lock of what is `meta` now?
+    /// Somebody may have put another file in its place, or none. Its receipt comes
+    /// before it lets go of the lock.
+    fn is_served(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        let is_nobody = |error: io::Error| matches!(error.kind(), ConnectionRefused | NotFound);
+        !self.folder.has(RECEIPT)
+            && !socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_err_and(is_nobody)
     }
 
     pub(crate) fn is_interactive(&self) -> Result<bool> {
@@ -219,11 +217,6 @@ impl SessionDir {
 
     pub(crate) fn name(&self) -> Option<Name> {
         Name::parse(&self.folder.read(NAME, LONGEST_WORD).ok()?)
-    }
-
-    /// Is this in its name?
-    pub(crate) fn is_named_like(&self, pattern: &str) -> bool {
-        self.name().is_some_and(|name| name.as_str().contains(pattern))
     }
 
     /// What it was told when it was started; nothing where that is unreadable.
@@ -367,7 +360,7 @@ impl SessionDir {
 
     /// What takes the marks of its shell out of what it printed.
     pub(crate) fn unmarked(&self) -> Result<Unmarked> {
-        Ok(Unmarked::new(&self.secret()?))
+        Ok(Unmarked::new(self.secret()?.as_deref()))
     }
 
     /// A stretch of its output without them; also without the end of one that it begins
@@ -421,26 +414,16 @@ impl SessionDir {
         self.folder.read(SLAVE, LONGEST_COMMAND).is_ok_and(|slave| slave.is_empty())
     }
 
-    /// `None` if it has been removed meanwhile. Somebody's meddling with its
-    /// files must not hide a session from `list` and `kill --all`: what cannot
-    /// be read is shown as empty.
-    pub(crate) fn summary(&self) -> Option<Summary> {
-        let started = self.started();
-        if started.is_none() && !self.folder.has(LOCK) {
-            return None;
-        }
-        // Where that cannot be told, nothing may be done that harms a live one.
-        let alive = self.is_alive().unwrap_or(true);
-        Some(Summary {
-            handle: self.handle.clone(),
-            alive,
-            name: self.name(),
+    /// What there is to say besides.
+    pub(crate) fn summary(&self, glance: Glance) -> Summary {
+        let alive = glance.alive;
+        Summary {
+            glance,
             command: self.command().unwrap_or_default(),
-            started,
             ended: if alive { None } else { self.last_sign() },
             exit_code: if alive { None } else { self.exit_code().unwrap_or(None) },
             settings: self.settings(),
-        })
+        }
     }
 
     /// What was typed last into a session that has ended, if that is known.
@@ -450,8 +433,8 @@ impl SessionDir {
         Typing::decode(anchor, rest)
     }
 
-    /// The secret that its shell's marks carry.
-    pub(crate) fn secret(&self) -> Result<String> {
+    /// The secret that its shell's marks carry; `None` where it has no such shell.
+    fn secret(&self) -> Result<Option<String>> {
         self.trying(Launch::secret(&self.folder), "read the secret")
     }
 
@@ -465,12 +448,10 @@ impl SessionDir {
     }
 
     /// The sizes that the terminal has had, each with the offset in the log from which
-    /// on it had it. What is no such line is passed over.
+    /// on it had it; none where it has always had the usual one. What is no such line is
+    /// passed over.
     pub(crate) fn sizes(&self) -> Result<Vec<(u64, Size)>> {
-        let lines = match self.folder.read(SIZES, LONGEST_COMPLETIONS) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.folder.has(META) => Vec::new(),
-            other => self.trying(other, "read the sizes")?,
-        };
+        let lines = self.trying(self.read_if_there(SIZES, LONGEST_COMPLETIONS), "read the sizes")?;
         let size = |line: &str| {
             let mut words = line.split(' ');
             let offset = words.next()?.parse().ok()?;
@@ -539,7 +520,7 @@ impl SessionDir {
     pub(crate) fn prepare_run(&self, sessions: &Path, command: &[u8], last: u64) -> Result<Vec<u8>> {
         let folder = sessions.join(self.handle.as_str());
         let written = || {
-            let secret = Launch::secret(&self.folder)?;
+            let secret = Launch::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
             let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
             let script = runner::script(&secret, last, &rcfile, &text, &trap, command);
             if self.folder.open_file(RUN_TRAP).is_err() {
@@ -559,7 +540,8 @@ impl SessionDir {
         let what = "look at the end of the output";
         let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
         let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
-        let mark = format!("\x1b]133;b;nbs={}.", self.secret()?);
+        let Some(secret) = self.secret()? else { return Ok(false) };
+        let mark = format!("\x1b]133;b;nbs={secret}.");
         let mut last = tail[start..].to_ascii_lowercase();
         let closed = last.pop() == Some(0x07);
         Ok(closed
@@ -597,7 +579,7 @@ impl SessionDir {
         let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
         let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
         let start = first - length as u64;
-        let mut echo = Echo::new(&self.secret()?, form, start, anchor);
+        let mut echo = Echo::new(self.secret()?.as_deref(), form, start, anchor);
         echo.note_typed(keys);
         Ok((echo, start))
     }
@@ -610,61 +592,140 @@ impl SessionDir {
     /// For the marks of its shell from `offset` on, where its prompt stands and
     /// its last completion was `last`.
     pub(crate) fn marks(&self, offset: u64, last: Option<u64>) -> Result<Marks> {
-        Ok(Marks::resumed(&self.secret()?, offset, last))
+        Ok(Marks::resumed(self.secret()?.as_deref(), offset, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.
     pub(crate) fn completion_from(&self, cursor: u64) -> Result<Option<Completion>> {
-        let content =
-            self.trying(self.folder.read(COMPLETIONS, LONGEST_COMPLETIONS), "read the completions")?;
-        Ok(Completion::first_from(cursor, &content))
+        self.completions().first_from(cursor)
     }
 
-    /// Takes the cursor of those who read output, each by a name of its own,
-    /// and keeps all others from it. Waits for who has it, for a while.
-    pub(crate) fn reader(&self, name: Option<&Name>) -> Result<Reader<'_>> {
+    /// The content of a file that is not there before it has any.
+    pub(super) fn read_if_there(&self, file: &str, limit: u64) -> io::Result<Vec<u8>> {
+        match self.folder.read(file, limit) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_gone() => Ok(Vec::new()),
+            content => content,
+        }
+    }
+
+    /// The completions, for who looks more than once.
+    pub(crate) fn completions(&self) -> Completions<'_> {
+        Completions { session: self, file: None }
+    }
+
+    /// The cursor of those who read output, each by a name of its own.
+    pub(crate) fn read_cursor(&self, name: Option<&Name>) -> Result<Cursor<'_>> {
         let file = match name {
             Some(name) => format!("{READ_CURSOR}.{}", name.as_str()),
             None => READ_CURSOR.to_owned(),
         };
-        self.take_cursor(file, Deadline::after(READING))
+        self.cursor(file, |_| Ok(0), |_| Deadline::after(READING))
     }
 
     /// The same for those who wait for completions: for as long as the call may take.
-    pub(crate) fn completion_reader(&self) -> Result<Reader<'_>> {
-        self.take_cursor(COMPLETION_CURSOR.to_owned(), self.patience.last())
+    pub(crate) fn completion_cursor(&self) -> Result<Cursor<'_>> {
+        self.cursor(COMPLETION_CURSOR.to_owned(), SessionDir::first_completion, |session| {
+            session.patience.last()
+        })
     }
 
-    fn take_cursor(&self, file: String, deadline: Deadline) -> Result<Reader<'_>> {
-        let name = format!("lock.{file}");
-        let lock = self.folder.open_lock(&name);
-        let lock = lock.and_then(|lock| lock::take(lock, &name, lock::Kind::Alone, deadline));
-        Ok(Reader { _lock: self.trying(lock, "take the cursor")?, session: self, file })
+    /// The number of the first completion that anybody waits for. Number 0 of a shell
+    /// is its first prompt, which completes no command; of anything else it is the end.
+    pub(crate) fn first_completion(&self) -> Result<u64> {
+        Ok(u64::from(self.is_interactive()?))
+    }
+
+    fn cursor(
+        &self,
+        file: String,
+        first: fn(&SessionDir) -> Result<u64>,
+        patience: fn(&SessionDir) -> Deadline,
+    ) -> Result<Cursor<'_>> {
+        let lock = self.trying(self.folder.open_lock(&lock_of(&file)), "take the cursor")?;
+        Ok(Cursor { lock, session: self, file, first, patience })
+    }
+}
+
+/// By what its readers are kept from a cursor.
+fn lock_of(cursor: &str) -> String {
+    format!("lock.{cursor}")
+}
+
+/// A line of [`SIZES`].
+pub(crate) fn size_line(offset: u64, Size { cols, rows }: Size) -> String {
+    format!("{offset} {cols} {rows}\n")
+}
+
+/// completion.log, held open once it is there.
+pub(crate) struct Completions<'a> {
+    session: &'a SessionDir,
+    file: Option<File>,
+}
+
+impl Completions<'_> {
+    /// The first at or after `cursor`, if there is one by now.
+    pub(crate) fn first_from(&mut self, cursor: u64) -> Result<Option<Completion>> {
+        let what = "read the completions";
+        if self.file.is_none() {
+            self.file = match self.session.folder.open_file(COMPLETIONS) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.session.is_gone() => None,
+                file => Some(self.session.trying(file, what)?),
+            };
+        }
+        let Some(file) = &self.file else { return Ok(None) };
+        let content = self.session.trying(files::read(file, COMPLETIONS, LONGEST_COMPLETIONS), what)?;
+        Ok(Completion::first_from(cursor, &content))
+    }
+}
+
+/// The cursor of some reader, which each who reads by it takes for a while.
+pub(crate) struct Cursor<'a> {
+    lock: File,
+    session: &'a SessionDir,
+    file: String,
+    // Where to begin.
+    first: fn(&SessionDir) -> Result<u64>,
+    // Until when to wait for it.
+    patience: fn(&SessionDir) -> Deadline,
+}
+
+impl Cursor<'_> {
+    /// Keeps all others from it. Waits for who has it, for a while.
+    pub(crate) fn take(&self) -> Result<Reader<'_>> {
+        let (name, deadline) = (lock_of(&self.file), (self.patience)(self.session));
+        let taken = lock::wait(&self.lock, &name, lock::Kind::Alone, deadline);
+        self.session.trying(taken, "take the cursor")?;
+        Ok(Reader(self))
     }
 }
 
 /// A cursor that is ours alone for as long as we hold this.
-pub(crate) struct Reader<'a> {
-    _lock: File,
-    session: &'a SessionDir,
-    file: String,
+pub(crate) struct Reader<'a>(&'a Cursor<'a>);
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        // It goes with the file at the latest.
+        let _ = self.0.lock.unlock();
+    }
 }
 
 impl Reader<'_> {
     /// Where to go on.
-    pub(crate) fn cursor(&self) -> Result<u64> {
-        let digits = match self.session.folder.read(&self.file, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+    pub(crate) fn place(&self) -> Result<u64> {
+        let Cursor { session, file, first, .. } = self.0;
+        let digits = match session.folder.read(file, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return first(session),
             // A power cut has emptied it: what may have been read comes again.
-            Ok(digits) if digits.is_empty() => return Ok(0),
-            other => self.session.trying(other, "read the cursor")?,
+            Ok(digits) if digits.is_empty() => return first(session),
+            other => session.trying(other, "read the cursor")?,
         };
-        let bad = || io::Error::other(format!("'{}' holds no number", self.file));
-        self.session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
+        let bad = || io::Error::other(format!("'{file}' holds no number"));
+        session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
     /// Sets where to go on the next time.
-    pub(crate) fn advance(&self, cursor: u64) -> Result<()> {
-        self.session.trying(self.session.folder.exchange_number(&self.file, cursor), "move the cursor")
+    pub(crate) fn advance(&self, place: u64) -> Result<()> {
+        let Cursor { session, file, .. } = self.0;
+        session.trying(session.folder.exchange_number(file, place), "move the cursor")
     }
 }

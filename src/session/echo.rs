@@ -29,7 +29,10 @@ use std::collections::VecDeque;
 use memchr::memmem;
 
 use crate::{
-    session::typing::{Keys, Mode},
+    session::{
+        marks,
+        typing::{Keys, Mode},
+    },
     text::{self, Strip},
 };
 
@@ -90,10 +93,13 @@ struct Expected {
 }
 
 impl Echo {
-    /// For the log's bytes from `start` on, the beginning of a line.
-    pub(crate) fn new(secret: &str, form: Form, start: u64, anchor: u64) -> Echo {
+    /// For the log's bytes from `start` on, the beginning of a line; `secret` as of
+    /// [`Marks::new`].
+    ///
+    /// [`Marks::new`]: crate::session::Marks::new
+    pub(crate) fn new(secret: Option<&str>, form: Form, start: u64, anchor: u64) -> Echo {
         Echo {
-            tag: format!(";nbs={secret}.").into_bytes(),
+            tag: marks::tag(secret),
             form,
             strip: Strip::new(),
             offset: start,
@@ -502,7 +508,7 @@ mod tests {
     }
 
     fn seen_in_pieces(typed: &[Keys], log: &str, anchor: u64, length: usize) -> String {
-        let mut echo = Echo::new("5ec2e7", Form::Plain, 0, anchor);
+        let mut echo = Echo::new(Some("5ec2e7"), Form::Plain, 0, anchor);
         echo.note_typed(typed.to_vec());
         let mut out = Vec::new();
         for piece in log.as_bytes().chunks(length) {

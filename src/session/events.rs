@@ -39,8 +39,14 @@ pub(crate) struct Events(Folder);
 impl Events {
     /// Opens the folder in a state folder, and makes it where it is not there.
     pub(crate) fn open(home: &Path) -> io::Result<Events> {
-        files::make_private_folders(&home.join(EVENTS))?;
-        let folder = Folder::open(home)?.open_folder(OsStr::new(EVENTS))?;
+        let open = || Folder::open(home)?.open_folder(OsStr::new(EVENTS));
+        let folder = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                files::make_private_folders(&home.join(EVENTS))?;
+                open()?
+            }
+            other => other?,
+        };
         match folder.distrust()? {
             Some(reason) => Err(io::Error::other(reason)),
             None => Ok(Events(folder)),

@@ -58,6 +58,11 @@ impl Name {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Is this a part of it?
+    pub(crate) fn is_like(&self, pattern: &str) -> bool {
+        self.0.contains(pattern)
+    }
 }
 
 /// How a user names one session.

@@ -1,8 +1,8 @@
 //! The state folder: all sessions of a user, those being made, those going.
 //!
 //! In `sessions/`, a folder named by a handle is a whole session. One named
-//! `.new.<handle>` is being made: its lock is held by its `create` from before
-//! it has any content, and then by its relay, which renames it when it is
+//! `.new.<handle>` is being made: the lock of its `meta` is held by its `create` from
+//! before it has any content, and then by its relay, which renames it when it is
 //! complete. One named `.gone.<handle>` is being removed. So nobody ever sees
 //! half a session, and what a killed `create` left is told by its free lock.
 
@@ -19,7 +19,9 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Events, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle},
+    session::{
+        EndedBy, Events, Glance, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle,
+    },
     sys::{
         deadline::Deadline,
         files::{self, Folder},
@@ -59,14 +61,14 @@ impl Home {
 
     /// Opens the state folder, and makes it where it is not there yet.
     pub(crate) fn open_or_make() -> Result<Home> {
-        let path = Home::chosen_path()?;
-        let what = format!("make the state folder '{}'", path.display());
-        files::make_private_folders(&path).trying(&what)?;
-        // Nothing is put into a folder that is not ours alone.
-        let home = Home::open_at(path)?;
+        let home = Home::open()?;
         if home.sessions.is_some() {
             return Ok(home);
         }
+        let what = format!("make the state folder '{}'", home.path.display());
+        files::make_private_folders(&home.path).trying(&what)?;
+        // Nothing is put into a folder that is not ours alone.
+        let home = Home::open_at(home.path)?;
         match Folder::open(&home.path).and_then(|folder| folder.make_folder(OsStr::new(SESSIONS))) {
             // By another call, at the same time.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -126,19 +128,19 @@ impl Home {
 
     /// The handle for a name: the newest live one, else the newest dead one.
     pub(crate) fn newest(&self, name: &Name) -> Result<Handle> {
-        self.newest_of(name)?.map(|summary| summary.handle).ok_or_else(|| {
+        self.newest_of(name)?.map(|glance| glance.handle).ok_or_else(|| {
             Failure::NotFound(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
         })
     }
 
     /// The newest live session of a name, if there is one.
     pub(crate) fn newest_live(&self, name: &Name) -> Result<Option<Handle>> {
-        Ok(self.newest_of(name)?.filter(|summary| summary.alive).map(|summary| summary.handle))
+        Ok(self.newest_of(name)?.filter(|glance| glance.alive).map(|glance| glance.handle))
     }
 
-    fn newest_of(&self, name: &Name) -> Result<Option<Summary>> {
-        let named = self.summaries(|session| session.name().as_ref() == Some(name))?;
-        Ok(named.into_iter().max_by_key(|summary| (summary.alive, summary.started)))
+    fn newest_of(&self, name: &Name) -> Result<Option<Glance>> {
+        let named = self.glances(&|other| other == Some(name))?;
+        Ok(named.into_iter().max_by_key(|glance| (glance.alive, glance.started)))
     }
 
     /// Waits, for a while, until nobody else ensures that there is a session, and keeps
@@ -196,19 +198,42 @@ impl Home {
         }
     }
 
-    /// What a listing shows of those sessions that `wanted` picks, oldest first.
-    pub(crate) fn summaries(&self, wanted: impl Fn(&SessionDir) -> bool) -> Result<Vec<Summary>> {
-        let mut summaries = Vec::new();
+    /// What a listing shows of those sessions that `wanted` picks by their names,
+    /// oldest first.
+    pub(crate) fn glances(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Glance>> {
+        let Some(sessions) = &self.sessions else { return Ok(Vec::new()) };
+        let mut glances = Vec::new();
         for name in self.names()? {
             let Some(handle) = handle::of_folder(&name) else { continue };
+            let name = Glance::name(sessions, &handle);
+            if !wanted(name.as_ref()) {
+                continue;
+            }
+            if let Some(glance) = Glance::at_live(sessions, &handle, name.as_ref()) {
+                glances.push(glance);
+                continue;
+            }
             match self.open_session(handle) {
-                Ok(session) if wanted(&session) => summaries.extend(session.summary()),
+                Ok(session) => glances.extend(Glance::at(&session)),
                 // Removed since we saw its name.
-                Ok(_) | Err(Failure::NotFound(_)) => {}
+                Err(Failure::NotFound(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }
-        summaries.sort_unstable_by(|a, b| (a.started, &a.handle).cmp(&(b.started, &b.handle)));
+        glances.sort_unstable_by(|a, b| (a.started, &a.handle).cmp(&(b.started, &b.handle)));
+        Ok(glances)
+    }
+
+    /// The same in full.
+    pub(crate) fn summaries(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Summary>> {
+        let mut summaries = Vec::new();
+        for glance in self.glances(wanted)? {
+            match self.open_session(glance.handle.clone()) {
+                Ok(session) => summaries.push(session.summary(glance)),
+                Err(Failure::NotFound(_)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
         Ok(summaries)
     }
 
@@ -328,16 +353,16 @@ impl Home {
             };
             // A `gc` that comes between these lines takes the lock itself and
             // removes the folder: then we begin again.
-            let Ok(lock) = folder.open_lock(dir::LOCK) else {
-                if folder.has(dir::LOCK) || sessions.has(&name.to_string_lossy()) {
+            let Ok(lock) = folder.open_lock(dir::META) else {
+                if folder.has(dir::META) || sessions.has(&name.to_string_lossy()) {
                     sessions.remove_folder(&name).trying(&what)?;
                     return Err(Failure::Failed(format!("cannot {what}: its lock cannot be made")));
                 }
                 continue;
             };
             match lock.try_lock() {
-                Ok(()) if folder.still_names(dir::LOCK, &lock) => {
-                    let sessions = sessions.open_folder(OsStr::new(".")).trying(&what)?;
+                Ok(()) if folder.still_names(dir::META, &lock) => {
+                    let sessions = sessions.again().trying(&what)?;
                     return Ok(Making { handle, folder, lock, sessions });
                 }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -353,10 +378,10 @@ impl Home {
     /// half made or half removed.
     pub(crate) fn collect(&self, retention: &Retention) -> Result<Collected> {
         let (alive, dead): (Vec<Summary>, Vec<Summary>) =
-            self.summaries(|_| true)?.into_iter().partition(|summary| summary.alive);
+            self.summaries(&|_| true)?.into_iter().partition(|summary| summary.glance.alive);
         let mut collected = Collected { alive: alive.len(), ..Collected::default() };
         let mut last_first: Vec<(Option<SystemTime>, &Handle)> =
-            dead.iter().map(|summary| (summary.ended, &summary.handle)).collect();
+            dead.iter().map(|summary| (summary.ended, &summary.glance.handle)).collect();
         last_first.sort_by(|a, b| b.cmp(a));
         let most = retention.most.unwrap_or(usize::MAX);
         let last: BTreeSet<Handle> =
@@ -365,9 +390,9 @@ impl Home {
             let dead_for = summary.ended.map(ago);
             let is_recent =
                 retention.oldest.is_none_or(|oldest| dead_for.is_some_and(|dead_for| dead_for < oldest));
-            if is_recent && last.contains(&summary.handle) {
+            if is_recent && last.contains(&summary.glance.handle) {
                 collected.recent += 1;
-            } else if let Err(failure) = self.remove(&summary.handle, EndedBy::Unknown) {
+            } else if let Err(failure) = self.remove(&summary.glance.handle, EndedBy::Unknown) {
                 collected.failures.push(failure);
             } else {
                 collected.removed.push((summary, dead_for));
@@ -434,7 +459,7 @@ pub(super) fn is_on_its_way(name: &OsStr) -> bool {
 /// The lock of a session that is half made, if nobody makes it any more: its
 /// `create` was killed.
 fn lock_of_nobody(sessions: &Folder, name: &OsStr) -> Option<File> {
-    let lock = sessions.open_folder(name).and_then(|folder| folder.open_lock(dir::LOCK)).ok()?;
+    let lock = sessions.open_folder(name).and_then(|folder| folder.open_lock(dir::META)).ok()?;
     lock.try_lock().is_ok().then_some(lock)
 }
 
@@ -474,6 +499,7 @@ pub(crate) struct Collected {
 pub(crate) struct Making {
     pub(crate) handle: Handle,
     pub(crate) folder: Folder,
+    /// Its `meta`, which is locked.
     pub(crate) lock: File,
     sessions: Folder,
 }
@@ -484,7 +510,7 @@ impl Making {
     pub(crate) fn take_over(sessions: &Path, handle: Handle, lock: File) -> io::Result<Option<Making>> {
         let sessions = Folder::open(sessions)?;
         let folder = sessions.open_folder(&OsString::from(format!("{NEW}{handle}")))?;
-        if !folder.still_names(dir::LOCK, &lock) {
+        if !folder.still_names(dir::META, &lock) {
             return Ok(None);
         }
         Ok(Some(Making { handle, folder, lock, sessions }))
@@ -492,7 +518,7 @@ impl Making {
 
     /// The same folder as a session.
     pub(crate) fn session(&self) -> io::Result<SessionDir> {
-        Ok(SessionDir::new(self.handle.clone(), self.folder.open_folder(OsStr::new("."))?))
+        Ok(SessionDir::new(self.handle.clone(), self.folder.again()?))
     }
 
     /// Lets everybody see the session, which is complete. From here on the

@@ -27,6 +27,10 @@ pub(crate) struct Log {
 /// enough to stay in a processor's cache.
 const BLOCK: usize = 256 * 1024;
 
+/// Where a byte lies in its page of the file, it lies in one of the buffer: the kernel
+/// may take six times as long to copy to 16 bytes behind that (seen on an AMD EPYC).
+const PAGE: usize = 4096;
+
 /// A number, and more.
 const LONGEST_START: u64 = 128;
 
@@ -72,11 +76,17 @@ impl Log {
         end: u64,
         mut each: impl FnMut(&[u8]) -> Result<bool, E>,
     ) -> Result<u64, E> {
-        let mut buffer = vec![0; BLOCK.min(usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK))];
+        let length = BLOCK.min(usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK));
+        let mut buffer = vec![0; if length < BLOCK { length } else { 2 * PAGE + length }];
+        let page = if length < BLOCK { 0 } else { buffer.as_ptr().align_offset(PAGE) };
         let mut offset = start;
         while offset < end {
             offset = self.pass_lost(offset, end)?;
-            let wanted = buffer.len().min(usize::try_from(end - offset).unwrap_or(BLOCK));
+            let wanted = length.min(usize::try_from(end - offset).unwrap_or(BLOCK));
+            let buffer = match length < BLOCK {
+                true => &mut buffer[..],
+                false => &mut buffer[page + usize::try_from(offset).unwrap_or(0) % PAGE..],
+            };
             let count = self.file.read_at(&mut buffer[..wanted], offset)?;
             if count == 0 {
                 break;

@@ -76,22 +76,15 @@ enum Stage {
 
 impl Marks {
     /// For a log whose byte at `offset` comes next, and whose shell has not
-    /// reported anything before that.
-    pub(crate) fn new(secret: &str, offset: u64) -> Marks {
+    /// reported anything before that; `None`: there is no such shell, and no mark.
+    pub(crate) fn new(secret: Option<&str>, offset: u64) -> Marks {
         let tag = tag(secret);
         let longest = longest(&tag);
-        Marks {
-            tag,
-            longest,
-            offset,
-            held: Vec::with_capacity(longest),
-            start: offset,
-            reached: Reached { last: None },
-        }
+        Marks { tag, longest, offset, held: Vec::new(), start: offset, reached: Reached { last: None } }
     }
 
     /// The same, where the shell has last reported `last` and its prompt stands.
-    pub(crate) fn resumed(secret: &str, offset: u64, last: Option<u64>) -> Marks {
+    pub(crate) fn resumed(secret: Option<&str>, offset: u64, last: Option<u64>) -> Marks {
         let reached = Reached { last: last.map(|last| (last, Stage::PromptEnd)) };
         Marks { reached, ..Marks::new(secret, offset) }
     }
@@ -177,8 +170,12 @@ impl Reached {
 }
 
 /// What stands between a mark's kind (and code) and its number.
-pub(super) fn tag(secret: &str) -> Vec<u8> {
-    format!("{TAG}{secret}.").into_bytes()
+pub(super) fn tag(secret: Option<&str>) -> Vec<u8> {
+    match secret {
+        Some(secret) => format!("{TAG}{secret}.").into_bytes(),
+        // No mark has this in it: there is nothing but text in one.
+        None => format!("{TAG}\0").into_bytes(),
+    }
 }
 
 /// How long a mark can be.
@@ -235,7 +232,7 @@ mod tests {
     }
 
     fn found_in(pieces: &[&[u8]], offset: u64) -> Vec<Found> {
-        let mut marks = Marks::new(SECRET, offset);
+        let mut marks = Marks::new(Some(SECRET), offset);
         let mut found = Vec::new();
         for piece in pieces {
             marks.feed(piece, &mut found);
@@ -325,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_longest_mark_is_found() {
-        let mut marks = Marks::new(SECRET, 0);
+        let mut marks = Marks::new(Some(SECRET), 0);
         marks.reached.last = Some((u64::MAX - 1, Stage::Done));
         let mut found = Vec::new();
         marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);

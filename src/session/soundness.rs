@@ -47,7 +47,7 @@ pub(crate) struct Looked {
 
 /// What may lie in the folder of a session, as the README lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 31] = [
+const OF_A_SESSION: [(&str, Nature); 30] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -66,7 +66,6 @@ const OF_A_SESSION: [(&str, Nature); 31] = [
     ("read_cursor.NAME", Nature::File),
     (dir::COMPLETION_CURSOR, Nature::File),
     (dir::RCFILE, Nature::File),
-    (dir::LOCK, Nature::File),
     (dir::SOCKET, Nature::Socket),
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
@@ -239,8 +238,7 @@ impl SessionDir {
     /// What is wrong with its files; `path` is where they are, for people.
     fn faults(&self, path: &std::path::Display) -> Vec<Fault> {
         let mut faults = strangers(&self.folder, path, nature_of);
-        let needed =
-            [dir::META, dir::COMMAND, dir::LOCK, dir::OUTPUT, dir::INPUT, dir::SIZES, dir::COMPLETIONS];
+        let needed = [dir::META, dir::COMMAND, dir::OUTPUT, dir::INPUT];
         let missing = needed.into_iter().filter(|name| !self.folder.has(name));
         faults.extend(missing.map(|name| fault(self, &format!("has no '{name}' any more"))));
         for found in [self.fault_of_log(), self.fault_of_completions(), self.fault_of_lock()] {
@@ -257,7 +255,7 @@ impl SessionDir {
                 cursors.push((name.to_owned(), self.number::<u64>(name)));
             }
         }
-        let sizes = self.folder.read(dir::SIZES, dir::LONGEST_COMPLETIONS)?;
+        let sizes = self.read_if_there(dir::SIZES, dir::LONGEST_COMPLETIONS)?;
         let Ok(log) = self.log() else { return Ok(None) };
         let hole = log.first_data()?;
         let start = log.start()?;
@@ -287,7 +285,7 @@ impl SessionDir {
 
     fn fault_of_completions(&self) -> io::Result<Option<String>> {
         let cursor = self.number::<u64>(dir::COMPLETION_CURSOR);
-        let content = self.folder.read(dir::COMPLETIONS, dir::LONGEST_COMPLETIONS)?;
+        let content = self.read_if_there(dir::COMPLETIONS, dir::LONGEST_COMPLETIONS)?;
         let last = match Completion::last_of(&content) {
             Ok(last) => last,
             Err(line) => {
@@ -295,7 +293,7 @@ impl SessionDir {
                 return Ok(Some(format!("'{}' has a line '{line}' out of order", dir::COMPLETIONS)));
             }
         };
-        let first = u64::from(self.is_interactive().unwrap_or(false));
+        let first = self.first_completion().unwrap_or(0);
         let most = last.map_or(first, |last| last.saturating_add(1).max(first));
         Ok(match cursor {
             None if self.is_written(dir::COMPLETION_CURSOR) => {

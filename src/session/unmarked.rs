@@ -30,7 +30,10 @@ impl Unmarked {
     /// More than a mark has bytes.
     pub(crate) const LONGEST: u64 = 128;
 
-    pub(crate) fn new(secret: &str) -> Unmarked {
+    /// `secret` as of [`Marks::new`].
+    ///
+    /// [`Marks::new`]: crate::session::Marks::new
+    pub(crate) fn new(secret: Option<&str>) -> Unmarked {
         let tag = marks::tag(secret);
         Unmarked { longest: marks::longest(&tag), tag, folder: Vec::new(), held: Vec::new() }
     }
@@ -130,7 +133,7 @@ mod tests {
     }
 
     fn without(pieces: &[&[u8]]) -> Vec<u8> {
-        let (mut unmarked, mut rest) = (Unmarked::new(SECRET), Vec::new());
+        let (mut unmarked, mut rest) = (Unmarked::new(Some(SECRET)), Vec::new());
         pieces.iter().for_each(|piece| unmarked.feed(piece, &mut rest));
         unmarked.finish(&mut rest);
         rest
@@ -159,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:?}");
         }
-        assert!(marks::longest(&marks::tag(SECRET)) as u64 <= Unmarked::LONGEST);
+        assert!(marks::longest(&marks::tag(Some(SECRET))) as u64 <= Unmarked::LONGEST);
     }
 
     #[test]
@@ -174,7 +177,7 @@ mod tests {
             let ended = String::from_utf8(without(&[format!("$ {start}").as_bytes()])).unwrap();
             assert!(ended.len() < "$ \x1b]133;".len(), "{ended:?}");
             // The same of its end, where something was cut off before it.
-            let unmarked = Unmarked::new(SECRET);
+            let unmarked = Unmarked::new(Some(SECRET));
             let behind = format!("{rest}text");
             let left = &behind[unmarked.rest_of_mark(behind.as_bytes())..];
             let is_whole = length == 0;
@@ -182,7 +185,7 @@ mod tests {
             assert_eq!(left, if is_whole || is_number { &behind } else { "text" });
         }
         let text = format!("text {whole}");
-        assert_eq!(Unmarked::new(SECRET).rest_of_mark(text.as_bytes()), 0);
+        assert_eq!(Unmarked::new(Some(SECRET)).rest_of_mark(text.as_bytes()), 0);
     }
 
     #[test]

@@ -91,14 +91,14 @@ fn marks(number: u32) -> [u64; 2] {
 /// The number that a process is marked with, if it is. `None` where it has gone, or
 /// has spoilt its mark.
 pub(crate) fn mark_of(pid: u32) -> Option<Option<u32>> {
-    let [first, second] = processes::hard_limits(pid, MARKS.map(|(_, name)| name))?;
-    let (first, second) = (first?, second?);
-    if first == "unlimited" {
-        return Some(None);
-    }
-    let limits = [first.parse().ok()?, second.parse().ok()?];
-    let number = u32::try_from(u64::checked_sub(limits[0], MARK)?).ok()?;
-    (limits == marks(number)).then_some(Some(number))
+    let limits = match pid == std::process::id() {
+        true => MARKS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
+        false => processes::hard_limits(pid, MARKS.map(|(_, name)| name))?,
+    };
+    let [Some(first), Some(second)] = limits else { return None };
+    let Some(first) = first else { return Some(None) };
+    let number = u32::try_from(first.checked_sub(MARK)?).ok()?;
+    ([first, second?] == marks(number)).then_some(Some(number))
 }
 
 /// A folder as a root: absolute, and without links. No link on the way that the

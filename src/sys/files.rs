@@ -7,8 +7,8 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
-    io::{self, Read, Write},
+    fs::{File, TryLockError},
+    io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
@@ -18,7 +18,9 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Stat},
+    fs::{
+        self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, SeekFrom, Stat,
+    },
     io::Errno,
 };
 
@@ -75,6 +77,10 @@ impl Folder {
     /// The same, but `None` where the path itself is a link that another user than us,
     /// or root, has laid. No look before the open would do: it may be laid meanwhile.
     pub(crate) fn open_if_not_strangers_link(path: &Path) -> io::Result<Option<Folder>> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if let Ok(folder) = fs::open(path, flags, Mode::empty()) {
+            return Ok(Some(Folder(folder)));
+        }
         let found = fs::open(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
         let stat = fs::fstat(&found)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -82,6 +88,11 @@ impl Folder {
             FileType::Symlink => Folder::open(path).map(Some),
             _ => Folder(found).open_folder(OsStr::new(".")).map(Some),
         }
+    }
+
+    /// The same folder, held open once more.
+    pub(crate) fn again(&self) -> io::Result<Folder> {
+        Ok(Folder(self.0.try_clone()?))
     }
 
     pub(crate) fn open_folder(&self, name: &OsStr) -> io::Result<Folder> {
@@ -100,6 +111,11 @@ impl Folder {
         self.regular(name, OFlags::RDONLY)
     }
 
+    /// Opens a regular file for appending, and makes it where it is not.
+    pub(crate) fn open_or_make_appending(&self, name: &str) -> io::Result<File> {
+        self.regular(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+    }
+
     /// Opens a regular file for appending; it must be there.
     pub(crate) fn open_appending(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::WRONLY | OFlags::APPEND)
@@ -111,31 +127,30 @@ impl Folder {
     }
 
     fn regular(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // NONBLOCK: a FIFO in the file's place must not hold the open up.
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = File::from(fs::openat(self, name, flags, PRIVATE_FILE)?);
-        match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
-            FileType::RegularFile => Ok(file),
-            _ => Err(io::Error::other(format!("'{name}' is no regular file"))),
+        let file = fs::openat(self, name, flags | NO_SURPRISE, PRIVATE_FILE)?;
+        Ok(checked(file, name)?.0)
+    }
+
+    /// Opens a regular file that is in a folder here, for reading, and tells when it was
+    /// last written to. The folder need not be opened for that (openat2(2), Linux 5.6).
+    pub(crate) fn open_file_within(&self, folder: &str, name: &str) -> io::Result<(File, SystemTime)> {
+        let path = format!("{folder}/{name}");
+        match fs::openat2(self, path, OFlags::RDONLY | NO_SURPRISE, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        {
+            // What keeps a process from system calls that it does not know says the one
+            // or the other.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let file = self.open_folder(OsStr::new(folder))?.open_file(name)?;
+                checked(file.into(), name)
+            }
+            file => checked(file?, name),
         }
     }
 
     /// The content of a small file. One that is longer than `limit` bytes is
     /// not ours, and is an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let file = self.open_file(name)?;
-        let too_long = || io::Error::other(format!("'{name}' is longer than {limit} bytes"));
-        // Most are read at once, by a read that does not fill this.
-        let mut content = vec![0; 256];
-        let count = (&file).read(&mut content)?;
-        content.truncate(count);
-        if count == 256 {
-            if file.metadata()?.len() > limit {
-                return Err(too_long());
-            }
-            file.take(limit).read_to_end(&mut content)?;
-        }
-        if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
+        read(&self.open_file(name)?, name, limit)
     }
 
     /// Makes a file; one that is there already is an error.
@@ -267,9 +282,7 @@ impl Folder {
 
     /// When a file was last written to.
     pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
-        let stat = self.stat(OsStr::new(name))?;
-        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
-        Ok(UNIX_EPOCH + seconds + Duration::from_nanos(stat.st_mtime_nsec))
+        Ok(modified(&self.stat(OsStr::new(name))?))
     }
 
     fn stat(&self, name: &OsStr) -> io::Result<Stat> {
@@ -400,6 +413,55 @@ impl Folder {
             fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), PRIVATE_FOLDER)?;
         }
         Folder(folder).open_folder(OsStr::new(".")).map(Some)
+    }
+}
+
+/// No link is followed, and a FIFO in the file's place must not hold the open up.
+const NO_SURPRISE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+/// The file, if it is a regular one, and when it was last written to.
+fn checked(file: OwnedFd, name: &str) -> io::Result<(File, SystemTime)> {
+    let stat = fs::fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((File::from(file), modified(&stat))),
+        _ => Err(io::Error::other(format!("'{name}' is no regular file"))),
+    }
+}
+
+fn modified(stat: &Stat) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+    UNIX_EPOCH + seconds + Duration::from_nanos(stat.st_mtime_nsec)
+}
+
+/// The content of a file that is open; see [`Folder::read`].
+pub(crate) fn read(file: &File, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    let too_long = || io::Error::other(format!("'{name}' is longer than {limit} bytes"));
+    // Most are read at once, by a read that does not fill this.
+    let mut content = vec![0; 256];
+    let mut length = file.read_at(&mut content, 0)?;
+    while length == content.len() {
+        let there = file.metadata()?.len();
+        if there > limit {
+            return Err(too_long());
+        }
+        // One byte more, to see the end.
+        content.resize(usize::try_from(there).unwrap_or(usize::MAX).max(length) + 1, 0);
+        match file.read_at(&mut content[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    content.truncate(length);
+    if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
+}
+
+/// Does somebody hold the lock of a file?
+pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
+    // Shared, so that two who look at once do not see each other.
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

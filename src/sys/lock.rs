@@ -9,7 +9,7 @@ use std::{
     fs::{File, TryLockError},
     io,
     os::unix::fs::MetadataExt,
-    sync::mpsc::{self, RecvTimeoutError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
 };
 
@@ -43,13 +43,19 @@ impl Kind {
     }
 }
 
-/// Locks a file, known as `name`, for as long as it is open. Where somebody else has had
-/// it locked until the deadline, that is an error of the kind `TimedOut`, which says who.
+/// Locks a file, known as `name`, for as long as it is open.
 pub(crate) fn take(file: File, name: &str, kind: Kind, deadline: Deadline) -> io::Result<File> {
-    if is_taken(&file, kind, deadline)? {
-        return Ok(file);
+    wait(&file, name, kind, deadline)?;
+    Ok(file)
+}
+
+/// Waits until a file is locked by us. Where somebody else has had it locked until the
+/// deadline, that is an error of the kind `TimedOut`, which says who.
+pub(crate) fn wait(file: &File, name: &str, kind: Kind, deadline: Deadline) -> io::Result<()> {
+    if is_taken(file, kind, deadline)? {
+        return Ok(());
     }
-    let holder = holder(&file);
+    let holder = holder(file);
     let who = match &holder {
         Some(pid) => format!("process {pid}"),
         None => "another process".to_owned(),
@@ -69,17 +75,22 @@ fn is_taken(file: &File, kind: Kind, deadline: Deadline) -> io::Result<bool> {
     }
     let Some(time) = deadline.remaining() else { return kind.lock(file).map(|()| true) };
     let copy = file.try_clone()?;
-    let (sender, locked) = mpsc::channel();
+    let came = Arc::new((Mutex::new(None), Condvar::new()));
+    let told = Arc::clone(&came);
     let wait = move || {
-        // Where nobody listens any more, it is given back at once.
-        let _ = sender.send(kind.lock(&copy));
+        let locked = kind.lock(&copy);
+        *unpoisoned(told.0.lock()) = Some(locked);
+        told.1.notify_one();
     };
     thread::Builder::new().name("lock".into()).stack_size(STACK).spawn(wait)?;
-    match locked.recv_timeout(time) {
-        Ok(locked) => locked.map(|()| true),
-        Err(RecvTimeoutError::Timeout) => Ok(false),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the thread that waits for it has gone")),
-    }
+    let (locked, news) = &*came;
+    let waited = news.wait_timeout_while(unpoisoned(locked.lock()), time, |locked| locked.is_none());
+    unpoisoned(waited).0.take().map_or(Ok(false), |locked| locked.map(|()| true))
+}
+
+/// What was locked holds at any time, also where a thread has panicked.
+pub(crate) fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The PID of a process that has a file locked, where the kernel shows one (proc_locks(5)).
@@ -98,7 +109,7 @@ fn holder(file: &File) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::{sync::mpsc, time::Duration};
 
     #[test]
     fn a_lock_is_waited_for_until_it_is_given_back_or_the_time_is_over() {

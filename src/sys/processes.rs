@@ -210,10 +210,15 @@ pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
 }
 
 /// Hard limits of this process, by what /proc/PID/limits calls them
-/// (proc_pid_limits(5)): a number each, or `unlimited`. `None` where it has gone.
-pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<[Option<String>; N]> {
+/// (proc_pid_limits(5)): each a number, or none (`Some(None)`); `None` where it is not
+/// told. `None` where the process has gone.
+pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<[Option<Option<u64>>; N]> {
     let limits = whole(format!("/proc/{pid}/limits")).ok()?;
-    Some(names.map(|name| Some(value(&limits, name)?.split_ascii_whitespace().nth(1)?.to_owned())))
+    let limit = |name: &str| match value(&limits, name)?.split_ascii_whitespace().nth(1)? {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    Some(names.map(limit))
 }
 
 /// A line of /proc/PID/status (proc_pid_status(5)) without its key, if there is one;

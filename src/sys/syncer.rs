@@ -12,10 +12,12 @@
 use std::{
     fs::File,
     io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock},
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use crate::sys::lock::unpoisoned;
 
 pub(crate) struct Syncer {
     // Shared with the thread, and so no descriptor more.
@@ -102,11 +104,6 @@ impl Shared {
             orders = self.orders();
         }
     }
-}
-
-/// Two flags are right at any time, also where a thread has panicked.
-fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
-    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Syncer {

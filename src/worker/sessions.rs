@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use crate::{
     outcome::{Result, Trying},
-    session::{self, EndedBy, Handle, Home, Log, SessionDir, Target},
+    session::{self, EndedBy, Glance, Handle, Home, Log, Name, Target},
     sys::{deadline::Deadline, poll, processes::Held},
     worker::{TaskFile, WorkerHandle},
 };
@@ -28,11 +28,9 @@ pub(crate) struct Found {
 /// The sessions whose names say that they are this worker's; `workers` are all
 /// of its project.
 pub(crate) fn find(home: &Home, worker: &WorkerHandle, workers: &[WorkerHandle]) -> Result<Found> {
-    let is_its = |session: &SessionDir| session.name().is_some_and(|name| worker.owns(&name, workers));
-    let (live, dead): (Vec<_>, Vec<_>) =
-        home.summaries(is_its)?.into_iter().partition(|summary| summary.alive);
-    let handles =
-        |summaries: Vec<session::Summary>| summaries.into_iter().map(|summary| summary.handle).collect();
+    let is_its = |name: Option<&Name>| name.is_some_and(|name| worker.owns(name, workers));
+    let (live, dead): (Vec<_>, Vec<_>) = home.glances(&is_its)?.into_iter().partition(|glance| glance.alive);
+    let handles = |glances: Vec<Glance>| glances.into_iter().map(|glance| glance.handle).collect();
     Ok(Found { live: handles(live), dead: handles(dead) })
 }
 

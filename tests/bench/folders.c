@@ -1,5 +1,5 @@
-/* The least that tells of each session what `list` tells: whether its lock is
- * held, what it runs, when it began, and that it has no name. */
+/* The least that tells of each session what `list` tells: whether it lives, what it
+ * runs, when it began, and that it has no name. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -20,17 +20,16 @@ int main(int argc, char **argv)
     for (struct dirent *entry; (entry = readdir(sessions));) {
         if (entry->d_name[0] == '.')
             continue;
-        int folder = openat(dirfd(sessions), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int lock = openat(folder, "lock", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        int alive = flock(lock, LOCK_SH | LOCK_NB) != 0;
-        close(lock);
+        char path[512];
+        snprintf(path, sizeof path, "%s/name", entry->d_name);
+        int name = openat(dirfd(sessions), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        snprintf(path, sizeof path, "%s/meta", entry->d_name);
+        int file = openat(dirfd(sessions), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         struct stat meta;
-        fstatat(folder, "meta", &meta, AT_SYMLINK_NOFOLLOW);
-        int name = openat(folder, "name", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        int file = openat(folder, "command", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        fstat(file, &meta);
+        int alive = flock(file, LOCK_SH | LOCK_NB) != 0;
         ssize_t count = read(file, command, sizeof command);
         close(file);
-        close(folder);
         if (name >= 0 || count < 0 || length > sizeof out - 1024)
             return 1;
         length += sprintf(out + length, "%s\t%d\t%.*s\n", entry->d_name, alive, (int)count, command);

@@ -451,7 +451,7 @@ fn a_stray_file_among_the_sessions_hides_none() {
 fn a_session_whose_lock_or_socket_was_removed_is_not_taken_for_dead() {
     let scratch = Scratch::new();
     let handle = scratch.create("sleep 1000");
-    fs::remove_file(scratch.folder(&handle).join("lock")).unwrap();
+    fs::remove_file(scratch.folder(&handle).join("meta")).unwrap();
     scratch.ts(&["gc", "--hours=0"]).code(0);
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
     scratch.ts(&["kill", &handle]).code(0);

@@ -108,7 +108,7 @@ fn a_lock_that_somebody_else_holds_is_told() {
     let scratch = Scratch::new();
     let handle = scratch.create("true");
     scratch.wait_for_end(&handle);
-    let lock = fs::File::open(scratch.folder(&handle).join("lock")).unwrap();
+    let lock = fs::File::open(scratch.folder(&handle).join("meta")).unwrap();
     lock.lock().unwrap();
     // Its relay lets go of it before it ends itself.
     eventually("somebody else's being told", || {

@@ -780,11 +780,11 @@ fn nobody_wakes_without_cause() {
 }
 
 #[test]
-fn the_rcfile_is_there_whenever_the_child_looks() {
+fn the_session_is_whole_whenever_the_child_looks() {
     let scratch = Scratch::new();
     let _helper = Helper::start(&scratch);
     for _ in 0..20 {
-        let look = "for f in bashrc completion.log output.log pid slave_pty; do \
+        let look = "for f in command daemon_pid input.fifo meta output.log pid slave_pty; do \
                     test -e $NBS_TS_HOME/sessions/$NBS_TS_SESSION/$f || echo missing $f; done";
         let handle = scratch.create(&["--require-helper", look]);
         scratch.ended(&handle);

@@ -268,10 +268,21 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .chain(
-            ["settings", "exit_code", "exit.json", "typed", "read_cursor.r", "lock.read_cursor"]
-                .map(str::to_owned),
+            [
+                "settings",
+                "exit_code",
+                "exit.json",
+                "typed",
+                "read_cursor",
+                "read_cursor.r",
+                "lock.read_cursor",
+                "completion_cursor",
+                "completion.log",
+                "sizes",
+                "secret",
+            ]
+            .map(str::to_owned),
         )
-        .filter(|name| name != "lock")
         .collect();
     assert!(files.len() > 15, "{files:?}");
     let all_bytes: Vec<u8> = (0..=255).rev().cycle().take(70_000).collect();
@@ -383,7 +394,7 @@ fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
     let flood = "import fcntl, os, socket, sys\n\
-                 os.chdir(sys.argv[1]); lock = open('lock'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
+                 os.chdir(sys.argv[1]); lock = open('meta'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
                  os.unlink('relay.sock'); listener = socket.socket(socket.AF_UNIX)\n\
                  listener.bind('relay.sock'); listener.listen(); open('../../ready', 'w')\n\
                  while True:\n    try:\n        stream = listener.accept()[0]\n\
@@ -553,7 +564,7 @@ import fcntl, os, socket, sys
 folder, keeper = sys.argv[1:]
 open('/proc/self/comm', 'w').write('nbs-relay')
 os.chdir(folder)
-lock = open('lock')
+lock = open('meta')
 fcntl.flock(lock, fcntl.LOCK_EX)
 open('daemon_pid', 'w').write(str(os.getpid()))
 os.unlink('relay.sock')
@@ -580,7 +591,7 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     scratch.wait_for_end(&handle);
     let folder = scratch.folder(&handle);
     fs::write(folder.join("daemon_pid"), &pid).unwrap();
-    let lock = fs::File::open(folder.join("lock")).unwrap();
+    let lock = fs::File::open(folder.join("meta")).unwrap();
     lock.lock().unwrap();
     scratch.ts(&["kill", &handle]).code(1);
     assert!(!child().is_empty());

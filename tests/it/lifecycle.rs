@@ -17,23 +17,56 @@ fn create_prints_the_handle_and_nothing_else() {
 #[test]
 fn a_session_is_made_of_the_files_that_the_contract_names() {
     let scratch = Scratch::new();
-    let handle = scratch.create_with(&["--name=work.1"], "exit 7");
+    let handle = scratch.create_with(&["--name=work.1"], "echo one; exit 7");
     scratch.wait_for_end(&handle);
     let file = |name| scratch.file(&handle, name);
     assert_eq!(file("name"), "work.1");
-    assert_eq!(file("command"), "exit 7");
+    assert_eq!(file("command"), "echo one; exit 7");
     assert_eq!(file("exit_code"), "7");
     assert_eq!(file("completion.log"), "0 7\n");
     let meta = file("meta");
     let [command, start] = meta.lines().collect::<Vec<_>>()[..] else { panic!("{meta}") };
-    assert_eq!(command, "command: exit 7");
+    assert_eq!(command, "command: echo one; exit 7");
     assert!(start.strip_prefix("start: ").unwrap().parse::<u64>().unwrap() > 1_700_000_000);
-    for number in ["pid", "daemon_pid", "read_cursor", "completion_cursor"] {
+    for number in ["pid", "daemon_pid"] {
         file(number).parse::<u64>().unwrap();
+    }
+    // These tell where to go on, once there is such a place.
+    for (call, number, place) in
+        [("read-new", "read_cursor", "5"), ("wait-complete", "completion_cursor", "1")]
+    {
+        assert!(!scratch.folder(&handle).join(number).exists(), "{number}");
+        scratch.ts(&[call, &handle]).code(0);
+        assert_eq!(file(number), place);
     }
     assert!(file("slave_pty").starts_with("/dev/pts/"));
     assert!(file("exit.json").starts_with("{\"type\":\"pty_exited\","));
     assert!(!scratch.folder(&scratch.create("true")).join("name").exists());
+}
+
+#[test]
+fn a_session_begins_with_the_files_that_have_something_to_tell() {
+    let scratch = Scratch::new();
+    let files = |handle: &str| {
+        let entries = fs::read_dir(scratch.folder(handle)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    let all = ["command", "daemon_pid", "input.fifo", "meta", "output.log", "pid", "relay.sock", "slave_pty"];
+    let and = |more: &[&str]| all.iter().chain(more).map(|name| (*name).to_owned()).collect();
+    let once = scratch.create("exec cat");
+    assert_eq!(files(&once), and(&[]));
+    assert_eq!(files(&scratch.create("bash")), and(&["bashrc", "completion.log", "secret"]));
+    assert_eq!(files(&scratch.create_with(&["--size=100x30", "--name=x"], "cat")), and(&["name", "sizes"]));
+    // Whoever needs another makes it.
+    scratch.ts(&["resize", &once, "132x43"]).code(0);
+    eventually("the sizes", || files(&once).contains("sizes"));
+    assert_eq!(scratch.file(&once, "sizes"), "0 80 24\n0 132 43\n");
+    scratch.ts(&["wait-complete", "--timeout=0", &once]).code(3);
+    scratch.ts(&["read-new", &once]).code(0).stdout("");
+    scratch.ts(&["eof", &once]).code(0);
+    scratch.ts(&["wait-complete", &once]).code(0).stdout("0\n");
+    assert_eq!(scratch.file(&once, "completion.log"), "0 0\n");
 }
 
 #[test]
@@ -138,12 +171,20 @@ fn while_it_runs_there_is_no_exit_code() {
 fn the_child_gets_a_terminal_of_its_own_and_nothing_of_the_caller() {
     let scratch = Scratch::new();
     // Descriptors 7 and 50 are the caller's, and so are the signals that it ignores and blocks.
+    // Where there is no close_range(2), before Linux 5.9, they are closed one by one.
+    for through in ["", "strace --daemonize -qq -f -o /dev/null -e inject=close_range:error=ENOSYS"] {
+        nothing_of_the_caller_is_in_a_session_of(&scratch, through);
+    }
+}
+
+fn nothing_of_the_caller_is_in_a_session_of(scratch: &Scratch, through: &str) {
     let script = r#"
         exec 7</dev/null 50>/dev/null
         trap '' HUP INT QUIT PIPE TERM TSTP TTOU USR1 ALRM
-        nbs-ts create --no-helper 'ls /proc/self/fd; grep -E "^Sig(Ign|Blk)" /proc/self/status; stty size; tty; ps -o sid=,pgid=,tpgid= -p $$; echo $$ $TERM'
+        THROUGH nbs-ts create --no-helper 'ls /proc/self/fd; grep -E "^Sig(Ign|Blk)" /proc/self/status; stty size; tty; ps -o sid=,pgid=,tpgid= -p $$; echo $$ $TERM'
     "#;
-    let handle = scratch.bash(script).code(0).silent().out().trim().to_owned();
+    let script = script.replace("THROUGH", through);
+    let handle = scratch.bash(&script).code(0).silent().out().trim().to_owned();
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let printed = scratch.ts(&["read", &handle]).out().replace("\r\n", "\n");
     let lines: Vec<&str> = printed.lines().collect();
@@ -287,6 +328,54 @@ fn a_name_stands_for_the_newest_live_session_else_the_newest_dead_one() {
 }
 
 #[test]
+fn a_listing_is_the_same_however_much_of_a_session_must_be_looked_at() {
+    let scratch = Scratch::new();
+    let long = format!("exec sleep 1000 # {}", "x".repeat(500));
+    let handle = scratch.create_with(&["--name=a"], "printf '\\e[1m\t'; exec sleep 1000");
+    let other = scratch.create(&long);
+    let expected =
+        format!("{handle}\talive\ta\tprintf '\\e[1m\\t'; exec sleep 1000\n{other}\talive\t-\t{long}\n");
+    scratch.ts(&["list"]).code(0).stdout(&expected);
+    // Before Linux 5.6, and where a filter of system calls knows no newer ones.
+    for errno in ["ENOSYS", "EPERM"] {
+        let mut strace = scratch.command("strace");
+        strace.args([
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("inject=openat2:error={errno}"),
+            "nbs-ts",
+            "list",
+        ]);
+        run(&mut strace).code(0).stdout(&expected);
+    }
+    // Written over, the file is the same one, and its lock is held.
+    let meta = scratch.folder(&handle).join("meta");
+    let before = fs::read(&meta).unwrap();
+    for content in [&b""[..], b"command: \x1b[2J\n", b"\xff\n\nstart: 1\n"] {
+        fs::write(&meta, content).unwrap();
+        // That it has another age is no matter of what is looked at.
+        run(std::process::Command::new("touch").args(["-d", "1 hour ago"]).arg(&meta)).code(0);
+        scratch.ts(&["list"]).code(0).stdout(&expected);
+    }
+    fs::write(&meta, before).unwrap();
+    // Another in its place is locked by nobody; but the relay is there.
+    for put in ["cp meta other; mv other meta", "rm meta", "ln -s /etc/passwd meta", "rm meta; mkdir meta"] {
+        let script = format!("cd {} && {put}", scratch.folder(&handle).display());
+        scratch.bash(&script).code(0);
+        let listed = scratch.ts(&["list"]).code(0).out();
+        for line in expected.lines() {
+            assert!(listed.contains(line), "{put}: {listed}");
+        }
+        scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
+        scratch.ts(&["send", "@a", "x"]).code(0);
+    }
+    scratch.ts(&["gc", "--hours=0"]).code(0).stdout_has("kept 2 alive");
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
 fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
     let scratch = Scratch::new();
     let handle = scratch.create("read x; exit 3");
@@ -379,12 +468,12 @@ fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
     let sessions = scratch.state().join("sessions");
     for name in [".new.0000abcd", ".gone.0000abce"] {
         fs::create_dir(sessions.join(name)).unwrap();
-        fs::write(sessions.join(name).join("lock"), "").unwrap();
+        fs::write(sessions.join(name).join("meta"), "").unwrap();
         fs::write(sessions.join(name).join("output.log"), "x").unwrap();
     }
     let held = sessions.join(".new.0000abcf");
     fs::create_dir(&held).unwrap();
-    let lock = fs::File::create(held.join("lock")).unwrap();
+    let lock = fs::File::create(held.join("meta")).unwrap();
     lock.lock().unwrap();
     scratch.ts(&["gc"]).code(0);
     assert!(!sessions.join(".new.0000abcd").exists() && !sessions.join(".gone.0000abce").exists());

@@ -163,7 +163,7 @@ fn links_in_a_session_are_not_followed() {
     fs::write(&secret, "secret").unwrap();
     for name in ["output.log", "read_cursor", "command"] {
         let file = scratch.folder(&handle).join(name);
-        fs::remove_file(&file).unwrap();
+        let _ = fs::remove_file(&file);
         std::os::unix::fs::symlink(&secret, &file).unwrap();
     }
     scratch.ts(&["read", &handle]).code(1).stdout("");

@@ -60,8 +60,8 @@ use crate::{
     output::{self, Newlines},
     queries::{self, Part, Sequences},
     session::{
-        self, Contact, Evidence, Form, Home, LONGEST_SHOWN_HOOK, Log, Mark, Marks, News, SessionDir, Sight,
-        Wait, sending, typing::Typing,
+        self, Contact, Evidence, Form, Home, LONGEST_SHOWN_HOOK, Log, Mark, News, SessionDir, Sight, Wait,
+        sending, typing::Typing,
     },
     sys::{deadline::Deadline, pty::Size},
     text::{self, Strip},
@@ -336,7 +336,7 @@ impl Place {
         until: Deadline,
     ) -> Result<Option<Output>> {
         let what = "read the output";
-        let mut marks = Marks::resumed(&session.secret()?, self.offset, Some(last));
+        let mut marks = session.marks(self.offset, Some(last))?;
         let (mut found, mut lost) = (Vec::new(), 0);
         let came_to = log.blocks(self.offset, end, |block| {
             let gone = log.take_lost();

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
-    session::{Home, Name, Retention},
+    session::{Glance, Home, Name, Retention},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -49,10 +49,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             cli::print(summary.json().line())?;
             continue;
         }
-        let name = summary.name.as_ref().map_or("-", Name::as_str);
+        let Glance { handle, name, .. } = &summary.glance;
+        let name = name.as_ref().map_or("-", Name::as_str);
         let hours = dead_for.map(|dead_for| format!("{}h", dead_for.as_secs() / 3_600));
         let dead_for = hours.as_deref().unwrap_or("an unknown time");
-        cli::print(format!("gc: removed {} ({name}), dead for {dead_for}\n", summary.handle))?;
+        cli::print(format!("gc: removed {handle} ({name}), dead for {dead_for}\n"))?;
     }
     if !args.json() {
         cli::print(format!(

@@ -23,7 +23,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, EndedBy, Home, SessionDir, Target},
+    session::{self, EndedBy, Home, Name, Target},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -50,11 +50,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let home = Home::open()?;
-    let picked =
-        |session: &SessionDir| all || pattern.as_ref().is_some_and(|pattern| session.is_named_like(pattern));
+    let picked = |name: Option<&Name>| {
+        all || name.zip(pattern.as_ref()).is_some_and(|(name, pattern)| name.is_like(pattern))
+    };
     if all || pattern.is_some() {
-        let found = home.summaries(picked)?;
-        targets.extend(found.into_iter().map(|summary| Target::Handle(summary.handle)));
+        let found = home.glances(&picked)?;
+        targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
     let mut failures = Vec::new();
     for target in &targets {

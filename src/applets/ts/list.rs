@@ -13,10 +13,9 @@
 //!   nbs-ts list --name=build
 
 use crate::{
-    applets::one_line,
     cli::{self, Args},
     outcome::Result,
-    session::{Home, Name, SessionDir, Summary},
+    session::{Glance, Home, Name},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -29,20 +28,19 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    let wanted = |session: &SessionDir| match &pattern {
-        Some(pattern) => session.is_named_like(pattern),
+    let wanted = |name: Option<&Name>| match &pattern {
+        Some(pattern) => name.is_some_and(|name| name.is_like(pattern)),
         None => true,
     };
-    let sessions = Home::open()?.summaries(wanted)?;
-    let lines: String = sessions.iter().map(if args.json() { json } else { line }).collect();
+    let home = Home::open()?;
+    let lines: String = match args.json() {
+        true => home.summaries(&wanted)?.iter().map(|summary| summary.json().line()).collect(),
+        false => home.glances(&wanted)?.iter().map(line).collect(),
+    };
     cli::print(lines)
 }
 
-fn line(summary: &Summary) -> String {
-    let name = summary.name.as_ref().map_or("-", Name::as_str);
-    format!("{}\t{}\t{name}\t{}\n", summary.handle, summary.state(), one_line(&summary.command))
-}
-
-fn json(summary: &Summary) -> String {
-    summary.json().line()
+fn line(session: &Glance) -> String {
+    let name = session.name.as_ref().map_or("-", Name::as_str);
+    format!("{}\t{}\t{name}\t{}\n", session.handle, session.state(), session.command)
 }

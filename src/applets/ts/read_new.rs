@@ -41,8 +41,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let session = Home::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());
-    let reader = session.reader(reader.as_ref())?;
-    let start = reader.cursor()?;
+    let cursor = session.read_cursor(reader.as_ref())?;
+    let reader = cursor.take()?;
+    let start = reader.place()?;
     // First whether it lives, then how much there is: so a dead one's is all.
     let complete = !session.is_alive()?;
     let length = session.log()?.length().trying(what())?;

@@ -19,7 +19,7 @@ use crate::{
     frames,
     json::Object,
     outcome::Result,
-    session::{Contact, Home, SessionDir},
+    session::{Contact, Glance, Home, SessionDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -37,13 +37,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 fn json(session: &SessionDir) -> Result<String> {
-    let mut summary = session.summary().ok_or_else(|| session.removed())?;
+    let glance = Glance::at(session).ok_or_else(|| session.removed())?;
+    let mut summary = session.summary(glance);
     // A listing shows as empty what cannot be read; who asks of this one is told.
     summary.command = session.command()?;
-    if !summary.alive {
+    let alive = summary.glance.alive;
+    if !alive {
         summary.exit_code = session.exit_code()?;
     }
-    let mut contact = if summary.alive { Contact::open(session)? } else { None };
+    let mut contact = if alive { Contact::open(session)? } else { None };
     let (state, size, sync_error) = match &mut contact {
         Some(contact) => (contact.state()?, contact.size()?, contact.sync_error()?),
         None => (None, None, None),

@@ -44,10 +44,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
     let mut wait = Wait::begin(session, timeout)?;
+    let (cursor, mut completions) = (session.completion_cursor()?, session.completions());
     loop {
         let last_look = wait.next();
-        let reader = session.completion_reader()?;
-        if let Some(completion) = session.completion_from(reader.cursor()?)? {
+        let reader = cursor.take()?;
+        if let Some(completion) = completions.first_from(reader.place()?)? {
             print(session, completion, json)?;
             return reader.advance(completion.seq.saturating_add(1));
         }

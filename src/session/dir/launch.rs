@@ -2,15 +2,15 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io,
+    io::{self, Write},
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use super::{
-    COMMAND, COMPLETION_CURSOR, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, META, NAME,
-    OUTPUT, PID, PRIVATE, RCFILE, READ_CURSOR, RELAY_PID, SECRET, SIZES, SLAVE, TIMES,
+    COMMAND, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, NAME, OUTPUT, PID, PRIVATE,
+    RCFILE, RELAY_PID, SECRET, SIZES, SLAVE, TIMES, size_line,
 };
 use crate::{
     session::{Making, Name, Settings, shell},
@@ -38,32 +38,39 @@ impl Launch {
         command == b"bash" || command == b"bash -i"
     }
 
-    /// Writes the files that a relay begins with.
+    /// Writes the files by which a relay starts the command.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         folder.create(COMMAND, &self.command)?;
-        self.settings.write(folder)?;
         if !self.settings.write_roots.is_empty() {
             folder.make_folder(OsStr::new(PRIVATE))?;
         }
-        folder.make_fifo(INPUT)
+        self.settings.write(folder)
     }
 
-    /// Writes the other files that are known before anything runs.
-    pub(crate) fn write_rest(&self, folder: &Folder) -> io::Result<()> {
-        let secret = random::hex::<16>()?;
+    /// Writes the other files that are known before anything runs but this relay; none
+    /// that has nothing to tell yet, but for those that other programs look for.
+    pub(crate) fn write_rest(&self, making: &Making, relay: u32) -> io::Result<()> {
+        let folder = &making.folder;
+        folder.create(RELAY_PID, relay.to_string().as_bytes())?;
         let started = unix_seconds(self.started).as_secs();
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
-        let interactive = Launch::is_interactive(&self.command);
-        folder.create(META, meta.as_bytes())?;
+        (&making.lock).write_all(meta.as_bytes())?;
         // The clock of a file system is coarse: two that were made one after the other
         // would be of one age.
-        folder.open_appending(META)?.set_modified(self.started)?;
+        making.lock.set_modified(self.started)?;
         if let Some(name) = &self.name {
             folder.create(NAME, name.as_str().as_bytes())?;
         }
-        folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
-        folder.create(SECRET, secret.as_bytes())?;
+        folder.make_fifo(INPUT)?;
         folder.create(OUTPUT, b"")?;
+        if Launch::is_interactive(&self.command) {
+            let secret = random::hex::<16>()?;
+            folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
+            folder.create(SECRET, secret.as_bytes())?;
+            // It comes with the first prompt. By then the relay may have no descriptor to
+            // spare.
+            folder.create(COMPLETIONS, b"")?;
+        }
         if self.settings.max_log.is_some() {
             folder.create(LOG_START, b"0")?;
             folder.reserve(LOG_START)?;
@@ -71,12 +78,10 @@ impl Launch {
         if self.settings.record {
             folder.create(TIMES, b"")?;
         }
-        folder.create(SIZES, format!("0 {} {}\n", self.size.cols, self.size.rows).as_bytes())?;
-        folder.create(COMPLETIONS, b"")?;
-        folder.create(READ_CURSOR, b"0")?;
-        // Number 0 of a shell is its first prompt, which completes no command;
-        // of anything else it is the end.
-        folder.create(COMPLETION_CURSOR, if interactive { b"1" } else { b"0" })
+        if self.size != Size::DEFAULT {
+            folder.create(SIZES, size_line(0, self.size).as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Tries whether the log can be kept within its bound, if it has one: not every
@@ -98,14 +103,16 @@ impl Launch {
     pub(crate) fn write_running(making: &Making, child: u32, slave: Option<&Path>) -> io::Result<()> {
         let slave = slave.map(|path| path.display().to_string()).unwrap_or_default();
         making.folder.create(PID, child.to_string().as_bytes())?;
-        making.folder.create(RELAY_PID, std::process::id().to_string().as_bytes())?;
         making.folder.create(SLAVE, slave.as_bytes())
     }
 
-    /// The secret that the marks of this session's shell carry.
-    pub(crate) fn secret(folder: &Folder) -> io::Result<String> {
-        let secret = folder.read(SECRET, LONGEST_WORD)?;
-        String::from_utf8(secret).map_err(io::Error::other)
+    /// The secret that the marks of this session's shell carry; `None` where there is
+    /// no such shell.
+    pub(crate) fn secret(folder: &Folder) -> io::Result<Option<String>> {
+        match folder.read(SECRET, LONGEST_WORD) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            secret => String::from_utf8(secret?).map(Some).map_err(io::Error::other),
+        }
     }
 
     pub(crate) fn command(folder: &Folder) -> io::Result<Vec<u8>> {

@@ -1,0 +1,96 @@
+//! What a listing shows of a session, by as few looks as can be.
+//!
+//! `meta` has most of it: its lock tells whether the session is alive, its time when
+//! it began, its first line what runs. So a live session takes that file and a look
+//! for a name; for all else, as a dead one or one whose files somebody has changed, its
+//! folder is opened.
+
+use std::time::SystemTime;
+
+use crate::{
+    session::{Handle, Name, SessionDir, dir},
+    sys::files::{self, Folder},
+    text,
+};
+
+pub(crate) struct Glance {
+    pub(crate) handle: Handle,
+    pub(crate) alive: bool,
+    pub(crate) name: Option<Name>,
+    /// On one line, as people are shown it.
+    pub(crate) command: String,
+    /// `None` where the file that tells it is gone.
+    pub(crate) started: Option<SystemTime>,
+}
+
+impl Glance {
+    pub(crate) fn state(&self) -> &'static str {
+        if self.alive { "alive" } else { "dead" }
+    }
+
+    /// The name of a session among others; `None` if it has none.
+    pub(super) fn name(sessions: &Folder, handle: &Handle) -> Option<Name> {
+        let (name, _) = sessions.open_file_within(handle.as_str(), dir::NAME).ok()?;
+        Name::parse(&files::read(&name, dir::NAME, dir::LONGEST_WORD).ok()?)
+    }
+
+    /// At a live session of that name among others, if it is one, and its files are as
+    /// they were made.
+    pub(super) fn at_live(sessions: &Folder, handle: &Handle, name: Option<&Name>) -> Option<Glance> {
+        let (meta, started) = sessions.open_file_within(handle.as_str(), dir::META).ok()?;
+        if !files::is_locked(&meta).ok()? {
+            return None;
+        }
+        let content = files::read(&meta, dir::META, dir::LONGEST_COMMAND).ok()?;
+        Some(Glance {
+            handle: handle.clone(),
+            alive: true,
+            name: name.cloned(),
+            command: command(&content)?,
+            started: Some(started),
+        })
+    }
+
+    /// At any session. `None` if it has been removed meanwhile. Somebody's meddling
+    /// with its files must not hide a session from `list` and `kill --all`: what cannot
+    /// be read is shown as empty.
+    pub(crate) fn at(session: &SessionDir) -> Option<Glance> {
+        let started = session.started();
+        if started.is_none() && session.is_gone() {
+            return None;
+        }
+        Some(Glance {
+            handle: session.handle().clone(),
+            // Where that cannot be told, nothing may be done that harms a live one.
+            alive: session.is_alive().unwrap_or(true),
+            name: session.name(),
+            command: text::escaped(&session.command().unwrap_or_default()),
+            started,
+        })
+    }
+}
+
+/// The command as `meta` shows it; `None` where this is not as it was written.
+fn command(meta: &[u8]) -> Option<String> {
+    let rest = meta.strip_prefix(b"command: ")?.strip_suffix(b"\n")?;
+    let end = memchr::memchr(b'\n', rest).filter(|end| rest[*end..].starts_with(b"\nstart: "))?;
+    // It is escaped already; what somebody has written there instead may not be.
+    Some(text::escaped(&rest[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_meta_shows_is_shown_as_it_is_or_not_at_all() {
+        let shown = |meta: &str| command(meta.as_bytes());
+        assert_eq!(shown("command: a\\x1b\\nb \\\\é\nstart: 5\n").as_deref(), Some("a\\x1b\\nb \\\\é"));
+        assert_eq!(shown("command: \u{1b}[2J\nstart: 5\n").as_deref(), Some("\\e[2J"));
+        for other in
+            ["", "command: a\n", "command: a\nb\nstart: 5\n", "a\nstart: 5\n", "command: a\nstart: 5"]
+        {
+            assert_eq!(shown(other), None, "{other:?}");
+        }
+    }
+}
