@@ -13,10 +13,12 @@
 mod answers;
 mod bound;
 mod clients;
+mod ending;
 mod flow;
 mod inbox;
 mod journal;
 mod keeper;
+mod keyboard;
 mod launch;
 mod limits;
 mod line;
@@ -31,12 +33,12 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixListener},
     path::PathBuf,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Bounds, EndedBy, Events, INPUT, Making, Receipt, SessionDir, Settings, protocol::SizeSince},
+    session::{Bounds, Events, INPUT, Making, Receipt, SessionDir, Settings, protocol::SizeSince},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
@@ -48,15 +50,16 @@ use crate::{
 };
 use answers::Answers;
 use clients::{ClientId, Clients};
+use ending::Ending;
 use flow::Flow;
 use journal::Journal;
 use keeper::{Heard, Keeper};
 pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
+use keyboard::{Hold, Keyboard};
 pub(crate) use launch::{
     ENDER_AT_ONCE, Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
 };
 pub(crate) use limits::Limits;
-use line::Line;
 use phase::{Change, Phase};
 use recorder::Recorder;
 pub(crate) use terminal::Prompt;
@@ -130,37 +133,19 @@ pub(crate) struct Relay {
     recorder: Recorder,
     fifo: File,
     typed: Flow,
-    line: Line,
-    // Until then, what was typed last may be on its way to where it is read.
-    settled: Deadline,
+    keyboard: Keyboard,
     journal: Journal,
     answers: Answers,
-    // Since where in the log something is to be typed that comes after the answers, and
-    // until when it waits for them.
-    turn_of_answers: Option<(u64, Deadline)>,
     // The process that keeps the session's screen for who looks next, while it runs.
     sight: Option<u32>,
     // How long the log will be when the next one is started.
     next_sight: u64,
-    // What is to be typed would overflow a canonical line.
-    held: bool,
     listener: UnixListener,
     clients: Clients,
     views: Views,
     interactive: bool,
     phase: Phase,
-    // The limit that has been reached, and ends the session.
-    reached: Option<EndedBy>,
-    // The process that we have started for that, while it runs.
-    ender: Option<u32>,
-    // When to start one, where none runs.
-    start_ender: Deadline,
-    // The last was killed, or could not be started: who knows who is left.
-    ender_is_missing: bool,
-    // Somebody is ending the session, as `kill` does.
-    killed: bool,
-    // Who is ending it, and wants us to stay until it says otherwise.
-    enders: Vec<ClientId>,
+    ending: Ending,
     started: Option<SystemTime>,
     // When it was first tried to write down the end.
     ended: Option<SystemTime>,
@@ -177,6 +162,7 @@ impl Relay {
         let session = start.making.session().trying("open the session's folder")?;
         let started = session.started();
         let bounds = Bounds::ours(Some(&start.making.handle));
+        let now = Instant::now();
         Ok(Relay {
             session,
             making: start.making,
@@ -193,25 +179,17 @@ impl Relay {
             recorder,
             fifo,
             typed: Flow::new(),
-            line: Line::default(),
-            settled: Deadline::after(Duration::ZERO),
+            keyboard: Keyboard::new(now),
             journal: Journal::default(),
             answers: Answers::default(),
-            turn_of_answers: None,
             sight: None,
             next_sight: SIGHT_EVERY,
-            held: false,
             listener: start.listener,
             clients: Clients::new(child::open_files(), bounds),
             views: Views::default(),
             interactive: start.interactive,
             phase: Phase::Running,
-            reached: None,
-            ender: None,
-            start_ender: Deadline::after(Duration::ZERO),
-            ender_is_missing: false,
-            killed: false,
-            enders: Vec::new(),
+            ending: Ending::new(now),
             started,
             ended: None,
         })
@@ -265,20 +243,15 @@ impl Relay {
             self.answer_program();
             self.type_on();
             self.keep_sight();
-            self.forget_enders();
+            // Looked for in each turn, since that one has left may be found out wherever it
+            // is written to.
+            let runs = self.phase.command_runs();
+            self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
             self.clients.tell(self.recorder.changes(), self.size);
-            if self.phase.deadline().has_passed() && self.may_finish() {
-                if self.recorder.is_idle() {
-                    self.drain().trying("read the terminal")?;
-                }
-                // What cannot be written now will be, and then there may be more.
-                if self.may_finish() {
-                    self.phase = self.phase.after(Change::LingeredEnough);
-                }
-            }
+            self.linger().trying("read the terminal")?;
             self.recorder.sync();
         }
     }
@@ -292,8 +265,7 @@ impl Relay {
             turn.readable(&self.fifo, Event::Input);
         }
         let types = self.wants_to_type();
-        let can_type = !self.held && self.turn_of_answers.is_none();
-        if types && can_type || !self.answers.ready().is_empty() {
+        if types && self.keyboard.waits_for_room() || !self.answers.ready().is_empty() {
             turn.writable(&self.master, Event::CanType);
         }
         turn.readable(&caught.children, Event::Children);
@@ -315,30 +287,20 @@ impl Relay {
             turn.peer(client, read, write, Event::Client(id), left);
         }
         let mut limit = Deadline::NEVER;
-        if self.may_reach_limit() {
+        let runs = self.phase.command_runs();
+        if self.ending.may_reach_limit(runs) {
             limit = self.limits.deadline();
             if let Some(owner) = self.limits.owner() {
                 turn.readable(owner, Event::OwnersEnd);
             }
-        } else if self.needs_ender() {
-            limit = self.start_ender;
+        } else if let Some(start) = self.ending.start(runs) {
+            limit = start;
         }
         // While it writes, or tries to, it does not linger.
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
-        let answers = self.turn_of_answers.map_or(Deadline::NEVER, |(_, patience)| patience);
-        let look = if types && self.held { Deadline::after(LOOK_AGAIN) } else { Deadline::NEVER };
+        let keyboard = self.keyboard.deadline(types, Instant::now());
         let others = self.recorder.deadline().min(self.clients.deadline());
-        turn.wait(linger.min(look).min(answers).min(limit).min(others))
-    }
-
-    /// Whoever has begun to end the session has come first.
-    fn may_reach_limit(&self) -> bool {
-        self.phase.command_runs() && self.reached.is_none() && !self.killed
-    }
-
-    fn needs_ender(&self) -> bool {
-        let is_unfinished = self.phase.command_runs() || self.ender_is_missing;
-        is_unfinished && self.reached.is_some() && self.ender.is_none() && !self.is_being_ended()
+        turn.wait(linger.min(keyboard).min(limit).min(others))
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -348,47 +310,29 @@ impl Relay {
             // It waits for us, and not for anything to happen.
             self.limits.note_activity();
         }
-        if self.may_reach_limit() && self.limits.reached().is_some() {
+        if self.ending.may_reach_limit(self.phase.command_runs())
+            && let Some(limit) = self.limits.reached()
+        {
             // What has ended by now has done so by itself.
             self.collect_children()?;
             self.hear_keeper();
-        }
-        if self.may_reach_limit() {
-            self.reached = self.limits.reached();
-            if let Some(limit) = self.reached {
+            if self.ending.may_reach_limit(self.phase.command_runs()) {
+                self.ending.note_reached(limit);
                 // Where there is no room for it, we know it still.
                 let _ = self.session.note_ending(limit);
             }
         }
-        if let Some(limit) = self.reached
-            && self.needs_ender()
-            && self.start_ender.has_passed()
+        if self.ending.start(self.phase.command_runs()).is_some_and(Deadline::has_passed)
+            && let Some((limit, at_once)) = self.ending.order()
         {
-            // Where there has been one that was killed, or there was no room for one, the
-            // grace is over; and who kills it when it is told to end has had its say.
-            let handle = self.session.handle();
-            self.ender = launch::start_ender(handle, &self.sessions, limit, self.ender_is_missing).ok();
-            self.start_ender = Deadline::after(RETRY);
-            self.ender_is_missing = self.ender.is_none();
-            if self.ender_is_missing {
+            let ender = launch::start_ender(self.session.handle(), &self.sessions, limit, at_once).ok();
+            self.ending.note_started(ender, Instant::now());
+            if ender.is_none() {
                 // The session's own processes may be what leaves no room for it.
                 self.hang_up();
             }
         }
         Ok(())
-    }
-
-    /// The process that was to end the session has ended. One that was killed is
-    /// followed by another. If it was not, and the command has not ended, it did
-    /// not find the session: then at least the command goes now.
-    fn ender_has_ended(&mut self, status: ExitStatus) {
-        self.ender = None;
-        self.ender_is_missing = matches!(status, ExitStatus::Signal(_));
-        self.start_ender = Deadline::after(RETRY);
-        if self.phase.command_runs() && !self.ender_is_missing {
-            self.start_ender = Deadline::after(END_AGAIN);
-            self.signal_child(&[SIGKILL]);
-        }
     }
 
     /// A program may have changed it (stty(1)), of which nobody tells us; but who
@@ -411,6 +355,22 @@ impl Relay {
         }
     }
 
+    /// Once the time for that is over, reads what has been printed by now, which is the
+    /// last.
+    fn linger(&mut self) -> io::Result<()> {
+        if !self.phase.deadline().has_passed() || !self.may_finish() {
+            return Ok(());
+        }
+        if self.recorder.is_idle() {
+            self.drain()?;
+        }
+        // What cannot be written now will be, and then there may be more.
+        if self.may_finish() {
+            self.phase = self.phase.after(Change::LingeredEnough);
+        }
+        Ok(())
+    }
+
     /// Reads what has been printed by now, but no more than a terminal holds:
     /// somebody may go on printing for ever.
     fn drain(&mut self) -> io::Result<()> {
@@ -429,7 +389,7 @@ impl Relay {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
             Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
             Ok(_) => {
-                self.held = false;
+                self.keyboard.release();
                 self.limits.note_activity();
             }
             Err(error) if is_for_later(&error) => {}
@@ -454,8 +414,7 @@ impl Relay {
         }
         let Ok(modes) = self.master.modes() else { return };
         if let Ok(count @ 1..) = self.master.write(self.answers.ready()) {
-            self.line.note(&self.answers.ready()[..count], &modes);
-            self.settled = Deadline::after(SETTLE);
+            self.keyboard.note_typed(&self.answers.ready()[..count], &modes, Instant::now());
             if modes.is_canonical() {
                 self.recorder.note_answered_ahead();
             }
@@ -522,28 +481,17 @@ impl Relay {
         }
     }
 
-    /// What was asked before is answered before anything else is typed: else the answer
-    /// could come while another command runs, whose output its echo would then be.
-    /// Somebody may be slow to find it.
     fn may_type(&mut self) -> bool {
-        let wants = self.wants_to_type();
-        let now = (self.recorder.output_bytes(), Deadline::after(PATIENCE));
-        let (since, patience) = self.turn_of_answers.unwrap_or(now);
-        let waits = wants && self.answers.are_due(since) && !patience.has_passed();
-        self.turn_of_answers = waits.then_some((since, patience));
-        wants && !waits
+        let (wants, length) = (self.wants_to_type(), self.recorder.output_bytes());
+        self.keyboard.has_turn(wants, length, Instant::now(), |place| self.answers.are_due(place))
     }
 
     /// Types some of the bytes; `None` where none can be typed now.
     fn type_some(&mut self, bytes: Vec<u8>, hold: Hold) -> Option<usize> {
         let modes = self.master.modes().ok()?;
-        let room = match hold {
-            Hold::WhatIsTooLong => self.line.room_for(&bytes, &modes),
-            Hold::Nothing => bytes.len(),
-        };
-        self.held = room == 0;
-        self.clients.note_held(self.held);
-        if self.held {
+        let room = self.keyboard.room_for(&bytes, &modes, hold);
+        self.clients.note_held(room == 0);
+        if room == 0 {
             return None;
         }
         let (offset, prompt) = (self.recorder.output_bytes(), self.recorder.prompt());
@@ -551,10 +499,9 @@ impl Relay {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
                 self.journal.note(&bytes[..count], offset, mode);
-                self.line.note(&bytes[..count], &modes);
+                self.keyboard.note_typed(&bytes[..count], &modes, Instant::now());
                 self.recorder.note_typed(&bytes[..count]);
                 self.limits.note_activity();
-                self.settled = Deadline::after(SETTLE);
                 Some(count)
             }
             _ => None,
@@ -566,8 +513,11 @@ impl Relay {
         while let Some((pid, status)) = child::collect()? {
             if pid == self.child {
                 self.child_has_ended(Some(status));
-            } else if Some(pid) == self.ender {
-                self.ender_has_ended(status);
+            } else if self.ending.is_ender(pid) {
+                let runs = self.phase.command_runs();
+                if self.ending.note_ender_ended(status, runs, Instant::now()) {
+                    self.signal_child(&[SIGKILL]);
+                }
             } else if Some(pid) == self.sight {
                 self.sight = None;
             }
@@ -635,38 +585,15 @@ impl Relay {
         }
     }
 
-    /// One who was to end the session and has left before it did is a killed
-    /// `kill`: what ends it later is something else. Looked for in each turn, since
-    /// that it has left may be found out wherever it is written to.
-    fn forget_enders(&mut self) {
-        let (clients, count) = (&self.clients, self.enders.len());
-        self.enders.retain(|ender| clients.is_there(*ender));
-        if self.enders.len() < count && self.enders.is_empty() && self.phase.command_runs() {
-            self.killed = false;
-        }
-    }
-
-    /// While somebody ends the session, we (and the keeper) stay the parent of
-    /// whoever is left of it, so that nobody gets out of sight of who ends it;
-    /// and to prove, by being there, that nobody has.
-    fn must_stay(&self) -> bool {
-        self.ender.is_some() || self.needs_ender() || self.is_being_ended()
-    }
-
-    /// Is somebody at it who has told us so?
-    fn is_being_ended(&self) -> bool {
-        !self.enders.is_empty()
-    }
-
     /// Is everything written? Who kills it does not wait for a disk to have room.
     fn may_finish(&self) -> bool {
-        self.recorder.is_idle() || self.killed
+        self.recorder.is_idle() || self.ending.is_killed()
     }
 
     /// Writes down how the session ended; `false`: not yet.
     fn conclude(&mut self) -> io::Result<bool> {
         let Some((status, drained)) = self.phase.over() else { return Ok(false) };
-        if self.must_stay() || !self.may_finish() {
+        if self.ending.must_stay(self.phase.command_runs()) || !self.may_finish() {
             return Ok(false);
         }
         let ended = *self.ended.get_or_insert_with(SystemTime::now);
@@ -674,7 +601,7 @@ impl Relay {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
-            ended_by: self.ended_by(status),
+            ended_by: self.ending.cause(status),
             settings: self.settings.clone(),
             last_lines: self.session.last_lines(),
             started: self.started,
@@ -686,18 +613,9 @@ impl Relay {
         let typed = self.journal.since(0).encode();
         let _ = self.making.folder.replace(crate::session::TYPED, typed.as_bytes());
         match self.recorder.conclude(receipt, self.interactive, &self.events) {
-            Ok(written) => Ok(written || self.killed),
+            Ok(written) => Ok(written || self.ending.is_killed()),
             // The folder has gone, and with it whoever could want to know.
             Err(_) => Ok(true),
-        }
-    }
-
-    fn ended_by(&self, status: Option<ExitStatus>) -> EndedBy {
-        match (self.reached, status) {
-            (Some(limit), _) => limit,
-            (None, _) if self.killed => EndedBy::Kill,
-            (None, Some(_)) => EndedBy::Itself,
-            (None, None) => EndedBy::Unknown,
         }
     }
 
@@ -705,28 +623,16 @@ impl Relay {
     /// of its end.
     fn let_go(mut self) -> Result<()> {
         let status = self.phase.over().and_then(|(status, _)| status);
-        let unlocked = self.making.lock.unlock();
-        self.clients.tell_end(status.map(ExitStatus::number));
+        let lock = &self.making.lock;
+        let unlocked = self.clients.tell_end(status.map(ExitStatus::number), || lock.unlock());
         drop((self.clients, self.listener));
         unlocked.trying("unlock the session")
     }
 }
 
-/// What is done with a line that is longer than the terminal takes.
-#[derive(Clone, Copy)]
-enum Hold {
-    WhatIsTooLong,
-    Nothing,
-}
-
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
-
-/// A worker of the kernel carries what is written to the master to where the
-/// slave reads it, and nothing tells when it has. It does at once, unless the
-/// machine is busy.
-const SETTLE: Duration = Duration::from_millis(50);
 
 /// How much is printed between two keepings of the screen: to look at so much takes
 /// some hundred milliseconds, or some ten where it is lines.
@@ -735,17 +641,6 @@ const SIGHT_EVERY: u64 = 64 << 20;
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.
 pub(crate) const RETRY: Duration = Duration::from_millis(250);
-
-/// When to try again to end a session whose end went wrong. What keeps it from
-/// going well may stay, and to look for a session's processes is some work.
-const END_AGAIN: Duration = Duration::from_secs(10);
-
-/// How long what is to be typed waits for an answer that comes before it.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// When to look again whether a program that did not take a long line has
-/// changed its terminal's mode. The kernel does not tell that either.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// More than the kernel keeps of what was printed (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::{UnixListener, UnixStream},
@@ -285,6 +285,10 @@ impl Clients {
                 return None;
             }
         };
+        self.let_in(stream)
+    }
+
+    fn let_in(&mut self, stream: UnixStream) -> Option<ClientId> {
         let peer = socket::peer_pid(&stream).unwrap_or(0);
         if !socket::peer_is_trusted(&stream).unwrap_or(false)
             || !self.bounds.admit(peer)
@@ -439,14 +443,20 @@ impl Clients {
         }
     }
 
-    /// Tells those who follow that the session has ended; what we say after
-    /// that, nobody hears.
-    pub(crate) fn tell_end(&mut self, code: Option<i32>) {
+    /// Tells those who follow that the session has ended, once `let_go` has made that
+    /// true: who hears it may look at once. What we say after that, nobody hears.
+    pub(crate) fn tell_end(
+        &mut self,
+        code: Option<i32>,
+        let_go: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let gone = let_go();
         let followers = self.all.iter().filter(|(_, client)| matches!(client.wish, Wish::News { .. }));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
         for id in followers {
             self.answer(id, &Answer::Ended { code });
         }
+        gone
     }
 
     /// The one whose text is being typed.

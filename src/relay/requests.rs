@@ -3,21 +3,17 @@
 //! Typing, turns and news are not here: they take more than one answer, and
 //! `clients` keeps them.
 
-use std::io;
+use std::{io, time::Instant};
 
 use crate::{
     relay::{
-        Relay, SETTLE,
+        Relay,
         clients::ClientId,
         flow::Flow,
-        line::Line,
         terminal::{self, Prompt},
     },
     session::protocol::{Answer, KeyModes, Request},
-    sys::{
-        deadline::Deadline,
-        pty::{self, Size},
-    },
+    sys::pty::{self, Size},
 };
 
 impl Relay {
@@ -28,16 +24,11 @@ impl Relay {
                 stalled: self.recorder.stalled(),
             },
             Request::Ending { cause } => {
-                let from_below = self.reached.is_some_and(|limit| limit.word() == cause);
-                self.killed |= !from_below;
-                if !self.enders.contains(&id) {
-                    self.enders.push(id);
-                }
+                self.ending.begin(id, &cause);
                 Answer::Noted
             }
             Request::Done => {
-                self.enders.retain(|ender| *ender != id);
-                self.ender_is_missing = false;
+                self.ending.note_done(id);
                 Answer::Noted
             }
             Request::Keeper => {
@@ -145,7 +136,7 @@ impl Relay {
         if modes.discard_at_signal() {
             self.discard_typed();
             self.typed = Flow::new();
-            self.held = false;
+            self.keyboard.release();
             self.clients.cut_typist();
         }
         if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
@@ -162,7 +153,7 @@ impl Relay {
         if let Some(slave) = &self.slave {
             // What cannot be discarded is read after all, as if NOFLSH were set.
             let _ = self.master.discard_typed(slave);
-            self.line = Line::default();
+            self.keyboard.note_discarded();
         }
     }
 
@@ -171,25 +162,16 @@ impl Relay {
     fn type_secret(&mut self, secret: &[u8]) -> Answer {
         let refused = |why: &str| Answer::Refused { why: why.to_owned() };
         let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
-        if !modes.hide_line() {
-            return refused("no hidden line is asked for");
-        }
-        // A line that was typed ahead would be taken for the secret, and the
-        // secret for whatever is asked for next.
-        let ahead = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
-        if ahead
-            || !self.settled.has_passed()
-            || self.wants_to_type()
-            || self.line.room_for(secret, &modes) < secret.len()
-        {
-            return refused("something else is to be read before it");
+        let unread = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
+        let others = unread || self.wants_to_type();
+        if let Err(why) = self.keyboard.takes_secret(secret, &modes, others, Instant::now()) {
+            return refused(why);
         }
         match self.master.write(secret) {
             Ok(count) => {
-                self.line.note(&secret[..count], &modes);
+                self.keyboard.note_typed(&secret[..count], &modes, Instant::now());
                 self.recorder.note_typed(&secret[..count]);
                 self.limits.note_activity();
-                self.settled = Deadline::after(SETTLE);
                 Answer::Typed { count: count as u64, held: false }
             }
             Err(error) => refused(&error.to_string()),

@@ -214,6 +214,17 @@ impl Modes {
     }
 }
 
+#[cfg(test)]
+impl Modes {
+    /// Those of a new terminal, but for whether it takes lines, and shows what is typed.
+    pub(crate) fn of(lines: bool, echo: bool) -> Modes {
+        let mut modes = Master::open(Size::DEFAULT).unwrap().modes().unwrap();
+        modes.0.local_modes.set(LocalModes::ICANON, lines);
+        modes.0.local_modes.set(LocalModes::ECHO, echo);
+        modes
+    }
+}
+
 /// Makes us a session leader, with the terminal on standard input as our
 /// controlling terminal.
 pub(crate) fn adopt_stdin_as_terminal() -> io::Result<()> {

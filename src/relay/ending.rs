@@ -1,0 +1,283 @@
+//! Who ends the session, and why, where it does not end by itself.
+//!
+//! That is somebody from outside (`kill`) or, once a limit has been reached, a process
+//! that the relay starts below itself, the ender. Both tell the relay that they have
+//! begun, and want it to stay until they are done: it is the parent of whoever is left
+//! of the session, and proves, by being there, that nobody has got out of sight.
+//!
+//! Nothing here asks the system for anything: what has happened is told, and when.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    relay::{RETRY, clients::ClientId},
+    session::EndedBy,
+    sys::{child::ExitStatus, deadline::Deadline},
+};
+
+/// When to try again to end a session whose end went wrong. What keeps it from
+/// going well may stay, and to look for a session's processes is some work.
+const END_AGAIN: Duration = Duration::from_secs(10);
+
+pub(crate) struct Ending {
+    // The limit that has been reached, and ends the session.
+    reached: Option<EndedBy>,
+    ender: Ender,
+    // Somebody ends it for another cause than that limit.
+    killed: bool,
+    // Who is ending it, and wants us to stay until it says otherwise.
+    clients: Vec<ClientId>,
+}
+
+/// The process that ends a session which has reached a limit.
+#[derive(Clone, Copy)]
+enum Ender {
+    /// One is to be started at this moment, if the command runs then.
+    Due(Instant),
+    /// The same, whether or not it runs: the last was killed, or could not be started,
+    /// and who knows who is left.
+    Missing(Instant),
+    Runs(u32),
+}
+
+impl Ending {
+    pub(crate) fn new(now: Instant) -> Ending {
+        Ending { reached: None, ender: Ender::Due(now), killed: false, clients: Vec::new() }
+    }
+
+    /// May a limit end it? Whoever has begun to has come first.
+    pub(crate) fn may_reach_limit(&self, command_runs: bool) -> bool {
+        command_runs && self.reached.is_none() && !self.killed
+    }
+
+    /// A limit that may end the session does.
+    pub(crate) fn note_reached(&mut self, limit: EndedBy) {
+        self.reached = Some(limit);
+    }
+
+    /// When an ender is to be started; `None`: as things are, never.
+    pub(crate) fn start(&self, command_runs: bool) -> Option<Deadline> {
+        match self.ender {
+            _ if self.reached.is_none() || self.is_begun() => None,
+            Ender::Due(moment) if command_runs => Some(Deadline::at(moment)),
+            Ender::Missing(moment) => Some(Deadline::at(moment)),
+            Ender::Due(_) | Ender::Runs(_) => None,
+        }
+    }
+
+    /// The cause that an ender which is started now is told, and whether it shall kill
+    /// at once: where there has been one that was killed, or no room for one, the grace
+    /// is over, and who kills it when it is told to end has had its say.
+    pub(crate) fn order(&self) -> Option<(EndedBy, bool)> {
+        Some((self.reached?, matches!(self.ender, Ender::Missing(_))))
+    }
+
+    /// One has been started, or (`None`) could not be.
+    pub(crate) fn note_started(&mut self, ender: Option<u32>, now: Instant) {
+        self.ender = ender.map_or(Ender::Missing(now + RETRY), Ender::Runs);
+    }
+
+    pub(crate) fn is_ender(&self, pid: u32) -> bool {
+        matches!(self.ender, Ender::Runs(ender) if ender == pid)
+    }
+
+    /// The ender has ended. One that was killed is followed by another. If it was not,
+    /// and the command has not ended, it did not find the session: then at least the
+    /// command is to be killed, which this tells.
+    pub(crate) fn note_ender_ended(&mut self, status: ExitStatus, command_runs: bool, now: Instant) -> bool {
+        let was_killed = matches!(status, ExitStatus::Signal(_));
+        self.ender = match was_killed {
+            true => Ender::Missing(now + RETRY),
+            false => Ender::Due(now + END_AGAIN),
+        };
+        command_runs && !was_killed
+    }
+
+    /// A client ends the session, for this cause.
+    pub(crate) fn begin(&mut self, client: ClientId, cause: &str) {
+        let is_ender = self.reached.is_some_and(|limit| limit.word() == cause);
+        self.killed |= !is_ender;
+        self.clients.push(client);
+    }
+
+    /// It has: nobody is left.
+    pub(crate) fn note_done(&mut self, client: ClientId) {
+        self.clients.retain(|other| *other != client);
+        if let Ender::Missing(moment) = self.ender {
+            self.ender = Ender::Due(moment);
+        }
+    }
+
+    /// One who was to end the session and has left before it did is a killed `kill`:
+    /// what ends it later is something else.
+    pub(crate) fn forget_who_left(&mut self, is_there: impl Fn(ClientId) -> bool, command_runs: bool) {
+        let count = self.clients.len();
+        self.clients.retain(|client| is_there(*client));
+        if self.clients.len() < count && self.clients.is_empty() && command_runs {
+            self.killed = false;
+        }
+    }
+
+    /// Is the relay to stay, whatever else has ended?
+    pub(crate) fn must_stay(&self, command_runs: bool) -> bool {
+        matches!(self.ender, Ender::Runs(_)) || self.start(command_runs).is_some() || self.is_begun()
+    }
+
+    /// Is somebody at it who has told us so?
+    fn is_begun(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// Does who ends it not wait for what cannot be written now?
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed
+    }
+
+    /// What has ended the session, whose command ended like this (`None`: nobody saw how).
+    pub(crate) fn cause(&self, status: Option<ExitStatus>) -> EndedBy {
+        match (self.reached, status) {
+            (Some(limit), _) => limit,
+            (None, _) if self.killed => EndedBy::Kill,
+            (None, Some(_)) => EndedBy::Itself,
+            (None, None) => EndedBy::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Happens::*;
+
+    const CODE: ExitStatus = ExitStatus::Code(1);
+    const SIGNAL: ExitStatus = ExitStatus::Signal(9);
+
+    /// What may happen to a session.
+    #[derive(Clone, Copy, Debug)]
+    enum Happens {
+        Limit,
+        Started(Option<u32>),
+        EnderEnds(ExitStatus),
+        Begins(u64, &'static str),
+        Done(u64),
+        AllLeaveBut(u64),
+        CommandEnds,
+    }
+
+    /// When an ender is to be started, and whether it shall kill at once.
+    type Start = Option<(Duration, bool)>;
+
+    /// What there is to do when all this has happened: the relay's part in words, and
+    /// whether the command is to be killed.
+    fn left_to_do(happens: &[Happens]) -> ((Start, String, EndedBy), bool) {
+        let now = Instant::now();
+        let (mut ending, mut runs, mut kills) = (Ending::new(now), true, false);
+        for each in happens {
+            kills = false;
+            match *each {
+                Limit => ending.note_reached(EndedBy::Timeout),
+                Started(pid) => ending.note_started(pid, now),
+                EnderEnds(status) => kills = ending.note_ender_ended(status, runs, now),
+                Begins(client, cause) => ending.begin(ClientId::of(client), cause),
+                Done(client) => ending.note_done(ClientId::of(client)),
+                AllLeaveBut(client) => {
+                    ending.forget_who_left(|other| other == ClientId::of(client), runs);
+                }
+                CommandEnds => runs = false,
+            }
+        }
+        let after = |start: Deadline| {
+            let mut after = [Duration::ZERO, RETRY, END_AGAIN].into_iter();
+            after.find(|after| start == Deadline::at(now + *after)).unwrap()
+        };
+        let start = ending.start(runs).map(|start| (after(start), ending.order().unwrap().1));
+        let words = [
+            (ending.may_reach_limit(runs), "limits count"),
+            (ending.must_stay(runs), "stays"),
+            (ending.is_killed(), "killed"),
+        ];
+        let words: Vec<&str> = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
+        ((start, words.join(", "), ending.cause(Some(CODE))), kills)
+    }
+
+    #[test]
+    fn who_ends_it_and_what_is_left_to_do_follows_from_what_has_happened() {
+        use EndedBy::{Itself, Kill, Timeout};
+        let (first, second) = (Some((Duration::ZERO, false)), Some((RETRY, true)));
+        let another_look = Some((END_AGAIN, false));
+        let (kill, other) = (Begins(1, "kill"), Begins(2, "kill"));
+        let (runs, none, ender) = (Started(Some(7)), Started(None), Begins(3, "timeout"));
+        let cases: [(&[Happens], Start, &str, EndedBy); 28] = [
+            // By itself.
+            (&[], None, "limits count", Itself),
+            (&[CommandEnds], None, "", Itself),
+            // By a limit.
+            (&[Limit], first, "stays", Timeout),
+            (&[Limit, CommandEnds], None, "", Timeout),
+            (&[Limit, runs], None, "stays", Timeout),
+            (&[Limit, runs, CommandEnds], None, "stays", Timeout),
+            (&[Limit, runs, ender], None, "stays", Timeout),
+            (&[Limit, runs, ender, CommandEnds, AllLeaveBut(0)], None, "stays", Timeout),
+            (&[Limit, runs, CommandEnds, EnderEnds(CODE)], None, "", Timeout),
+            // Its ender was killed, or there was no room for it: it may have left somebody.
+            (&[Limit, none], second, "stays", Timeout),
+            (&[Limit, none, CommandEnds], second, "stays", Timeout),
+            (&[Limit, runs, EnderEnds(SIGNAL)], second, "stays", Timeout),
+            (&[Limit, runs, EnderEnds(SIGNAL), CommandEnds], second, "stays", Timeout),
+            (&[Limit, runs, EnderEnds(SIGNAL), runs], None, "stays", Timeout),
+            // It has told us before; once it has hung up, nobody is at it.
+            (&[Limit, runs, ender, EnderEnds(SIGNAL)], None, "stays", Timeout),
+            (&[Limit, runs, ender, EnderEnds(SIGNAL), AllLeaveBut(0)], second, "stays", Timeout),
+            // It has not found the session.
+            (&[Limit, runs, EnderEnds(CODE)], another_look, "stays", Timeout),
+            // By somebody: no limit comes first any more.
+            (&[kill], None, "stays, killed", Kill),
+            (&[kill, CommandEnds], None, "stays, killed", Kill),
+            (&[kill, CommandEnds, Done(1)], None, "killed", Kill),
+            (&[kill, other, CommandEnds, Done(1)], None, "stays, killed", Kill),
+            // Who left before it had ended has not ended it; who was done has.
+            (&[kill, AllLeaveBut(0)], None, "limits count", Itself),
+            (&[kill, other, AllLeaveBut(2)], None, "stays, killed", Kill),
+            (&[kill, CommandEnds, AllLeaveBut(0)], None, "killed", Kill),
+            (&[kill, Done(1), AllLeaveBut(0)], None, "killed", Kill),
+            // By somebody, after a limit: that was first, and nobody need be started.
+            (&[Limit, kill], None, "stays, killed", Timeout),
+            (&[Limit, none, kill, CommandEnds], None, "stays, killed", Timeout),
+            (&[Limit, none, kill, CommandEnds, Done(1)], None, "killed", Timeout),
+        ];
+        for (happens, start, words, cause) in cases {
+            assert_eq!(left_to_do(happens).0, (start, words.to_owned(), cause), "{happens:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_is_killed_where_its_ender_has_not_found_it_and_was_not_killed() {
+        let kills = |happens| left_to_do(happens).1;
+        assert!(kills(&[Limit, Started(Some(7)), EnderEnds(CODE)]));
+        assert!(!kills(&[Limit, Started(Some(7)), EnderEnds(SIGNAL)]));
+        assert!(!kills(&[Limit, Started(Some(7)), CommandEnds, EnderEnds(CODE)]));
+    }
+
+    #[test]
+    fn its_ender_is_the_one_that_runs() {
+        let now = Instant::now();
+        let mut ending = Ending::new(now);
+        assert!(ending.order().is_none());
+        ending.note_reached(EndedBy::Owner);
+        assert_eq!(ending.order(), Some((EndedBy::Owner, false)));
+        ending.note_started(Some(7), now);
+        assert!(ending.is_ender(7) && !ending.is_ender(8));
+        ending.note_ender_ended(SIGNAL, true, now);
+        assert!(!ending.is_ender(7));
+    }
+
+    #[test]
+    fn what_nobody_saw_has_an_unknown_cause_unless_somebody_ended_it() {
+        let mut ending = Ending::new(Instant::now());
+        assert_eq!(ending.cause(None), EndedBy::Unknown);
+        ending.begin(ClientId::of(1), "kill");
+        assert_eq!(ending.cause(None), EndedBy::Kill);
+        ending.note_reached(EndedBy::Timeout);
+        assert_eq!(ending.cause(None), EndedBy::Timeout);
+    }
+}
