@@ -644,3 +644,81 @@ pub(crate) const RETRY: Duration = Duration::from_millis(250);
 
 /// More than the kernel keeps of what was printed (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        session::{Handle, INPUT, Launch, SOCKET},
+        sys::{
+            files::{self, Folder},
+            socket,
+        },
+    };
+    use std::{fs, io::Write};
+
+    /// A session in a state folder of its own, whose command does nothing.
+    struct Rig {
+        relay: Relay,
+        home: PathBuf,
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            let home = std::env::temp_dir().join(format!("nbs-relay-{:x}", fastrand::u64(..)));
+            let (sessions, handle) = (home.join("sessions"), Handle::fresh().unwrap());
+            files::make_private_folders(&sessions.join(format!(".new.{handle}"))).unwrap();
+            let folder = Folder::open(&sessions.join(format!(".new.{handle}"))).unwrap();
+            let lock = folder.open_lock("lock").unwrap();
+            lock.try_lock().unwrap();
+            let making = Making::take_over(&sessions, handle, lock).unwrap().unwrap();
+            let (size, settings) = (Size::DEFAULT, Settings::default());
+            let launch =
+                Launch { command: b"true".into(), name: None, size, started: SystemTime::now(), settings };
+            launch.write(&making.folder).and_then(|()| launch.write_rest(&making.folder)).unwrap();
+            let events = Events::open(&home).unwrap();
+            let start = Start {
+                alive: events.live().unwrap(),
+                events,
+                sessions,
+                limits: Limits::new(&launch.settings, None),
+                settings: launch.settings,
+                master: Master::open(size).unwrap(),
+                // No process ever has this PID.
+                child: u32::MAX >> 1,
+                keeper: None,
+                listener: socket::listen(&making.folder, SOCKET).unwrap(),
+                fifo: making.folder.open_fifo(INPUT).unwrap(),
+                started: launch.started,
+                making,
+            };
+            Rig { relay: Relay::new(start).unwrap(), home }
+        }
+
+        fn output(&self) -> Vec<u8> {
+            self.relay.making.folder.read(crate::session::OUTPUT, u64::MAX).unwrap()
+        }
+    }
+
+    impl Drop for Rig {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.home).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_has_been_printed_when_it_has_lingered_enough_is_read() {
+        let mut rig = Rig::new();
+        // Somebody whom the command has left behind.
+        let mut left = File::from(rig.relay.master.open_slave().unwrap());
+        let printed = [b'x'; flow::CAPACITY + 1_000];
+        left.write_all(&printed).unwrap();
+        rig.relay.phase = Phase::Lingering(None, Deadline::NEVER);
+        rig.relay.linger().unwrap();
+        assert_eq!((rig.relay.phase.over(), rig.output()), (None, b"".into()));
+        rig.relay.phase = Phase::Lingering(None, Deadline::after(Duration::ZERO));
+        rig.relay.linger().unwrap();
+        assert_eq!(rig.relay.phase.over(), Some((None, false)));
+        assert!(rig.output() == printed);
+    }
+}

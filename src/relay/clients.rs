@@ -557,3 +557,69 @@ impl Clients {
         self.give_turn();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One who has come to say this, and the other end.
+    fn come(clients: &mut Clients, words: &[u8]) -> (ClientId, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let id = clients.let_in(ours).unwrap();
+        theirs.write_all(words).unwrap();
+        hear(clients, id);
+        (id, theirs)
+    }
+
+    /// As the relay does when there is something to read.
+    fn hear(clients: &mut Clients, id: ClientId) {
+        clients.attend(id);
+        assert_eq!(clients.next_request(id), None);
+    }
+
+    /// What has been said to it.
+    fn told(mut theirs: &UnixStream) -> String {
+        let mut said = Vec::new();
+        let error = theirs.read_to_end(&mut said).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        String::from_utf8(said).unwrap()
+    }
+
+    fn clients() -> Clients {
+        Clients::new(1_024, Bounds::ours(None))
+    }
+
+    #[test]
+    fn nothing_more_is_read_of_one_who_does_not_take_what_we_say() {
+        let mut clients = clients();
+        let (id, theirs) = come(&mut clients, b"");
+        let wants_read = |clients: &Clients| clients.wants_read(id, &clients.all[&id]);
+        assert!(wants_read(&clients));
+        while !clients.all[&id].wants_write() {
+            clients.answer(id, &Answer::Refused { why: "x".repeat(10_000) });
+        }
+        assert!(!wants_read(&clients));
+        while clients.all[&id].wants_write() {
+            assert!(!wants_read(&clients));
+            told(&theirs);
+            clients.attend(id);
+        }
+        assert!(wants_read(&clients));
+    }
+
+    #[test]
+    fn who_follows_hears_of_the_end_when_it_has_come() {
+        let mut clients = clients();
+        let (_, follower) = come(&mut clients, b"follow 7\n");
+        let (_, other) = come(&mut clients, b"turn\n");
+        assert_eq!(told(&other), "noted\n");
+        let error = clients.tell_end(Some(3), || {
+            assert_eq!(told(&follower), "");
+            Err(ErrorKind::StorageFull.into())
+        });
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(told(&follower), "ended 3\n");
+        assert_eq!(told(&other), "");
+    }
+}
