@@ -256,16 +256,14 @@ impl Members {
 
     /// Nobody only where there was a moment at which nobody was below the root.
     fn below(&self, root: &Root) -> Vec<Process> {
-        while let Some(top) = Process::read(root.pid) {
-            let roots = [root.pid];
+        first_sure(|| {
+            let (top, roots) = (Process::read(root.pid)?, [root.pid]);
             let family = processes::family(&roots, |process| !self.is_anothers_root(process));
             let found: Vec<Process> = family.filter(|process| self.is_to_end(process)).collect();
             let nobodys = |child: &Process| !self.is_to_end(child) || self.is_anothers_root(child);
-            if !found.is_empty() || top.had_only(nobodys) {
-                return found;
-            }
-        }
-        Vec::new()
+            let was_nobody = found.is_empty() && top.had_only(nobodys);
+            Some((found, was_nobody))
+        })
     }
 
     /// Those among all processes of this machine.
@@ -378,6 +376,17 @@ impl Members {
             false => session.is_kept_by(process.pid),
         })
     }
+}
+
+/// What the first look finds that finds somebody, or is followed by `true`: there was
+/// nobody. Nobody, too, where there is no more to look at (`None`).
+fn first_sure<T>(mut look: impl FnMut() -> Option<(Vec<T>, bool)>) -> Vec<T> {
+    while let Some((found, was_nobody)) = look() {
+        if !found.is_empty() || was_nobody {
+            return found;
+        }
+    }
+    Vec::new()
 }
 
 /// Do its name and its arguments, while it has any, say that it has this role in this
@@ -498,4 +507,22 @@ fn wait_for_any(held: &[(&Process, Held)], deadline: Deadline) -> io::Result<()>
     }
     turn.wait(deadline)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_passed_over_is_looked_for_again() {
+        let found = |looks: &[(&[u32], bool)]| {
+            let mut looks = looks.iter();
+            let found = first_sure(|| looks.next().map(|(found, was_nobody)| (found.to_vec(), *was_nobody)));
+            (found, looks.len())
+        };
+        let nobody: &[u32] = &[];
+        assert_eq!(found(&[(nobody, false), (&[7, 8], false), (nobody, true)]), (vec![7, 8], 1));
+        assert_eq!(found(&[(nobody, false), (nobody, true), (&[7], false)]), (vec![], 1));
+        assert_eq!(found(&[(nobody, false)]), (vec![], 0));
+    }
 }

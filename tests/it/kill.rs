@@ -110,15 +110,18 @@ fn who_ignores_sigterm_is_killed_after_the_grace() {
 fn who_ignores_sigterm_has_the_grace_and_so_has_what_a_handler_starts() {
     let scratch = Scratch::new();
     run(scratch.command("mkfifo").args(["one", "two"])).code(0);
-    let ignores = "(trap '' TERM; echo ready; cat one; echo one was there)";
+    let ignores = "(trap '' TERM; echo ready; cat one >/dev/null; echo one was there)";
     let handles = "trap 'echo asked; cat two; exit 5' TERM; while :; do sleep 0.01; done";
     let handle = scratch.create(&format!("{ignores} & {handles}"));
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
     eventually("the handler's cat", || scratch.processes().iter().any(|process| process.contains("cat two")));
-    fs::write(scratch.path.join("one"), "").unwrap();
-    scratch.ts(&["wait-pattern", &handle, "one was there"]).code(0);
-    fs::write(scratch.path.join("two"), "two was there\n").unwrap();
+    // By a call that has a limit: where nobody reads it, this waits for somebody.
+    let write =
+        |fifo: &str| run(scratch.command("bash").args(["-c", "echo $0 was there > $0", fifo])).code(0);
+    write("one");
+    scratch.ts(&["wait-pattern", &handle, "\none was there"]).code(0);
+    write("two");
     killing.finish().code(0);
     assert!(scratch.file(&handle, "output.log").contains("two was there"));
     scratch.ts(&["exit-code", &handle]).stdout("5\n");
@@ -190,8 +193,90 @@ fn a_stopped_relay_does_not_save_its_session() {
     let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
     run(Command::new("kill").args(["-STOP", &relay])).code(0);
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
-    scratch.ts(&["kill", &handle]).code(0);
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
     assert!(!is_running(&child) && !is_running(&relay));
+    // It has gone on, and seen how its child ended.
+    scratch.ts(&["exit-code", &handle]).stdout("143\n");
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"kill\"");
+}
+
+#[test]
+fn a_stopped_process_that_is_told_to_end_has_its_say() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("trap 'echo bye; exit 5' TERM; kill -STOP $$");
+    let child = scratch.file(&handle, "pid");
+    eventually("its being stopped", || crate::support::state_of(&child) == Some('T'));
+    scratch.ts(&["kill", "--keep", "--grace=600", &handle]).code(0);
+    scratch.ts(&["read", &handle]).stdout("bye\r\n");
+    scratch.ts(&["exit-code", &handle]).stdout("5\n");
+}
+
+#[test]
+fn who_kills_the_relay_when_told_to_end_saves_nobody() {
+    let scratch = Scratch::new();
+    let command = "trap 'kill -KILL $PPID' TERM; echo $$ >> pids; \
+                   (trap '' TERM HUP; exec setsid sleep 1000) & echo $! >> pids; while :; do sleep 0.01; done";
+    let handle = scratch.create(command);
+    let pids = pids(&scratch, "pids", 2);
+    eventually("its own session", || {
+        fs::read_to_string(format!("/proc/{}/comm", pids[1])).is_ok_and(|name| name == "sleep\n")
+    });
+    scratch.ts(&["kill", "--grace=0.5", &handle]).code(0);
+    assert!(!pids.iter().any(|pid| is_running(pid)));
+}
+
+#[test]
+fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_session() {
+    let scratch = Scratch::new();
+    let cannot_write = scratch.create("sleep 1000");
+    let relay = scratch.file(&cannot_write, "daemon_pid");
+    run(Command::new("prlimit").args(["--pid", &relay, "--fsize=0"])).code(0);
+    scratch.ts(&["kill", "--keep", &cannot_write]).code(0);
+    let event = scratch.ts(&["events"]).code(0).out();
+    assert_eq!(field(&event, "ended_by"), "\"kill\"");
+    // One that can let nobody in, and is killed in the middle.
+    let script = "ulimit -n 64; nbs-ts create --no-helper 'trap \"echo no\" TERM; echo ready; while :; do sleep 0.01; done'";
+    let silent = scratch.bash(script).code(0).out().trim().to_owned();
+    scratch.ts(&["wait-pattern", &silent, "ready"]).code(0);
+    let connect = |_| std::os::unix::net::UnixStream::connect(scratch.folder(&silent).join("relay.sock"));
+    let _guests: Vec<_> = (0..64).map(connect).collect();
+    let killing = scratch.start(&["kill", "--keep", "--grace=600", &silent]);
+    eventually("the cause being noted", || {
+        fs::read(scratch.folder(&silent).join("ending")).is_ok_and(|cause| cause == b"kill")
+    });
+    assert_eq!(scratch.ts(&["status", &silent]).out(), "alive\n");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&silent, "daemon_pid")])).code(0);
+    killing.finish().code(0);
+}
+
+#[test]
+fn of_a_kernel_session_of_others_only_who_bears_the_mark_goes() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    let script =
+        "NBS_TS_SESSION=$0 sleep 1001 & echo $! >> pids; sleep 1002 & echo $! >> pids; echo $$ >> pids; wait";
+    let mut stranger = scratch.command("setsid").args(["bash", "-c", script, &handle]).spawn().unwrap();
+    let pids = pids(&scratch, "pids", 3);
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(!is_running(&pids[0]));
+    assert!(is_running(&pids[1]) && is_running(&pids[2]));
+    run(Command::new("kill").args(&pids[1..])).code(0);
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn who_is_only_called_as_a_monitor_is_ended() {
+    let scratch = Scratch::new();
+    let command = "cp \"$(type -P sleep)\" nbs-monitor; ./nbs-monitor 1000 & echo $! >> pids; wait";
+    let handle = scratch.create(command);
+    let pids = pids(&scratch, "pids", 1);
+    eventually("its name", || {
+        fs::read_to_string(format!("/proc/{}/comm", pids[0])).is_ok_and(|name| name == "nbs-monitor\n")
+    });
+    scratch.ts(&["kill", &handle]).code(0);
+    assert!(!is_running(&pids[0]));
 }
 
 #[test]

@@ -382,18 +382,28 @@ fn a_worker_that_has_lost_its_file_or_its_project_is_ended() {
 
 #[test]
 fn a_worker_whose_state_folder_is_removed_is_ended() {
-    let scratch = Scratch::new();
-    let project = Project::new(&scratch);
+    let scratches = [false, true].map(|is_stopped| (is_stopped, Scratch::new()));
+    let projects = scratches.each_ref().map(|(_, scratch)| Project::new(scratch));
     // It does not mind that its terminal hangs up.
     let runs = "trap '' HUP; setsid sleep 1001 & sleep 1000";
-    let worker = project.spawn_by(project.spawning(&[]).env("AGENT_RUNS", runs));
-    let session = worker.session();
-    let (child, relay) = (scratch.file(&session, "pid"), scratch.file(&session, "daemon_pid"));
-    fs::remove_dir_all(scratch.state()).unwrap();
-    assert!(is_running(&child));
-    worker.says("done");
-    worker.is_cleaned_up();
-    eventually("the end of the session", || !is_running(&child) && !is_running(&relay));
+    let workers = projects.each_ref().map(|project| {
+        let worker = project.spawn_by(project.spawning(&[]).env("AGENT_RUNS", runs));
+        let session = worker.session();
+        let pids = ["pid", "daemon_pid"].map(|file| project.scratch.file(&session, file));
+        (worker, pids)
+    });
+    for ((is_stopped, scratch), (worker, [child, relay])) in scratches.iter().zip(&workers) {
+        fs::remove_dir_all(scratch.state()).unwrap();
+        assert!(is_running(child));
+        if *is_stopped {
+            signal("-STOP", relay);
+        }
+        worker.says("done");
+    }
+    for (worker, pids) in &workers {
+        worker.is_cleaned_up();
+        eventually("the end of the session", || !pids.iter().any(|pid| is_running(pid)));
+    }
 }
 
 #[test]
