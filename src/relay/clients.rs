@@ -608,6 +608,193 @@ mod tests {
         assert!(wants_read(&clients));
     }
 
+    /// What is to be typed next, and of that so much is.
+    fn type_some(clients: &mut Clients, count: usize) -> String {
+        let text = String::from_utf8(clients.typist().unwrap().to_type().to_vec()).unwrap();
+        clients.note_typed(count);
+        text
+    }
+
+    #[test]
+    fn texts_are_typed_one_after_another_each_to_its_end() {
+        let mut clients = clients();
+        let (_, first) = come(&mut clients, b"type 6\nabc");
+        let (_, second) = come(&mut clients, b"type 2\nxystate\n");
+        assert_eq!(told(&come(&mut clients, b"type 0\n").1), "typed 0\n");
+        assert!(clients.typist_begins());
+        assert_eq!(type_some(&mut clients, 2), "abc");
+        assert!(!clients.typist_begins());
+        assert_eq!(type_some(&mut clients, 1), "c");
+        assert_eq!(type_some(&mut clients, 0), "");
+        assert_eq!(told(&first), "");
+        (&first).write_all(b"defghi").unwrap();
+        hear(&mut clients, ClientId(1));
+        assert_eq!(type_some(&mut clients, 3), "def");
+        assert_eq!(told(&first), "typed 6\n");
+        assert!(clients.typist_begins());
+        assert_eq!(type_some(&mut clients, 2), "xy");
+        assert_eq!(told(&second), "typed 2\n");
+        assert!(clients.typist().is_none());
+        // What came behind a text is a request again.
+        assert_eq!(clients.next_request(ClientId(2)), Some(Request::State));
+    }
+
+    #[test]
+    fn who_has_no_more_of_a_text_waits_for_nobody_for_ever() {
+        let mut clients = clients();
+        let (dawdler, dawdles) = come(&mut clients, b"type 6\nab");
+        let (_, next) = come(&mut clients, b"type 1\nx");
+        // There is something to be typed: that it is not, is not its fault.
+        assert_eq!(clients.deadline(), Deadline::NEVER);
+        clients.patience = Deadline::after(Duration::ZERO);
+        clients.keep_time();
+        assert_eq!(type_some(&mut clients, 2), "ab");
+        assert_eq!(clients.deadline(), clients.patience);
+        clients.patience = Deadline::NEVER;
+        clients.keep_time();
+        assert_eq!(told(&dawdles), "");
+        hear(&mut clients, dawdler);
+        assert_ne!(clients.patience, Deadline::NEVER, "what is heard of it gives it time");
+        clients.patience = Deadline::after(Duration::ZERO);
+        clients.keep_time();
+        assert_eq!(type_some(&mut clients, 1), "x");
+        assert_eq!(told(&next), "typed 1\n");
+        let mut told = String::new();
+        (&dawdles).read_to_string(&mut told).unwrap();
+        assert_eq!((told.as_str(), clients.is_there(dawdler)), ("typed 2\n", false));
+    }
+
+    #[test]
+    fn an_interrupt_cuts_a_text_that_has_been_begun_and_no_other() {
+        let mut clients = clients();
+        let (first, begun) = come(&mut clients, b"type 6\nabcd");
+        let (_, whole) = come(&mut clients, b"type 1\nx");
+        clients.cut_typist();
+        type_some(&mut clients, 1);
+        clients.cut_typist();
+        clients.cut_typist();
+        assert_eq!(told(&begun), "cut 1\n");
+        assert_eq!(told(&whole), "");
+        // The rest of it is neither typed nor taken for a request.
+        (&begun).write_all(b"efstate\n").unwrap();
+        clients.attend(first);
+        assert_eq!(clients.next_request(first), Some(Request::State));
+        assert_eq!(type_some(&mut clients, 1), "x");
+    }
+
+    #[test]
+    fn who_leaves_is_typed_for_no_more_and_told_how_much_was() {
+        let mut clients = clients();
+        let (first, half) = come(&mut clients, b"type 6\nabcd");
+        let (second, gone) = come(&mut clients, b"type 1\nx");
+        let (_, last) = come(&mut clients, b"type 1\ny");
+        type_some(&mut clients, 1);
+        clients.note_held(true);
+        half.shutdown(std::net::Shutdown::Write).unwrap();
+        drop(gone);
+        for id in [first, second] {
+            clients.note_left(id);
+            assert!(!clients.is_there(id));
+        }
+        let mut told = String::new();
+        (&half).read_to_string(&mut told).unwrap();
+        assert_eq!(told, "typed 1 held\n");
+        assert_eq!(type_some(&mut clients, 1), "y");
+        drop(last);
+        assert!(clients.typist().is_none());
+    }
+
+    #[test]
+    fn who_has_left_and_has_not_heard_all_yet_stays_until_it_has() {
+        let mut clients = clients();
+        let (id, theirs) = come(&mut clients, b"");
+        while !clients.all[&id].wants_write() {
+            clients.answer(id, &Answer::Refused { why: "x".repeat(10_000) });
+        }
+        clients.note_left(id);
+        assert!(clients.all.contains_key(&id) && !clients.is_there(id));
+        while clients.all.get(&id).is_some_and(Client::wants_write) {
+            let mut some = [0; 10_000];
+            let _ = (&theirs).read(&mut some).unwrap();
+            hear(&mut clients, id);
+        }
+        assert!(!clients.all.contains_key(&id));
+    }
+
+    #[test]
+    fn the_turn_goes_round_in_the_order_of_asking() {
+        let mut clients = clients();
+        let (first, _first) = come(&mut clients, b"turn\n");
+        let (second, _second) = come(&mut clients, b"turn\n");
+        let (_, third) = come(&mut clients, b"turn\n");
+        assert_eq!(told(&third), "");
+        clients.note_left(second);
+        assert_eq!(told(&third), "");
+        clients.note_left(first);
+        assert_eq!(told(&third), "noted\n");
+    }
+
+    #[test]
+    fn news_is_what_has_changed_since() {
+        let mut clients = clients();
+        let (_, follower) = come(&mut clients, b"follow 7\n");
+        let (_, sized) = come(&mut clients, b"follow 6 sized\n");
+        let size = SizeSince { cols: 80, rows: 24, offset: 5 };
+        clients.tell(7, size);
+        assert_eq!((told(&follower), told(&sized)), (String::new(), "changed 7 80 24 5\n".into()));
+        clients.tell(8, size);
+        clients.tell(9, size);
+        assert_eq!((told(&follower), told(&sized)), ("changed 8\n".into(), String::new()));
+    }
+
+    #[test]
+    fn who_can_never_come_to_sense_is_dismissed() {
+        let mut clients = clients();
+        let longest = [b'x'; LONGEST_LINE];
+        for (words, is_there) in [
+            (&longest[..LONGEST_LINE - 1], true),
+            (&longest[..], false),
+            (b"dance\n", true),
+            (b"secret 4096\n", true),
+            (b"secret 4097\n", false),
+        ] {
+            let (id, _theirs) = come(&mut clients, words);
+            assert_eq!(clients.is_there(id), is_there, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_handed_over_when_all_of_it_has_come() {
+        let mut clients = clients();
+        let (id, mut theirs) = come(&mut clients, b"secret 5\nhor");
+        theirs.write_all(b"se\rstate\n").unwrap();
+        clients.attend(id);
+        assert_eq!(clients.next_request(id), Some(Request::Secret { length: 5 }));
+        assert_eq!(*clients.take_secret(id, 5), b"horse"[..]);
+    }
+
+    #[test]
+    fn only_so_many_are_let_in_as_there_are_descriptors_for() {
+        let mut clients = Clients::new(RESERVE + 2, Bounds::ours(None));
+        let (first, _first) = come(&mut clients, b"");
+        assert!(clients.have_room());
+        let _second = come(&mut clients, b"");
+        assert!(!clients.have_room());
+        clients.note_left(first);
+        assert!(clients.have_room());
+        // None could be had: it is tried again after a while, or when one has left.
+        clients.full = Some(Deadline::after(RETRY));
+        clients.keep_time();
+        assert!(!clients.have_room() && clients.deadline() == clients.full.unwrap());
+        clients.full = Some(Deadline::after(Duration::ZERO));
+        clients.keep_time();
+        assert!(clients.have_room());
+        let (third, _third) = come(&mut clients, b"");
+        clients.full = Some(Deadline::NEVER);
+        clients.note_left(third);
+        assert!(clients.have_room());
+    }
+
     #[test]
     fn who_follows_hears_of_the_end_when_it_has_come() {
         let mut clients = clients();

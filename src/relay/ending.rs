@@ -97,7 +97,10 @@ impl Ending {
     pub(crate) fn begin(&mut self, client: ClientId, cause: &str) {
         let is_ender = self.reached.is_some_and(|limit| limit.word() == cause);
         self.killed |= !is_ender;
-        self.clients.push(client);
+        // It may say so more than once.
+        if !self.clients.contains(&client) {
+            self.clients.push(client);
+        }
     }
 
     /// It has: nobody is left.

@@ -623,6 +623,29 @@ fn kill_reaches_everybody_and_leaves_no_keeper() {
 }
 
 #[test]
+fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    let handle = scratch.create(&["--require-helper", "exec sleep 600"]);
+    let (child, keeper) = (scratch.file(&handle, "pid").parse().unwrap(), scratch.keeper(&handle).unwrap());
+    // Nobody collects the child, and so nobody tells the relay that it has ended.
+    kill(keeper, 19);
+    let killing = start(&mut scratch.ts(&["kill", "--keep", &handle]));
+    eventually("the child's end", || state_of(child) == Some('Z'));
+    eventually("the caller having nothing more to say to the relay", || {
+        let mut open = fs::read_dir(format!("/proc/{}/fd", killing.pid())).unwrap().flatten();
+        !open.any(|entry| {
+            fs::read_link(entry.path())
+                .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+        })
+    });
+    kill(keeper, 18);
+    killing.finish().code(0);
+    let receipt = scratch.file(&handle, "exit.json");
+    assert!(receipt.contains("\"ended_by\":\"kill\""), "{receipt}");
+}
+
+#[test]
 fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
     let scratch = Scratch::new();
     let _helper = Helper::start(&scratch);
@@ -634,8 +657,9 @@ fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
     }
     eventually("the keeper has gone", || scratch.keeper(&handle).is_none());
     assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
-    // This one lives on, and so its keeper does, until it is killed.
-    assert!(scratch.keeper(&stubborn).is_some());
+    // This one lives on, and so its keeper does, until it is killed; also where it has
+    // been stopped.
+    kill(scratch.keeper(&stubborn).unwrap(), 19);
     within(&mut scratch.ts(&["kill", &stubborn])).ok();
     assert_eq!(scratch.keeper(&stubborn), None);
     assert_eq!(scratch.processes(), [""; 0]);
