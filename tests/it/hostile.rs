@@ -387,20 +387,33 @@ fn the_highest_numbers_in_the_files_of_a_session_are_numbers() {
     assert!(scratch.ts(&["status", &handle]).code(0).out().starts_with("alive"));
 }
 
+/// Stands in for a relay, behind what says how it serves: it has the lock and the socket.
+const FORGED_RELAY: &str = r#"
+import fcntl, os, socket, sys, threading
+def safely(stream):
+    try: serve(stream)
+    except OSError: pass
+os.chdir(sys.argv[1])
+lock = open('meta')
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.unlink('relay.sock')
+listener = socket.socket(socket.AF_UNIX)
+listener.bind('relay.sock')
+listener.listen()
+open('../../ready', 'w')
+while True: threading.Thread(target=safely, args=[listener.accept()[0]], daemon=True).start()
+"#;
+
 #[test]
 fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
     let scratch = Scratch::new();
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
-    let flood = "import fcntl, os, socket, sys\n\
-                 os.chdir(sys.argv[1]); lock = open('meta'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
-                 os.unlink('relay.sock'); listener = socket.socket(socket.AF_UNIX)\n\
-                 listener.bind('relay.sock'); listener.listen(); open('../../ready', 'w')\n\
-                 while True:\n    try:\n        stream = listener.accept()[0]\n\
-                 \x20       while True: stream.sendall(b'x' * 65536)\n    except OSError: pass\n";
+    let flood = "def serve(stream):\n    while True: stream.sendall(b'x' * 65536)";
+    let script = format!("{flood}{FORGED_RELAY}");
     let mut command = scratch.command("python3");
-    let _forger = start(command.args(["-c", flood]).arg(scratch.folder(&handle)));
+    let _forger = start(command.args(["-c", &script]).arg(scratch.folder(&handle)));
     eventually("the forged relay", || scratch.state().join("ready").exists());
     for words in [&["status", "--json", &handle][..], &["send", &handle, "x"], &["pwd", &handle]] {
         scratch.ts(words).code(1).complains("of another version");
@@ -456,6 +469,53 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
     assert!(!all.is_empty());
     let peak = most_memory(&relay);
     assert!(peak < 8 * 1024, "{peak} kB");
+}
+
+#[test]
+fn a_secret_of_which_only_a_part_went_in_is_told_of() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sleep 1000");
+    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&handle);
+    // One that asks for a hidden line, and types three bytes of it.
+    let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
+                 answers = {b'modes': b'modes no no yes 4 3 28 26', b'secret': b'typed 3'}\n        \
+                 answer = answers.get(said.split()[0])\n        \
+                 if answer: stream.sendall(answer + b'\\n')";
+    let mut command = scratch.command("python3");
+    command.args(["-c", &format!("{serve}{FORGED_RELAY}")]).arg(scratch.folder(&handle));
+    let _forger = start(&mut command);
+    eventually("the forged relay", || scratch.state().join("ready").exists());
+    let ran = scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"correct horse\n").code(1);
+    ran.complains("only a part went in");
+}
+
+#[test]
+fn a_strangers_socket_is_neither_a_relay_nor_a_helper() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let (relay, helper) = (scratch.folder(&handle).join("relay.sock"), scratch.state().join("helper.sock"));
+    let (theirs, kept) = (scratch.path.join("theirs"), scratch.path.join("kept"));
+    fs::create_dir(&theirs).unwrap();
+    chown(&theirs, Some(STRANGER), None).unwrap();
+    set_mode(&scratch.path, 0o755);
+    let listen = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); \
+                  open(sys.argv[2], 'w'); time.sleep(1000)";
+    let mut command = stranger(&scratch, "/usr/bin/python3");
+    let _listens = start(command.args(["-c", listen]).args([theirs.join("socket"), theirs.join("ready")]));
+    eventually("the stranger", || theirs.join("ready").exists());
+    fs::rename(&relay, &kept).unwrap();
+    // As if there were no modes to keep it out.
+    fs::rename(theirs.join("socket"), &relay).unwrap();
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("it is another user's");
+    fs::rename(&relay, &helper).unwrap();
+    scratch.ts(&["create", "--require-helper", "true"]).code(1).complains("its socket is another user's");
+    fs::remove_file(&helper).unwrap();
+    fs::rename(&kept, &relay).unwrap();
+    scratch.ts(&["send", &handle, "x"]).code(0);
 }
 
 #[test]
@@ -557,27 +617,6 @@ fn a_strange_environment_changes_nothing() {
     ts(&["kill", &handle]).code(0).silent();
 }
 
-/// Stands in for a relay: it has the name, the lock, the PID in the file and the socket,
-/// and says that its keeper is the process which it was told.
-const FORGED_RELAY: &str = r#"
-import fcntl, os, socket, sys
-folder, keeper = sys.argv[1:]
-open('/proc/self/comm', 'w').write('nbs-relay')
-os.chdir(folder)
-lock = open('meta')
-fcntl.flock(lock, fcntl.LOCK_EX)
-open('daemon_pid', 'w').write(str(os.getpid()))
-os.unlink('relay.sock')
-listener = socket.socket(socket.AF_UNIX)
-listener.bind('relay.sock')
-listener.listen()
-open('../../ready', 'w')
-while True:
-    stream = listener.accept()[0]
-    while line := stream.recv(256):
-        stream.sendall(b'keeper %s\n' % keeper.encode() if line == b'keeper\n' else b'noted\n')
-"#;
-
 #[test]
 fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     let scratch = Scratch::new();
@@ -602,8 +641,16 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
+    // It has the name, and the PID in the file, too; and says that its keeper is the process
+    // which it is told.
+    let serve = "import os, sys\n\
+                 open('/proc/self/comm', 'w').write('nbs-relay')\n\
+                 open(sys.argv[1] + '/daemon_pid', 'w').write(str(os.getpid()))\n\
+                 def serve(stream):\n    while line := stream.recv(256):\n        \
+                 keeper = b'keeper %s\\n' % sys.argv[2].encode()\n        \
+                 stream.sendall(keeper if line == b'keeper\\n' else b'noted\\n')";
     // Python takes its first argument for the program: the handle.
-    fs::write(scratch.path.join(&handle), FORGED_RELAY).unwrap();
+    fs::write(scratch.path.join(&handle), format!("{serve}{FORGED_RELAY}")).unwrap();
     let forge = format!("cd {} && exec -a nbs-relay python3 \"$@\"", scratch.path.display());
     let mut command = scratch.command("bash");
     let _forger = start(command.args(["-c", &forge, "bash", &handle]).arg(scratch.folder(&handle)).arg(&pid));

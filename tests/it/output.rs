@@ -1,6 +1,6 @@
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, field, run};
+use crate::support::{Scratch, eventually, field, run, start, state_of};
 
 #[test]
 fn read_new_gives_each_byte_once_and_all_of_them() {
@@ -73,7 +73,7 @@ fn strip_lets_no_half_sequence_through_and_loses_no_character() {
         scratch.ts(&["send", &handle, &number.to_string()]).code(0);
         length += step.len() as u64;
         let log = scratch.folder(&handle).join("output.log");
-        crate::support::eventually("the step's output", || fs::metadata(&log).unwrap().len() == length);
+        eventually("the step's output", || fs::metadata(&log).unwrap().len() == length);
         seen.push(scratch.ts(&["read-new", "--strip", &handle]).code(0).out());
     }
     assert_eq!(seen, ["a", "red", "b", "", "é", "漢", "z"]);
@@ -316,4 +316,22 @@ fn a_sessions_log_may_be_read_while_it_grows() {
         scratch.ts(&["read-new", &handle]).code(0);
     }
     assert!(scratch.ts(&["read", &handle]).out().ends_with(&expected));
+}
+
+#[test]
+fn who_follows_and_is_late_learns_how_a_session_ended_that_is_gone() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo ready; exec sleep 1000");
+    let script = "exec nbs-ts attach $0 > shown";
+    let following = start(scratch.command("bash").args(["-c", script, &handle]));
+    let (shown, pid) = (scratch.path.join("shown"), following.pid().to_string());
+    eventually("the output", || fs::read(&shown).is_ok_and(|shown| shown == b"ready\r\n"));
+    // From then on it has nothing to wait for but news.
+    eventually("its following", || state_of(&pid) == Some('S'));
+    run(Command::new("kill").args(["-STOP", &pid])).code(0);
+    scratch.ts(&["kill", &handle]).code(0);
+    run(Command::new("kill").args(["-CONT", &pid])).code(0);
+    following.finish().code(0).silent();
+    let shown = fs::read_to_string(shown).unwrap();
+    assert!(shown.contains("[process exited with code 143]"), "{shown}");
 }
