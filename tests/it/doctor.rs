@@ -145,6 +145,27 @@ fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
 }
 
 #[test]
+fn who_is_left_of_a_session_that_was_never_made_is_told() {
+    let scratch = Scratch::new();
+    scratch.create("exit 0");
+    let half = scratch.state().join("sessions/.new.0123abcd");
+    fs::create_dir(&half).unwrap();
+    let lock = fs::File::create(half.join("lock")).unwrap();
+    let mut left = scratch.command("sleep").arg("1000").env("NBS_TS_SESSION", "0123abcd").spawn().unwrap();
+    let is_told = || {
+        let told = scratch.ts(&["doctor"]).out();
+        told.contains(&format!("process {} (sleep) is left of", left.id()))
+    };
+    // It is being made for as long as its lock is held.
+    lock.lock().unwrap();
+    assert!(!is_told());
+    lock.unlock().unwrap();
+    assert!(is_told());
+    left.kill().unwrap();
+    left.wait().unwrap();
+}
+
+#[test]
 fn a_receipt_that_cannot_be_written_is_told() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");

@@ -505,6 +505,21 @@ fn gc_goes_by_age_by_count_or_by_both() {
 }
 
 #[test]
+fn what_has_been_told_of_a_session_that_stays_is_kept_however_old() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("exit 0");
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["events"]).code(0).stdout_has(&handle);
+    for file in ["exit_code", "exit.json"] {
+        let file = scratch.folder(&handle).join(file);
+        run(Command::new("touch").args(["-d", "1 week ago"]).arg(file)).code(0);
+    }
+    // It would be told a second time to who follows.
+    scratch.ts(&["gc", "--keep=1"]).code(0).stdout("gc: removed 0 sessions, kept 0 alive + 1 recent dead\n");
+    assert!(scratch.state().join(format!("events/{handle}.json")).exists());
+}
+
+#[test]
 fn gc_knows_what_a_killed_call_left_among_the_events() {
     let scratch = Scratch::new();
     let dead = scratch.create("exit 0");

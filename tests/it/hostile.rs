@@ -182,17 +182,27 @@ fn a_strangers_link_that_comes_and_goes_leads_nowhere() {
 #[test]
 fn what_others_may_write_to_is_no_state_folder() {
     let scratch = Scratch::new();
+    let is_refused = |state: &Path| {
+        for words in [&["list"][..], &["create", "--no-helper", "cat"], &["gc"]] {
+            let mut command = scratch.command(binary());
+            let ran = run(command.arg("ts").args(words).env("NBS_TS_HOME", state));
+            ran.code(1).stdout("").complains("others may write to it");
+        }
+    };
     for mode in [0o770, 0o777, 0o702, 0o1777] {
         let open = scratch.path.join(format!("open-{mode:o}"));
         fs::create_dir(&open).unwrap();
         set_mode(&open, mode);
-        for words in [&["list"][..], &["create", "--no-helper", "cat"], &["gc"]] {
-            let mut command = scratch.command(binary());
-            let ran = run(command.arg("ts").args(words).env("NBS_TS_HOME", &open));
-            ran.code(1).stdout("").complains("others may write to it");
-        }
+        is_refused(&open);
         assert_eq!(fs::read_dir(&open).unwrap().count(), 0, "mode {mode:o}");
     }
+    // Nor is a folder whose sessions they may write to.
+    let open = scratch.path.join("open");
+    fs::create_dir_all(open.join("sessions")).unwrap();
+    set_mode(&open, 0o700);
+    set_mode(&open.join("sessions"), 0o777);
+    is_refused(&open);
+    assert_eq!(fs::read_dir(open.join("sessions")).unwrap().count(), 0);
 }
 
 #[test]

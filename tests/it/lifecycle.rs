@@ -3,7 +3,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use crate::support::{Scratch, eventually, field, run};
+use crate::support::{Mount, Scratch, eventually, field, run};
 
 #[test]
 fn create_prints_the_handle_and_nothing_else() {
@@ -308,6 +308,16 @@ fn list_shows_the_oldest_first_and_escapes_what_is_not_text() {
 }
 
 #[test]
+fn any_number_is_listed_in_the_order_of_making() {
+    let scratch = Scratch::new();
+    // The file system has them in an order of its own, which for few may be the same.
+    let made: Vec<String> = (0..8).map(|_| scratch.create("exit 0")).collect();
+    let listed = scratch.ts(&["list"]).code(0).out();
+    let listed: Vec<&str> = listed.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(listed, made);
+}
+
+#[test]
 fn a_name_stands_for_the_newest_live_session_else_the_newest_dead_one() {
     let scratch = Scratch::new();
     let old = scratch.create_with(&["--name=x"], "exit 1");
@@ -479,6 +489,12 @@ fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
     assert!(!sessions.join(".new.0000abcd").exists() && !sessions.join(".gone.0000abce").exists());
     assert!(held.exists());
     lock.unlock().unwrap();
+    {
+        // What cannot be removed is told.
+        let _mounted = Mount::tmpfs(&held, "size=64k");
+        fs::write(held.join("lock"), "").unwrap();
+        scratch.ts(&["gc"]).code(1).complains("cannot remove '.new.0000abcf'");
+    }
     scratch.ts(&["gc"]).code(0);
     assert!(!held.exists());
 }

@@ -1,6 +1,6 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use crate::support::{Ran, Scratch};
+use crate::support::{Ran, Scratch, eventually, start};
 
 #[test]
 fn readers_at_once_share_the_bytes() {
@@ -79,6 +79,23 @@ fn kills_gcs_and_lists_at_once_all_end_well() {
         }
         scratch.ts(&["status", &handle]).code(2);
     }
+}
+
+#[test]
+fn a_gc_that_comes_before_the_lock_of_a_new_session_is_taken_harms_nobody() {
+    let scratch = Scratch::new();
+    scratch.create("exit 0");
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "inject=flock:delay_enter=2000000:when=1"]);
+    let creating = start(strace.args(["nbs-ts", "create", "--no-helper", "sleep 1000"]));
+    eventually("the lock that is free still", || {
+        let sessions = fs::read_dir(scratch.state().join("sessions")).unwrap().flatten();
+        let mut new = sessions.filter(|folder| folder.file_name().as_encoded_bytes().starts_with(b".new."));
+        new.any(|folder| folder.path().join("lock").exists())
+    });
+    scratch.ts(&["gc"]).code(0);
+    let handle = creating.finish().code(0).out().trim().to_owned();
+    scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
 }
 
 #[test]
