@@ -22,6 +22,7 @@ mod keyboard;
 mod launch;
 mod limits;
 mod line;
+mod meaning;
 mod phase;
 mod recorder;
 mod requests;
@@ -649,7 +650,7 @@ const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 mod tests {
     use super::*;
     use crate::{
-        session::{Handle, INPUT, Launch, SOCKET},
+        session::{Handle, Launch, OUTPUT, SOCKET},
         sys::{
             files::{self, Folder},
             socket,
@@ -657,25 +658,25 @@ mod tests {
     };
     use std::{fs, io::Write};
 
-    /// A session in a state folder of its own, whose command does nothing.
-    struct Rig {
-        relay: Relay,
+    /// A session in a state folder of its own, whose shell was never started.
+    pub(super) struct Rig {
+        pub(super) relay: Relay,
         home: PathBuf,
     }
 
     impl Rig {
-        fn new() -> Rig {
+        pub(super) fn new(settings: Settings) -> Rig {
             let home = std::env::temp_dir().join(format!("nbs-relay-{:x}", fastrand::u64(..)));
             let (sessions, handle) = (home.join("sessions"), Handle::fresh().unwrap());
             files::make_private_folders(&sessions.join(format!(".new.{handle}"))).unwrap();
             let folder = Folder::open(&sessions.join(format!(".new.{handle}"))).unwrap();
-            let lock = folder.open_lock("lock").unwrap();
+            let lock = folder.open_lock("meta").unwrap();
             lock.try_lock().unwrap();
             let making = Making::take_over(&sessions, handle, lock).unwrap().unwrap();
-            let (size, settings) = (Size::DEFAULT, Settings::default());
+            let size = Size::DEFAULT;
             let launch =
-                Launch { command: b"true".into(), name: None, size, started: SystemTime::now(), settings };
-            launch.write(&making.folder).and_then(|()| launch.write_rest(&making.folder)).unwrap();
+                Launch { command: b"bash".into(), name: None, size, started: SystemTime::now(), settings };
+            launch.write(&making.folder).and_then(|()| launch.write_rest(&making, 1)).unwrap();
             let events = Events::open(&home).unwrap();
             let start = Start {
                 alive: events.live().unwrap(),
@@ -688,15 +689,14 @@ mod tests {
                 child: u32::MAX >> 1,
                 keeper: None,
                 listener: socket::listen(&making.folder, SOCKET).unwrap(),
-                fifo: making.folder.open_fifo(INPUT).unwrap(),
-                started: launch.started,
+                interactive: true,
                 making,
             };
             Rig { relay: Relay::new(start).unwrap(), home }
         }
 
-        fn output(&self) -> Vec<u8> {
-            self.relay.making.folder.read(crate::session::OUTPUT, u64::MAX).unwrap()
+        pub(super) fn file(&self, name: &str) -> String {
+            String::from_utf8(self.relay.making.folder.read(name, u64::MAX).unwrap()).unwrap()
         }
     }
 
@@ -708,17 +708,17 @@ mod tests {
 
     #[test]
     fn what_has_been_printed_when_it_has_lingered_enough_is_read() {
-        let mut rig = Rig::new();
+        let mut rig = Rig::new(Settings::default());
         // Somebody whom the command has left behind.
         let mut left = File::from(rig.relay.master.open_slave().unwrap());
-        let printed = [b'x'; flow::CAPACITY + 1_000];
-        left.write_all(&printed).unwrap();
+        let printed = "x".repeat(flow::CAPACITY + 1_000);
+        left.write_all(printed.as_bytes()).unwrap();
         rig.relay.phase = Phase::Lingering(None, Deadline::NEVER);
         rig.relay.linger().unwrap();
-        assert_eq!((rig.relay.phase.over(), rig.output()), (None, b"".into()));
+        assert_eq!((rig.relay.phase.over(), rig.file(OUTPUT)), (None, String::new()));
         rig.relay.phase = Phase::Lingering(None, Deadline::after(Duration::ZERO));
         rig.relay.linger().unwrap();
         assert_eq!(rig.relay.phase.over(), Some((None, false)));
-        assert!(rig.output() == printed);
+        assert_eq!(rig.file(OUTPUT), printed);
     }
 }

@@ -11,11 +11,11 @@ use std::{
 };
 
 use crate::{
-    queries::{Modes, Part, Query, Sequences},
-    relay::{Prompt, RETRY, bound::Bound, flow::Flow},
+    queries::{Modes, Query},
+    relay::{Prompt, RETRY, bound::Bound, flow::Flow, meaning::Meaning},
     session::{
-        COMPLETIONS, Completion, EXIT_CODE, Events, Found, Launch, Mark, Marks, OUTPUT, RECEIPT, Receipt,
-        SIZES, Settings, TIMES, completion_line, size_line,
+        COMPLETIONS, Completion, EXIT_CODE, Events, Launch, OUTPUT, RECEIPT, Receipt, SIZES, Settings, TIMES,
+        completion_line, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -48,18 +48,8 @@ pub(crate) struct Recorder {
     concluded: bool,
     // What of the lines for completion.log is still to be written.
     lines: Vec<u8>,
-    marks: Marks,
-    found: Vec<Found>,
-    sequences: Sequences,
-    private: Modes,
-    // What the program has asked of its terminal, each with where the question ended
-    // in the log. Invariant: no more than `MOST_ASKED`.
-    asked: Vec<(u64, Query)>,
-    // An answer has been typed that nobody may want: it stands at the next prompt.
-    answered_ahead: bool,
-    prompt: Prompt,
-    last_completion: Option<u64>,
-    output_bytes: u64,
+    // Of what is in the log.
+    meaning: Meaning,
     changes: u64,
     // Why something cannot be written at the moment, and when to try again.
     stalled: Option<(String, Deadline)>,
@@ -91,15 +81,7 @@ impl Recorder {
             printed: Flow::new(),
             concluded: false,
             lines: Vec::new(),
-            marks: Marks::new(secret.as_deref(), 0),
-            found: Vec::new(),
-            sequences: Sequences::default(),
-            private: Modes::default(),
-            asked: Vec::new(),
-            answered_ahead: false,
-            prompt: Prompt::Unknown,
-            last_completion: None,
-            output_bytes: 0,
+            meaning: Meaning::new(secret.as_deref()),
             changes: 1,
             stalled: None,
         })
@@ -126,35 +108,35 @@ impl Recorder {
 
     /// Where the shell is, as its marks tell.
     pub(crate) fn prompt(&self) -> Prompt {
-        self.prompt
+        self.meaning.prompt()
     }
 
     /// The modes that the program has set.
     pub(crate) fn private(&self) -> Modes {
-        self.private
+        self.meaning.private()
     }
 
     /// What the program has asked of its terminal since this was last called.
     pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
-        std::mem::take(&mut self.asked)
+        self.meaning.take_asked()
     }
 
     /// An answer has been typed to a program that reads lines.
     pub(crate) fn note_answered_ahead(&mut self) {
-        self.answered_ahead = true;
+        self.meaning.note_answered_ahead();
     }
 
     pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
-        self.prompt = self.prompt.after_typing(bytes);
+        self.meaning.note_typed(bytes);
     }
 
     /// The number of the last one that the shell has reported.
     pub(crate) fn last_completion(&self) -> Option<u64> {
-        self.last_completion
+        self.meaning.last_completion()
     }
 
     pub(crate) fn output_bytes(&self) -> u64 {
-        self.output_bytes
+        self.meaning.length()
     }
 
     /// How many times something has changed that a follower may want to see.
@@ -168,7 +150,7 @@ impl Recorder {
         if let Some(first) = self.first_size.take() {
             self.sizes.add(size_line(0, first));
         }
-        self.sizes.add(size_line(self.output_bytes, size));
+        self.sizes.add(size_line(self.output_bytes(), size));
         self.noted = None;
         self.note_time();
         self.write_down();
@@ -189,7 +171,7 @@ impl Recorder {
         let Some(times) = &mut self.times else { return };
         let now = self.begun.elapsed();
         if self.noted.is_none_or(|noted| now - noted >= AT_ONCE) {
-            times.add(format!("{} {}\n", self.output_bytes, now.as_micros()));
+            times.add(format!("{} {}\n", self.meaning.length(), now.as_micros()));
             self.noted = Some(now);
         }
     }
@@ -217,7 +199,7 @@ impl Recorder {
         match self.write_some() {
             Err(error) if is_full(&error) => {
                 let Some(bound) = &mut self.bound else { return Err(error) };
-                if bound.spare(&self.folder, &self.log, self.output_bytes)? {
+                if bound.spare(&self.folder, &self.log, self.meaning.length())? {
                     self.write_some()
                 } else {
                     Err(error)
@@ -235,54 +217,21 @@ impl Recorder {
         while !self.printed.is_empty() {
             if let Some(bound) = &mut self.bound {
                 let count = self.printed.waiting().len() as u64;
-                bound.make_room(&self.folder, &self.log, self.output_bytes, count)?;
+                bound.make_room(&self.folder, &self.log, self.meaning.length(), count)?;
             }
-            let (log, marks, found) = (&mut self.log, &mut self.marks, &mut self.found);
-            let (sequences, private, asked) = (&mut self.sequences, &mut self.private, &mut self.asked);
-            let start = self.output_bytes;
-            let count = self.printed.drain(|bytes| {
+            let (log, meaning, mut done) = (&mut self.log, &mut self.meaning, Vec::new());
+            self.printed.drain(|bytes| {
                 let count = written(log.write(bytes))?;
-                marks.feed(&bytes[..count], found);
-                sequences.feed(&bytes[..count], &mut |part, left| {
-                    let Part::Sequence(sequence) = part else { return };
-                    private.heed(sequence);
-                    if asked.len() < MOST_ASKED {
-                        let offset = start + (count - left) as u64;
-                        let query = Query::parse(sequence).map(|query| query.fixed(private));
-                        asked.extend(query.map(|query| (offset, query)));
-                    }
-                });
+                done = meaning.feed(&bytes[..count]);
                 Ok(count)
             })?;
-            self.output_bytes += count as u64;
             self.changes += 1;
             self.unsynced = true;
-            self.heed_marks();
+            for completion in done {
+                self.lines.extend_from_slice(completion_line(completion).as_bytes());
+            }
         }
         self.write_lines()
-    }
-
-    fn heed_marks(&mut self) {
-        for found in self.found.drain(..) {
-            self.prompt = self.prompt.after(&found.mark);
-            if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
-                self.prompt = Prompt::Touched;
-            }
-            // A prompt whose report is missing: ^C makes the kernel throw away
-            // what was printed and not yet read. A command has ended all the
-            // same, and nobody knows how.
-            let done = match found.mark {
-                Mark::Done { seq, code } => Some((seq, code)),
-                Mark::PromptStart { seq } | Mark::PromptEnd { seq } => Some((seq, UNKNOWN)),
-                Mark::Started { .. } | Mark::Running { .. } | Mark::Stale => None,
-            };
-            if let Some((seq, code)) =
-                done.filter(|(seq, _)| self.last_completion.is_none_or(|last| last < *seq))
-            {
-                self.last_completion = Some(seq);
-                self.lines.extend_from_slice(completion_line(Completion { seq, code }).as_bytes());
-            }
-        }
     }
 
     fn write_lines(&mut self) -> io::Result<()> {
@@ -410,12 +359,6 @@ impl Notes {
 /// a recording takes a few thousand bytes a second at most.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
-/// One read holds no more that anybody waits for.
-const MOST_ASKED: usize = 64;
-
-/// The exit code of a command that nobody knows the code of.
-const UNKNOWN: i32 = -1;
-
 /// A write that takes nothing would be tried for ever.
 fn written(result: io::Result<usize>) -> io::Result<usize> {
     match result {
@@ -427,13 +370,124 @@ fn written(result: io::Result<usize>) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        relay::tests::Rig,
+        session::{COMPLETIONS, EXIT_CODE, EndedBy, OUTPUT, RECEIPT, SIZES, Settings, TIMES},
+    };
+
+    fn full() -> File {
+        File::options().append(true).open("/dev/full").unwrap()
+    }
+
+    fn there(file: File) -> Later {
+        Later { name: "there", file: Some(file) }
+    }
+
+    fn print(recorder: &mut Recorder, printed: &str) {
+        let read = |buffer: &mut [u8]| {
+            buffer[..printed.len()].copy_from_slice(printed.as_bytes());
+            Ok(printed.len())
+        };
+        recorder.record(read).unwrap();
+    }
+
+    /// As if the time for it had come.
+    fn retry(recorder: &mut Recorder) {
+        recorder.stalled.as_mut().expect("there is nothing to try again").1 = Deadline::after(Duration::ZERO);
+        recorder.retry();
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_kept_and_means_nothing_until_it_is() {
+        let mut rig = Rig::new(Settings::default());
+        let secret = rig.file("secret");
+        let recorder = &mut rig.relay.recorder;
+        let log = std::mem::replace(&mut recorder.log, full());
+        let printed = format!("x\x1b[6n\x1b]133;D;0;nbs={secret}.0\x07");
+        print(recorder, &printed);
+        assert!(!recorder.is_idle() && recorder.stalled().unwrap().contains("No space"));
+        assert_eq!((recorder.output_bytes(), recorder.last_completion()), (0, None));
+        recorder.log = log;
+        // A mark that counts, and cannot be told.
+        let completions = std::mem::replace(&mut recorder.completions, there(full()));
+        retry(recorder);
+        assert!(!recorder.is_idle() && recorder.stalled().is_some());
+        assert_eq!((recorder.output_bytes(), recorder.last_completion()), (printed.len() as u64, Some(0)));
+        recorder.completions = completions;
+        let before = recorder.changes();
+        retry(recorder);
+        assert!(recorder.is_idle() && recorder.stalled().is_none() && recorder.changes() > before);
+        // Nor is more read while a size cannot be told, before which it would stand.
+        let sizes = std::mem::replace(&mut recorder.sizes.file, there(full()));
+        recorder.note_size(Size { cols: 100, rows: 50 });
+        assert!(!recorder.is_idle());
+        recorder.sizes.file = sizes;
+        retry(recorder);
+        assert!(recorder.is_idle());
+        assert_eq!((rig.file(OUTPUT), rig.file(COMPLETIONS)), (printed.clone(), "0 0\n".into()));
+        assert_eq!(rig.file(SIZES), format!("0 80 24\n{} 100 50\n", printed.len()));
+    }
+
+    #[test]
+    fn the_end_is_told_once_and_last_of_all_to_who_waits_for_it() {
+        let mut rig = Rig::new(Settings::default());
+        let relay = &mut rig.relay;
+        let receipt = || Receipt {
+            handle: relay.making.handle.clone(),
+            name: None,
+            settings: Settings::default(),
+            status: Some(ExitStatus::Code(3)),
+            ended_by: EndedBy::Itself,
+            last_lines: Vec::new(),
+            started: None,
+            ended: None,
+            output_bytes: 0,
+            drained: true,
+        };
+        let completions = std::mem::replace(&mut relay.recorder.completions, there(full()));
+        for _ in 0..2 {
+            assert!(!relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
+            assert!(relay.recorder.stalled().unwrap().contains("No space"));
+        }
+        assert!([EXIT_CODE, RECEIPT].iter().all(|name| relay.making.folder.has(name)));
+        assert!(relay.events.has(&receipt().handle));
+        relay.recorder.completions = completions;
+        assert!(relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
+        assert_eq!((rig.file(EXIT_CODE), rig.file(COMPLETIONS)), ("3".into(), "0 3\n".into()));
+    }
+
+    #[test]
+    fn a_size_has_a_time_of_its_own_however_soon_it_comes() {
+        let mut rig = Rig::new(Settings { record: true, ..Settings::default() });
+        print(&mut rig.relay.recorder, "before");
+        rig.relay.recorder.note_size(Size { cols: 100, rows: 50 });
+        print(&mut rig.relay.recorder, "after");
+        let times = rig.file(TIMES);
+        let offsets: Vec<&str> = times.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert!(offsets.starts_with(&["0", "6"]), "{times}");
+    }
+
+    #[test]
+    fn what_is_written_is_synced() {
+        let mut rig = Rig::new(Settings::default());
+        let recorder = &mut rig.relay.recorder;
+        // What cannot be synced tells that it was tried.
+        let (_reader, writer) = io::pipe().unwrap();
+        recorder.syncer = Syncer::new(File::from(std::os::fd::OwnedFd::from(writer)));
+        assert_eq!(recorder.sync_failure(), None);
+        print(recorder, "x");
+        recorder.sync();
+        let begun = Instant::now();
+        while recorder.sync_failure().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "it is not synced");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn where_nothing_can_be_written_only_the_last_line_is_kept() {
         let folder = Folder::open("/".as_ref()).unwrap();
-        let there = |file| Later { name: "there", file: Some(file) };
-        let full = File::options().append(true).open("/dev/full").unwrap();
-        let mut notes = Notes { file: there(full), waiting: Vec::new(), last: None };
+        let mut notes = Notes { file: there(full()), waiting: Vec::new(), last: None };
         for cols in 1..=10_000 {
             notes.add(format!("7 {cols} 24\n"));
             assert!(is_full(&notes.write(&folder).unwrap_err()));

@@ -98,9 +98,13 @@ fn a_question_in_a_file_disturbs_no_command() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("file"), "\x1b[c\x1b[6n\x1b[5n\n").unwrap();
     let handle = scratch.create("bash");
-    for _ in 0..3 {
-        scratch.ts(&["run", &handle, "cat file >/dev/tty"]).code(0);
-        scratch.ts(&["run", &handle, "echo well; false"]).code(1).stdout("well\n");
+    // The answers are keys to whoever reads next: to vi's, commands.
+    for keys in ["emacs", "vi"] {
+        scratch.ts(&["run", &handle, &format!("set -o {keys}")]).code(0);
+        for _ in 0..3 {
+            scratch.ts(&["run", &handle, "cat file >/dev/tty"]).code(0);
+            scratch.ts(&["run", &handle, "echo well; false"]).code(1).stdout("well\n");
+        }
     }
     // The answers are nobody's input.
     let python = scratch.create("python3 -q");

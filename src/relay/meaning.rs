@@ -1,0 +1,194 @@
+//! What the terminal printed means to the relay: the shell's marks, what the program has
+//! set and asked of its terminal.
+//!
+//! Pure: bytes in, the same for any way of splitting them. Only what is in output.log is
+//! fed to it: a mark counts once whoever hears of it can read all before it.
+
+use crate::{
+    queries::{Modes, Part, Query, Sequences},
+    relay::Prompt,
+    session::{Completion, Mark, Marks},
+};
+
+pub(crate) struct Meaning {
+    // How many bytes there have been.
+    length: u64,
+    marks: Marks,
+    sequences: Sequences,
+    private: Modes,
+    // What the program has asked of its terminal, each with where the question ended
+    // in the log. Invariant: no more than `MOST_ASKED`.
+    asked: Vec<(u64, Query)>,
+    // An answer has been typed that nobody may want: it stands at the next prompt.
+    answered_ahead: bool,
+    prompt: Prompt,
+    last_completion: Option<u64>,
+}
+
+impl Meaning {
+    /// Of the terminal of a shell whose marks carry this secret; `None`: of a program that has none.
+    pub(crate) fn new(secret: Option<&str>) -> Meaning {
+        Meaning {
+            length: 0,
+            marks: Marks::new(secret, 0),
+            sequences: Sequences::default(),
+            private: Modes::default(),
+            asked: Vec::new(),
+            answered_ahead: false,
+            prompt: Prompt::Unknown,
+            last_completion: None,
+        }
+    }
+
+    /// How many bytes have been printed.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the shell is, as its marks tell.
+    pub(crate) fn prompt(&self) -> Prompt {
+        self.prompt
+    }
+
+    /// The modes that the program has set.
+    pub(crate) fn private(&self) -> Modes {
+        self.private
+    }
+
+    /// The number of the last command that the shell has reported.
+    pub(crate) fn last_completion(&self) -> Option<u64> {
+        self.last_completion
+    }
+
+    /// What the program has asked of its terminal since this was last called.
+    pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// An answer has been typed to a program that reads lines.
+    pub(crate) fn note_answered_ahead(&mut self) {
+        self.answered_ahead = true;
+    }
+
+    pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
+        self.prompt = self.prompt.after_typing(bytes);
+    }
+
+    /// These bytes have been printed, and written down. Gives the commands that are done.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Completion> {
+        let mut found = Vec::new();
+        self.marks.feed(bytes, &mut found);
+        let (private, asked) = (&mut self.private, &mut self.asked);
+        let end = self.length + bytes.len() as u64;
+        self.sequences.feed(bytes, &mut |part, left| {
+            let Part::Sequence(sequence) = part else { return };
+            private.heed(sequence);
+            if asked.len() < MOST_ASKED {
+                let query = Query::parse(sequence).map(|query| query.fixed(private));
+                asked.extend(query.map(|query| (end - left as u64, query)));
+            }
+        });
+        self.length = end;
+        found.into_iter().filter_map(|found| self.heed(&found.mark)).collect()
+    }
+
+    fn heed(&mut self, mark: &Mark) -> Option<Completion> {
+        self.prompt = self.prompt.after(mark);
+        if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
+            self.prompt = Prompt::Touched;
+        }
+        // A prompt whose report is missing: ^C makes the kernel throw away
+        // what was printed and not yet read. A command has ended all the
+        // same, and nobody knows how.
+        let (seq, code) = match *mark {
+            Mark::Done { seq, code } => (seq, code),
+            Mark::PromptStart { seq } | Mark::PromptEnd { seq } => (seq, UNKNOWN),
+            Mark::Started { .. } | Mark::Running { .. } | Mark::Stale => return None,
+        };
+        if self.last_completion.is_some_and(|last| seq <= last) {
+            return None;
+        }
+        self.last_completion = Some(seq);
+        Some(Completion { seq, code })
+    }
+}
+
+/// One read holds no more that anybody waits for.
+const MOST_ASKED: usize = 64;
+
+/// The exit code of a command that nobody knows the code of.
+const UNKNOWN: i32 = -1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(kind: &str, seq: u64) -> String {
+        format!("\x1b]133;{kind};nbs=secret.{seq}\x07")
+    }
+
+    /// What these stretches of output, one after the other, come to.
+    fn after(output: &[&str]) -> (Prompt, Vec<(u64, i32)>) {
+        let mut meaning = Meaning::new(Some("secret"));
+        let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes())).collect::<Vec<_>>();
+        assert_eq!(meaning.last_completion(), done.last().map(|done| done.seq));
+        (meaning.prompt(), done.into_iter().map(|done| (done.seq, done.code)).collect())
+    }
+
+    #[test]
+    fn a_command_is_done_once_and_also_where_its_report_is_missing() {
+        let prompt = |seq| mark("A", seq) + "$ " + &mark("B", seq);
+        let (first, second) = (mark("D;0", 0) + &prompt(0), mark("D;7", 1) + &prompt(1));
+        let command = "false\r\n".to_owned() + &mark("C", 1) + "said\r\n";
+        assert_eq!(after(&["no mark"]), (Prompt::Unknown, vec![]));
+        assert_eq!(after(&[&first]), (Prompt::Stands, vec![(0, 0)]));
+        assert_eq!(after(&[&first, &command]), (Prompt::Left, vec![(0, 0)]));
+        assert_eq!(after(&[&first, &command, &mark("D;7", 1)]), (Prompt::Coming, vec![(0, 0), (1, 7)]));
+        assert_eq!(after(&[&first, &command, &second]), (Prompt::Stands, vec![(0, 0), (1, 7)]));
+        // Printed again, by whomever.
+        assert_eq!(after(&[&first, &command, &second, &second, &first]).1, [(0, 0), (1, 7)]);
+        // An interrupt has thrown the report away, and perhaps half of the prompt.
+        assert_eq!(after(&[&first, &command, &prompt(1)]), (Prompt::Stands, vec![(0, 0), (1, -1)]));
+        assert_eq!(after(&[&first, &command, &mark("B", 1)]).1, [(0, 0), (1, -1)]);
+        let third = command.replace(".1", ".2") + &mark("D;3", 2);
+        assert_eq!(after(&[&first, &command, &prompt(1), &third]).1, [(0, 0), (1, -1), (2, 3)]);
+        // However it comes.
+        let all = [first, command, second].concat();
+        let bytes: Vec<String> = all.chars().map(String::from).collect();
+        let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
+        assert_eq!(after(&bytes), after(&[&all]));
+    }
+
+    #[test]
+    fn an_answer_that_nobody_has_read_stands_at_the_next_prompt() {
+        let prompt = |seq| mark("D;0", seq) + &mark("A", seq) + "$ " + &mark("B", seq);
+        let mut meaning = Meaning::new(Some("secret"));
+        meaning.feed(prompt(0).as_bytes());
+        meaning.feed(mark("C", 1).as_bytes());
+        meaning.note_answered_ahead();
+        assert_eq!(meaning.prompt(), Prompt::Left);
+        meaning.feed(prompt(1).as_bytes());
+        assert_eq!(meaning.prompt(), Prompt::Touched);
+        meaning.feed(mark("C", 2).as_bytes());
+        meaning.feed(prompt(2).as_bytes());
+        assert_eq!(meaning.prompt(), Prompt::Stands);
+        meaning.note_typed(b"x");
+        assert_eq!(meaning.prompt(), Prompt::Touched);
+    }
+
+    #[test]
+    fn a_question_is_where_it_ended_and_not_too_many_are_kept() {
+        let mut meaning = Meaning::new(Some("secret"));
+        meaning.feed(b"x\x1b[6");
+        assert_eq!(meaning.take_asked(), []);
+        meaning.feed(b"ny\x1b[?6nz");
+        let position = |private| Query::Position { private };
+        assert_eq!(meaning.take_asked(), [(5, position(false)), (11, position(true))]);
+        assert_eq!((meaning.take_asked(), meaning.length()), (vec![], 12));
+        meaning.feed(&b"\x1b[6n".repeat(MOST_ASKED + 1));
+        assert_eq!(meaning.take_asked().len(), MOST_ASKED);
+        assert!(!meaning.private().has(2004));
+        meaning.feed(b"\x1b[?2004h");
+        assert!(meaning.private().has(2004));
+    }
+}
