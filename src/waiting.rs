@@ -650,3 +650,25 @@ fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::typing::{Keys, Mode};
+
+    #[test]
+    fn what_is_known_of_the_typing_is_not_told_again() {
+        let keys = |offset, bytes: &[u8]| Keys { offset, mode: Mode::Lines, bytes: bytes.into() };
+        // The first two bytes are not remembered any more.
+        let typing = Typing { anchor: 9, total: 9, keys: vec![keys(3, b"abc"), keys(9, b"defg")] };
+        let after = |known| known_after(Some(typing.clone()), known).unwrap().keys;
+        for known in 0..=2 {
+            assert_eq!(after(known), typing.keys);
+        }
+        assert_eq!(after(4), [keys(3, b"c"), keys(9, b"defg")]);
+        assert_eq!(after(5), [keys(9, b"defg")]);
+        assert_eq!(after(8), [keys(9, b"g")]);
+        assert_eq!(after(9), []);
+        assert_eq!(known_after(None, 0), None);
+    }
+}

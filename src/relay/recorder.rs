@@ -448,9 +448,9 @@ mod tests {
         for _ in 0..2 {
             assert!(!relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
             assert!(relay.recorder.stalled().unwrap().contains("No space"));
+            assert!([EXIT_CODE, RECEIPT].iter().all(|name| relay.making.folder.has(name)));
+            assert!(relay.events.has(&receipt().handle));
         }
-        assert!([EXIT_CODE, RECEIPT].iter().all(|name| relay.making.folder.has(name)));
-        assert!(relay.events.has(&receipt().handle));
         relay.recorder.completions = completions;
         assert!(relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
         assert_eq!((rig.file(EXIT_CODE), rig.file(COMPLETIONS)), ("3".into(), "0 3\n".into()));

@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, is_running, run, start, state_of};
+use crate::support::{Scratch, eventually, is_running, run, start, state_of, wait_for_tracer};
 
 /// A shell whose terminal a person sits at.
 fn person(scratch: &Scratch) -> String {
@@ -212,9 +212,7 @@ fn who_has_the_call_go_on_may_be_quick() {
     let mut strace = scratch.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-e", "trace=kill", "-e", "inject=kill:delay_enter=2000000"]);
     let tracing = start(strace.args(["-p", &viewer]));
-    eventually("strace being there", || {
-        !fs::read_to_string(format!("/proc/{viewer}/status")).unwrap().contains("TracerPid:\t0\n")
-    });
+    wait_for_tracer(&viewer);
     run(Command::new("kill").args(["-TSTP", &call])).code(0);
     eventually("the stop", || state_of(&call) == Some('T'));
     sees(&scratch, &person, "Stopped");

@@ -175,11 +175,31 @@ fn a_limit_of_file_size_stalls_and_does_not_kill() {
     let scratch = Scratch::new();
     let script = "ulimit -f 16; nbs-ts create --no-helper 'seq 10000; exec sleep 1000'";
     let handle = scratch.bash(script).code(0).out().trim().to_owned();
-    eventually("it being stalled", || {
-        scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")
-    });
+    let is_stalled = |handle: &str| {
+        eventually("it being stalled", || {
+            scratch.ts(&["status", "--json", handle]).field("stalled").contains("large")
+        });
+    };
+    is_stalled(&handle);
     scratch.ts(&["status", &handle]).stdout("alive\n");
     scratch.ts(&["kill", &handle]).code(0);
+    // In the middle of what is written at once; and raised again.
+    let handle = scratch.create("stty -echo; read x; seq 10000; exit 0");
+    let relay = scratch.file(&handle, "daemon_pid");
+    let limit = |size: &str| {
+        let size = format!("--fsize={size}:unlimited");
+        run(Command::new("prlimit").args(["--pid", &relay, &size])).code(0);
+    };
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    limit("10001");
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    is_stalled(&handle);
+    assert_eq!(scratch.file(&handle, "output.log").len(), 10_001);
+    limit("unlimited");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let printed: String = (1..=10_000).map(|n| format!("{n}\r\n")).collect();
+    scratch.ts(&["read", &handle]).code(0).stdout(&printed);
+    assert_eq!(field(&scratch.file(&handle, "exit.json"), "output_bytes"), printed.len().to_string());
 }
 
 #[test]

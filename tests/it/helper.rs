@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{binary, eventually, links, start};
+use crate::support::{binary, eventually, links, sockets_of, start};
 use support::{Helper, Scratch, state_of, within};
 
 #[test]
@@ -47,6 +47,19 @@ assert 'got:hello' in lines, lines
         assert!(fits, "{line}");
     }
     helper.stop();
+}
+
+#[test]
+fn a_command_that_begins_like_an_option_is_a_command() {
+    let scratch = Scratch::new();
+    let _helper = Helper::start(&scratch);
+    scratch.python(
+        r#"
+for command in [b'-v; echo said', b'+v; echo said']:
+    out = drain(base(command)[0])
+    assert b'command not found' in out and out.endswith(b'said\r\n'), out
+"#,
+    );
 }
 
 #[test]
@@ -604,7 +617,7 @@ fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
 fn kill_reaches_everybody_and_leaves_no_keeper() {
     let scratch = Scratch::new();
     let _helper = Helper::start(&scratch);
-    let unmarked = support::unmarked().join(" ");
+    let unmarked = scratch.unmarked().join(" ");
     let strays = format!(
         "setsid sleep 611 & (setsid sleep 612 &) ; nohup sleep 613 >/dev/null 2>&1 & \
          (trap '' TERM HUP; env -i setsid bash -c 'trap \"\" TERM; {unmarked}; {unmarked}' </dev/null >/dev/null 2>&1 &) ; "
@@ -633,11 +646,7 @@ fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
     let killing = start(&mut scratch.ts(&["kill", "--keep", &handle]));
     eventually("the child's end", || state_of(child) == Some('Z'));
     eventually("the caller having nothing more to say to the relay", || {
-        let mut open = fs::read_dir(format!("/proc/{}/fd", killing.pid())).unwrap().flatten();
-        !open.any(|entry| {
-            fs::read_link(entry.path())
-                .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
-        })
+        sockets_of(&killing.pid().to_string()) == 0
     });
     kill(keeper, 18);
     killing.finish().code(0);
@@ -925,13 +934,8 @@ mod support {
         pids.filter(|pid| state_of(*pid).is_some_and(|state| state != 'Z')).collect()
     }
 
-    /// What only this run of the tests executes.
-    pub(super) fn unmarked() -> [String; 2] {
-        ["sleep".into(), format!("614.{}", std::process::id())]
-    }
-
-    /// A state folder of its own.
-    pub(super) struct Scratch(PathBuf);
+    /// A state folder of its own, and its number in this run of the tests.
+    pub(super) struct Scratch(PathBuf, u32);
 
     impl Scratch {
         pub(super) fn new() -> Scratch {
@@ -945,7 +949,12 @@ mod support {
                 std::env::temp_dir().join(format!("nbs-helper-{}-{number}", std::process::id())).join(name);
             use std::os::unix::fs::DirBuilderExt;
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("home")).unwrap();
-            Scratch(fs::canonicalize(folder).unwrap())
+            Scratch(fs::canonicalize(folder).unwrap(), number)
+        }
+
+        /// What only one test of this run executes.
+        pub(super) fn unmarked(&self) -> [String; 2] {
+            ["sleep".into(), format!("614.{}{:04}", std::process::id(), self.1)]
         }
 
         pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -1049,7 +1058,8 @@ mod support {
                 processes().into_iter().filter(ours).map(|pid| format!("{pid} {}", arguments(pid).join(" ")));
             let mut shown: Vec<String> = shown.filter(|shown| !shown.contains("nbs-ts-helper")).collect();
             // Of `env -i`.
-            let unmarked = processes().into_iter().filter(|pid| arguments(*pid).starts_with(&unmarked()));
+            let unmarked =
+                processes().into_iter().filter(|pid| arguments(*pid).starts_with(&self.unmarked()));
             shown.extend(unmarked.map(|pid| format!("{pid} sleep 614")));
             shown
         }

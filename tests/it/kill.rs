@@ -11,6 +11,13 @@ fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
     lines()
 }
 
+/// Waits until a process executes the program that it is started for: by then it has the
+/// environment that is meant for it, too.
+fn is_called(pid: &str, name: &str) {
+    let comm = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    eventually(name, || comm().trim_end() == name);
+}
+
 #[test]
 fn kill_removes_the_session() {
     let scratch = Scratch::new();
@@ -218,9 +225,7 @@ fn who_kills_the_relay_when_told_to_end_saves_nobody() {
                    (trap '' TERM HUP; exec setsid sleep 1000) & echo $! >> pids; while :; do sleep 0.01; done";
     let handle = scratch.create(command);
     let pids = pids(&scratch, "pids", 2);
-    eventually("its own session", || {
-        fs::read_to_string(format!("/proc/{}/comm", pids[1])).is_ok_and(|name| name == "sleep\n")
-    });
+    is_called(&pids[1], "sleep");
     scratch.ts(&["kill", "--grace=0.5", &handle]).code(0);
     assert!(!pids.iter().any(|pid| is_running(pid)));
 }
@@ -255,10 +260,11 @@ fn of_a_kernel_session_of_others_only_who_bears_the_mark_goes() {
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
-    let script =
-        "NBS_TS_SESSION=$0 sleep 1001 & echo $! >> pids; sleep 1002 & echo $! >> pids; echo $$ >> pids; wait";
+    let script = "exec > /dev/null 2>&1; NBS_TS_SESSION=$0 sleep 1001 & echo $! >> pids; \
+                  sleep 1002 & echo $! >> pids; echo $$ >> pids; wait";
     let mut stranger = scratch.command("setsid").args(["bash", "-c", script, &handle]).spawn().unwrap();
     let pids = pids(&scratch, "pids", 3);
+    is_called(&pids[0], "sleep");
     scratch.ts(&["kill", &handle]).code(0);
     assert!(!is_running(&pids[0]));
     assert!(is_running(&pids[1]) && is_running(&pids[2]));
@@ -269,12 +275,12 @@ fn of_a_kernel_session_of_others_only_who_bears_the_mark_goes() {
 #[test]
 fn who_is_only_called_as_a_monitor_is_ended() {
     let scratch = Scratch::new();
-    let command = "cp \"$(type -P sleep)\" nbs-monitor; ./nbs-monitor 1000 & echo $! >> pids; wait";
+    // It does not mind that its terminal hangs up.
+    let command = "cp \"$(type -P sleep)\" nbs-monitor; \
+                   (trap '' HUP; exec setsid ./nbs-monitor 1000) & echo $! >> pids; wait";
     let handle = scratch.create(command);
     let pids = pids(&scratch, "pids", 1);
-    eventually("its name", || {
-        fs::read_to_string(format!("/proc/{}/comm", pids[0])).is_ok_and(|name| name == "nbs-monitor\n")
-    });
+    is_called(&pids[0], "nbs-monitor");
     scratch.ts(&["kill", &handle]).code(0);
     assert!(!is_running(&pids[0]));
 }

@@ -1,4 +1,8 @@
-use std::{fs, os::unix::fs::MetadataExt, process::Stdio};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    process::{Command, Stdio},
+};
 
 use crate::support::{Mount, Scratch, eventually, field, is_running, run};
 
@@ -145,6 +149,25 @@ fn run_and_ask_know_what_of_an_answer_is_gone() {
     assert!(all.ends_with(&output) && output.len() >= 8 * 1024, "{} bytes", output.len());
     assert!(printed.field("lost").parse::<u64>().unwrap() > 1_000_000);
     scratch.ts(&["run", &handle, "echo fine"]).code(0).silent().stdout("fine\n");
+}
+
+#[test]
+fn an_end_that_is_gone_from_a_bounded_log_is_known_all_the_same() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--max-log=64K"], "bash");
+    run(scratch.command("mkfifo").args(["one", "two"])).code(0);
+    let command = "echo begun; read x < one; (read x < two; seq 100000; echo over) & (exit 7)";
+    let running = scratch.start(&["run", &handle, command]);
+    scratch.ts(&["wait-pattern", &handle, "begun\r\n"]).code(0);
+    let signal = |signal: &str| run(Command::new("kill").args([signal, &running.pid().to_string()])).code(0);
+    signal("-STOP");
+    let write = |fifo: &str| run(scratch.command("bash").args(["-c", "echo > $0", fifo])).code(0);
+    write("one");
+    eventually("its end", || scratch.file(&handle, "completion.log").ends_with(" 7\n"));
+    write("two");
+    scratch.ts(&["wait-pattern", &handle, "over\r\n"]).code(0);
+    signal("-CONT");
+    running.finish().code(7);
 }
 
 #[test]

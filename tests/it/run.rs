@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Ran, Scratch, eventually, field, is_running, state_of, timing_out};
+use crate::support::{
+    Ran, Scratch, eventually, field, is_running, start, state_of, timing_out, wait_for_tracer,
+};
 
 fn shell() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -494,6 +496,43 @@ fn the_end_of_the_shell_is_told() {
     let handle = scratch.create("bash");
     let ran = scratch.ts(&["run", "--json", &handle, "exit 6"]).code(125);
     assert_eq!((ran.field("result"), ran.field("exit_code")), ("\"ended\"".into(), "6".into()));
+}
+
+#[test]
+fn what_began_like_a_mark_and_is_none_is_output() {
+    let (scratch, handle) = shell();
+    let ran = scratch.run(&handle, r"printf 'x\033]133;D;nbs'; kill -9 $$").code(125);
+    assert_eq!(ran.out(), "x\x1b]133;D;nbs");
+}
+
+#[test]
+fn who_waits_for_input_is_interrupted_once() {
+    let (scratch, handle) = shell();
+    let program = "import os, signal\n\
+                   signal.signal(signal.SIGINT, lambda *_: os.write(1, b'no\\n'))\n\
+                   os.write(1, b'ready\\n')\n\
+                   while os.read(0, 9) != b'go\\n': pass";
+    fs::write(scratch.path.join("stays.py"), program).unwrap();
+    let run = |timeout: &str| scratch.ts(&["run", timeout, &handle, "python3 stays.py"]);
+    let ran = timing_out(|ran| ran.out().contains("ready"), run).code(124).complains("ignores the interrupt");
+    assert_eq!(ran.out(), "ready\nno\n");
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.run(&handle, "true").code(0);
+}
+
+#[test]
+fn its_line_in_completion_log_is_there_when_it_returns() {
+    let (scratch, handle) = shell();
+    scratch.run(&handle, "true").code(0);
+    let relay = scratch.file(&handle, "daemon_pid");
+    let log = scratch.folder(&handle).join("completion.log");
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "inject=write:delay_enter=1000000", "-P"]).arg(log);
+    let tracing = start(strace.args(["-p", &relay]));
+    wait_for_tracer(&relay);
+    scratch.run(&handle, "(exit 7)").code(7);
+    assert_eq!(scratch.file(&handle, "completion.log"), "0 0\n1 0\n2 7\n");
+    drop(tracing);
 }
 
 #[test]

@@ -230,6 +230,21 @@ pub(crate) fn is_running(pid: &str) -> bool {
     state_of(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
+/// It is traced, or has been, and has ended by that: nobody need collect it then.
+pub(crate) fn wait_for_tracer(pid: &str) {
+    eventually("the tracer", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        !status.contains("TracerPid:\t0\n") || !is_running(pid)
+    });
+}
+
+/// How many sockets a process has open.
+pub(crate) fn sockets_of(pid: &str) -> usize {
+    let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let targets = names.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
 fn described(pid: &str) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     format!("{pid}: {}", String::from_utf8_lossy(&words).replace('\0', " "))

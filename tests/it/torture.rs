@@ -27,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::support::{
     Mount, Ran, Running, Scratch, copy_of_binary, eventually, executable, field, is_running, run, start,
+    wait_for_tracer,
 };
 
 /// Runs a round for each seed, and says which one failed.
@@ -578,14 +579,6 @@ fn whoever_of_a_worker_is_struck_it_is_not_lost_sight_of() {
         in_order(&world.scratch);
         cleared(&world.scratch);
         struck.add(&world);
-    });
-}
-
-/// It is traced, or has been, and has ended by that: nobody need collect it then.
-fn wait_for_tracer(pid: &str) {
-    eventually("the tracer", || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        !status.contains("TracerPid:\t0\n") || !is_running(pid)
     });
 }
 

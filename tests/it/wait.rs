@@ -1,6 +1,10 @@
-use std::time::Duration;
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
 
-use crate::support::{Scratch, eventually, field, timing_out};
+use crate::support::{Running, Scratch, eventually, field, run, sockets_of, timing_out};
 
 fn line(handle: &str, condition: &str, detail: &str) -> String {
     format!("{handle}\t{condition}\t{detail}\n")
@@ -13,7 +17,7 @@ fn takes_a_second(command: &str, ready: bool, text: &str) {
     if ready {
         scratch.ts(&["wait", &handle, "--input"]).code(0);
     }
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     scratch.ts(&["send", &handle, text]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
     let took = begun.elapsed();
@@ -92,7 +96,7 @@ fn what_is_typed_ahead_is_echoed_late_and_not_taken_for_output() {
         let scratch = Scratch::new();
         let handle = scratch.create(command);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         scratch.ts(&["send", &handle, first]).code(0);
         scratch.ts(&["send", &handle, second]).code(0);
         scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0);
@@ -156,6 +160,9 @@ fn a_failure_is_told_and_ends_the_wait() {
     scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
     failed.stdout(line(&handle, "fail", "error:"));
+    // Of two that end with the same byte, too.
+    let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=eady"]).code(1);
+    failed.stdout(line(&handle, "fail", "eady"));
     scratch.ts(&["wait", &handle, "--fail=error:"]).code(1).stdout(line(&handle, "fail", "error:"));
     scratch
         .ts(&["wait", &handle, "--fail=none", "--timeout=0.1"])
@@ -184,6 +191,11 @@ fn completion_idleness_input_and_end_are_waited_for() {
     assert_eq!(field(&idle.out(), "condition"), "\"idle\"");
     assert!(idle.took >= Duration::from_millis(300), "{idle:?}");
     scratch.ts(&["send", &handle, "go"]).code(0);
+    let begun = Instant::now();
+    scratch.ts(&["send", &handle, "sleep 0.5; echo $((6 * 7)); sleep 1000"]).code(0);
+    scratch.ts(&["wait", &handle, "--idle=1"]).code(0);
+    assert!(begun.elapsed() >= Duration::from_millis(1_500), "what was printed did not count");
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
     let exit = scratch.start(&["wait", &handle, "--exit"]);
     let vain = scratch.start(&["wait", &handle, "--pattern=never"]);
     scratch.ts(&["send", &handle, "exit 7"]).code(0);
@@ -203,6 +215,65 @@ fn what_was_run_once_is_complete_at_its_end_and_its_echo_is_none_either() {
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(1).complains("has ended with exit code 5");
 }
 
+/// A wait that has begun, and is stopped.
+fn stopped(scratch: &Scratch, handle: &str, conditions: &[&str]) -> Running {
+    let waiting = scratch.start(&[&["wait", handle], conditions].concat());
+    eventually("its having come", || sockets_of(&waiting.pid().to_string()) == 2);
+    signal("-STOP", &waiting);
+    waiting
+}
+
+fn signal(signal: &str, waiting: &Running) {
+    run(Command::new("kill").args([signal, &waiting.pid().to_string()])).code(0);
+}
+
+#[test]
+fn an_echo_that_comes_while_it_is_stopped_is_not_taken_for_output() {
+    let scratch = Scratch::new();
+    // By a session that has ended when it goes on.
+    let handle = scratch.create("read x; exit 5");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let waiting = stopped(&scratch, &handle, &["--pattern=WORD"]);
+    scratch.ts(&["send", &handle, "WORD"]).code(0);
+    scratch.wait_for_end(&handle);
+    assert_eq!(scratch.file(&handle, "output.log"), "WORD\r\n");
+    signal("-CONT", &waiting);
+    waiting.finish().code(1).stdout("").complains("has ended with exit code 5");
+    // And behind much that is gone by then.
+    let command = "read x; seq 100000; read x; echo over; read x";
+    let handle = scratch.create_with(&["--max-log=64K"], command);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let waiting = stopped(&scratch, &handle, &["--pattern=WORD", "--pattern=over"]);
+    scratch.ts(&["send", &handle, "go"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", &handle, "WORD"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=over"]).code(0);
+    signal("-CONT", &waiting);
+    waiting.finish().code(0).stdout(line(&handle, "pattern", "over"));
+}
+
+#[test]
+fn what_may_be_the_beginning_of_an_echo_is_output_at_the_end() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty raw -echo; head -c 6 > /dev/null; printf hel");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", &handle, "hello"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=hel"]).code(0).stdout(line(&handle, "pattern", "hel"));
+}
+
+#[test]
+fn the_first_prompt_completes_nothing() {
+    let scratch = Scratch::new();
+    fs::write(scratch.home().join(".bashrc"), "until [[ -e ~/go ]]; do sleep 0.01; done\n").unwrap();
+    let handle = scratch.create("bash");
+    let waiting = stopped(&scratch, &handle, &["--complete"]);
+    signal("-CONT", &waiting);
+    fs::write(scratch.home().join("go"), "").unwrap();
+    eventually("the first prompt", || scratch.file(&handle, "completion.log") == "0 0\n");
+    scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
+    waiting.finish().code(0).stdout(line(&handle, "complete", "3"));
+}
+
 #[test]
 fn several_sessions_are_waited_for_all_or_any() {
     let scratch = Scratch::new();
@@ -219,4 +290,7 @@ fn several_sessions_are_waited_for_all_or_any() {
     scratch.ts(&["send", &one, ""]).code(0);
     let both = [line(&one, "pattern", "ready"), line(&two, "pattern", "ready")].concat();
     all.finish().code(0).stdout(both);
+    let vain = scratch.start(&["wait", "--any", "--timeout=600", &one, &two, "--pattern=never"]);
+    scratch.ts(&["kill", "--keep", &one, &two]).code(0);
+    vain.finish().code(1).stdout("").complains("has ended");
 }

@@ -1,6 +1,6 @@
 use std::fs;
 
-use crate::support::{Scratch, eventually};
+use crate::support::{Scratch, eventually, sockets_of};
 
 #[test]
 fn a_pattern_is_found_wherever_it_lies() {
@@ -76,20 +76,13 @@ fn a_session_that_is_removed_under_a_wait_ends_the_wait() {
     let waits =
         [scratch.start(&["wait-pattern", &handle, "never"]), scratch.start(&["wait-complete", &handle])];
     let relay = scratch.file(&handle, "daemon_pid");
-    eventually("both waiting", || sockets_of(&relay) >= 3);
+    // Five are its own: a listener, and two pairs where signals are noted.
+    eventually("both waiting", || sockets_of(&relay) >= 5 + 3);
     scratch.ts(&["kill", &handle]).code(0);
     for wait in waits {
         let ran = wait.finish();
         assert!(matches!(ran.status.code(), Some(0..=1)), "{ran:?}");
     }
-}
-
-/// How many sockets a process has open: its listener, and one for each client.
-fn sockets_of(pid: &str) -> usize {
-    let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-    let targets = names.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    // Two pairs more are where signals are noted.
-    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count().saturating_sub(5)
 }
 
 #[test]
