@@ -150,7 +150,7 @@ fn who_is_left_of_a_session_that_was_never_made_is_told() {
     scratch.create("exit 0");
     let half = scratch.state().join("sessions/.new.0123abcd");
     fs::create_dir(&half).unwrap();
-    let lock = fs::File::create(half.join("lock")).unwrap();
+    let lock = fs::File::create(half.join("meta")).unwrap();
     let mut left = scratch.command("sleep").arg("1000").env("NBS_TS_SESSION", "0123abcd").spawn().unwrap();
     let is_told = || {
         let told = scratch.ts(&["doctor"]).out();

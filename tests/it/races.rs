@@ -91,7 +91,7 @@ fn a_gc_that_comes_before_the_lock_of_a_new_session_is_taken_harms_nobody() {
     eventually("the lock that is free still", || {
         let sessions = fs::read_dir(scratch.state().join("sessions")).unwrap().flatten();
         let mut new = sessions.filter(|folder| folder.file_name().as_encoded_bytes().starts_with(b".new."));
-        new.any(|folder| folder.path().join("lock").exists())
+        new.any(|folder| folder.path().join("meta").exists())
     });
     scratch.ts(&["gc"]).code(0);
     let handle = creating.finish().code(0).out().trim().to_owned();
