@@ -175,7 +175,7 @@ pub(crate) fn objects(table: &[Applet]) -> String {
 }
 
 fn object(applet: &Applet) -> Object {
-    manual::object(&manual::page(applet.help), &manual::page(ts::header()).exits)
+    manual::object(&manual::parse(applet.help), &manual::parse(ts::header()).exits)
 }
 
 /// `nbs --man NAME`.
@@ -183,11 +183,11 @@ fn man(args: &mut Args) -> Result<()> {
     let word = sole_word(args)?.unwrap_or_else(|| "nbs".into());
     let overview = overview();
     if word == "nbs" {
-        return cli::print(manual::roff("nbs", &manual::page(&overview), &[]));
+        return cli::print(manual::man_page("nbs", &manual::parse(&overview), &[]));
     }
     let applet = applet(&word)?;
-    let commands: Vec<Page> = commands(applet).iter().map(|verb| manual::page(verb.help)).collect();
-    cli::print(manual::roff(&format!("nbs-{}", applet.name), &manual::page(applet.help), &commands))
+    let commands: Vec<Page> = commands(applet).iter().map(|verb| manual::parse(verb.help)).collect();
+    cli::print(manual::man_page(&format!("nbs-{}", applet.name), &manual::parse(applet.help), &commands))
 }
 
 /// `nbs --completions SHELL`.
@@ -221,7 +221,7 @@ fn candidates(line: &[OsString]) -> String {
         table = commands(found);
     }
     let summaries: Vec<(&str, &str)> = table.iter().map(|row| (row.name, row.summary)).collect();
-    completing::candidates(&manual::page(header), &summaries, words)
+    completing::candidates(&manual::parse(header), &summaries, words)
 }
 
 /// The commands that an applet has.
@@ -280,7 +280,7 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     if !Path::new(&folder).is_dir() {
         return Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())));
     }
-    let kind = if hard { links::Kind::Hard } else { links::Kind::Symbolic };
+    let kind = if hard { links::LinkKind::Hard } else { links::LinkKind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
     let ourselves = links::our_file(Path::new(called_as)).trying("find our own file")?;
     links::make(&ourselves, Path::new(&folder), &names, kind, force).map_err(|(name, error)| {

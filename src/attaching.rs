@@ -14,13 +14,13 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    queries::Modes,
-    session::{Handle, MARK, VIEWER},
+    queries::PrivateModes,
+    session::{Handle, SESSION_ENV, VIEWER},
     sys::{
         child,
         deadline::Deadline,
-        poll::Turn,
-        processes::Held,
+        poll::PollSet,
+        processes::PidFd,
         signals::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Signals},
         term,
     },
@@ -30,7 +30,7 @@ pub(crate) use viewer::view;
 /// Lets the person at our terminal see a session, and type into it.
 pub(crate) fn attach(handle: &Handle) -> Result<()> {
     let what = format!("attach to session '{handle}'");
-    if env::var_os(MARK).is_some_and(|ours| ours == handle.as_str()) {
+    if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle.as_str()) {
         return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
     }
     let before = term::Before::look().trying(&what)?;
@@ -42,24 +42,24 @@ pub(crate) fn attach(handle: &Handle) -> Result<()> {
     command.arg(handle.as_str()).stderr(Stdio::piped());
     let mut viewer = command.spawn().map_err(child::why_not_ourselves).trying(&what)?;
     drop(command);
-    let held = Held::open(viewer.id()).trying(&what)?;
-    let pass_on = |signal| held.as_ref().map_or(Ok(()), |held| held.signal(signal)).trying(&what);
+    let pidfd = PidFd::open(viewer.id()).trying(&what)?;
+    let pass_on = |signal| pidfd.as_ref().map_or(Ok(()), |pidfd| pidfd.signal(signal)).trying(&what);
     let mut said = Vec::new();
     if let Some(mut words) = viewer.stderr.take() {
         loop {
-            let mut turn = Turn::new();
-            turn.readable(&words, Event::Words);
-            turn.readable(&ending, Event::Ending);
-            turn.readable(&stopping, Event::Stopping);
-            let events = turn.wait(Deadline::NEVER).trying(&what)?;
-            if events.contains(&Event::Ending) && ending.take() {
+            let mut poll_set = PollSet::new();
+            poll_set.readable(&words, AttachEvent::Words);
+            poll_set.readable(&ending, AttachEvent::Ending);
+            poll_set.readable(&stopping, AttachEvent::Stopping);
+            let events = poll_set.wait(Deadline::NEVER).trying(&what)?;
+            if events.contains(&AttachEvent::Ending) && ending.take() {
                 pass_on(SIGTERM)?;
             }
-            if events.contains(&Event::Stopping) && stopping.take() {
+            if events.contains(&AttachEvent::Stopping) && stopping.take() {
                 pass_on(SIGTSTP)?;
             }
             let mut buffer = [0; 1024];
-            if events.contains(&Event::Words) {
+            if events.contains(&AttachEvent::Words) {
                 match words.read(&mut buffer).trying(&what)? {
                     0 => break,
                     count => said.extend_from_slice(&buffer[..count]),
@@ -74,7 +74,7 @@ pub(crate) fn attach(handle: &Handle) -> Result<()> {
         _ => {
             if let Ok(mut terminal) = term::output() {
                 // Where it takes nothing, there is nothing that we could do.
-                let _ = terminal.write_all(reset(&Modes::strange(), true).as_bytes());
+                let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
             before.put_back().trying("give the terminal back")?;
             Err(Failure::Failed(format!("cannot stay at session '{handle}': its viewer ended by {status}")))
@@ -83,7 +83,7 @@ pub(crate) fn attach(handle: &Handle) -> Result<()> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum AttachEvent {
     Words,
     Ending,
     Stopping,
@@ -91,9 +91,9 @@ enum Event {
 
 /// What makes a terminal with these modes as it was, as far as a session's program
 /// changes it by what it prints, and puts the cursor below all.
-fn reset(modes: &Modes, coloured: bool) -> String {
+fn reset(modes: &PrivateModes, coloured: bool) -> String {
     // CAN ends what may have been under way.
-    let mut text = format!("\x18{}", modes.change(&Modes::default()));
+    let mut text = format!("\x18{}", modes.change(&PrivateModes::default()));
     // Cursor and screen; colours and margins; character sets and the cursor's shape;
     // a link; the title.
     text += if modes.alternate() { "\x1b[?1049l" } else { "" };

@@ -7,7 +7,7 @@
 use crate::{
     keys,
     page::{Entry, Page},
-    session::{Glance, Home},
+    session::{Glance, StateDir},
 };
 
 /// The script that a shell reads; `names` are what it completes.
@@ -27,10 +27,10 @@ pub(crate) fn script(shell: &str, names: &str) -> Option<String> {
 pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String]) -> String {
     let Some((typed, before)) = words.split_last() else { return String::new() };
     let mut offers = Offers { typed, lines: String::new() };
-    let place = Place::after(page, before);
+    let place = WordPosition::after(page, before);
     match place {
-        Place::Value(option) => offers.values(option.value(), ""),
-        Place::Operand(_) if typed.starts_with("--") => match typed.split_once('=') {
+        WordPosition::Value(option) => offers.values(option.value(), ""),
+        WordPosition::Operand(_) if typed.starts_with("--") => match typed.split_once('=') {
             Some((name, _)) => {
                 let option = page.options.iter().find(|option| option.option() == name);
                 offers.values(option.and_then(Entry::value), &format!("{name}="));
@@ -43,21 +43,21 @@ pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String
                 offers.offer("--help", "tell how to use it");
             }
         },
-        Place::Operand(0) if !commands.is_empty() => {
+        WordPosition::Operand(0) if !commands.is_empty() => {
             for (name, summary) in commands {
                 offers.offer(name, summary);
             }
         }
-        Place::Operand(number) => {
+        WordPosition::Operand(number) => {
             offers.values(operand(page, number), "");
         }
-        Place::Text => {}
+        WordPosition::Text => {}
     }
     offers.lines
 }
 
 /// Where the word that is being typed stands.
-enum Place<'a> {
+enum WordPosition<'a> {
     /// It is the value of this option.
     Value(&'a Entry<'a>),
     /// It is the operand of this number, from 0, or an option before it.
@@ -66,22 +66,22 @@ enum Place<'a> {
     Text,
 }
 
-impl<'a> Place<'a> {
-    fn after(page: &'a Page, before: &[String]) -> Place<'a> {
+impl<'a> WordPosition<'a> {
+    fn after(page: &'a Page, before: &[String]) -> WordPosition<'a> {
         let (mut operands, mut words) = (0, before.iter());
         while let Some(word) = words.next() {
             let option =
                 page.options.iter().find(|option| option.term.contains('=') && option.option() == *word);
             match option {
-                Some(option) if words.next().is_none() => return Place::Value(option),
+                Some(option) if words.next().is_none() => return WordPosition::Value(option),
                 Some(_) => {}
                 None if word.starts_with('-') => {}
                 None => operands += 1,
             }
         }
         match operand(page, operands) {
-            Some("TEXT" | "COMMAND") if operands > 0 => Place::Text,
-            _ => Place::Operand(operands),
+            Some("TEXT" | "COMMAND") if operands > 0 => WordPosition::Text,
+            _ => WordPosition::Operand(operands),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Offers<'_> {
 
     /// The sessions that live; where none of those fits, the dead ones.
     fn sessions(&mut self, before: &str) {
-        let all = Home::open().and_then(|home| home.glances(&|_| true)).unwrap_or_default();
+        let all = StateDir::open().and_then(|state_dir| state_dir.glances(&|_| true)).unwrap_or_default();
         for alive in [true, false] {
             for session in all.iter().filter(|session| session.alive == alive) {
                 self.session(session, before);

@@ -33,14 +33,14 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Bounds, HELPER_SOCKET, Handle},
+    session::{HELPER_SOCKET, Handle, WriteRootPolicy},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
         fdpass,
         files::Folder,
         gate::{Environment, Gate, Program},
-        poll::Turn,
+        poll::PollSet,
         pty::{Master, Size},
         signals::{self, SIGCHLD, Signals},
         socket,
@@ -48,12 +48,12 @@ use crate::{
     text,
 };
 pub(crate) use keeper::keep;
-use log::Log;
+use log::HelperLog;
 use protocol::{Bad, HEADER, Header, LONGEST_COMMAND};
 
 /// How long a request may take to arrive. A client knows what it wants before
 /// it connects; only a machine in trouble takes seconds over it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many conversations there may be at a time; who comes then waits in the
 /// socket's queue. Each costs a descriptor, of which many systems give 1,024.
@@ -71,7 +71,7 @@ const THROWN_AWAY: usize = 1024 * 1024;
 pub(crate) const OUR_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NBS_COMMIT"), ")");
 
 /// What a helper begins with.
-pub(crate) struct Start {
+pub(crate) struct HelperStart {
     pub(crate) listener: UnixListener,
     /// The state folder, if the socket in it is ours to remove.
     pub(crate) made_socket_in: Option<Folder>,
@@ -85,8 +85,8 @@ pub(crate) struct Start {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
-    Visitor,
+enum HelperEvent {
+    Connection,
     Client(u64),
     Children,
     Stop,
@@ -95,18 +95,18 @@ enum Event {
 }
 
 /// Serves until SIGINT or SIGTERM.
-pub(crate) fn serve(start: Start, stop: &mut Signals) -> Result<()> {
+pub(crate) fn serve(start: HelperStart, stop: &mut Signals) -> Result<()> {
     let mut helper = Helper::new(start).trying("prepare to serve")?;
     helper.log.say(&format!("nbs-ts-helper started (pid {})", std::process::id()));
-    while helper.turn(stop).trying("wait for something to happen")? {}
+    while helper.serve_once(stop).trying("wait for something to happen")? {}
     stop.take();
     helper.stop();
     Ok(())
 }
 
 struct Helper {
-    start: Start,
-    bounds: Bounds,
+    start: HelperStart,
+    policy: WriteRootPolicy,
     conversations: BTreeMap<u64, Conversation>,
     last: u64,
     // No descriptor could be had for the last visitor.
@@ -120,18 +120,18 @@ struct Helper {
     reporter: PipeWriter,
     // What has come of the next report.
     report: Vec<u8>,
-    log: Log,
+    log: HelperLog,
 }
 
 impl Helper {
-    fn new(start: Start) -> io::Result<Helper> {
+    fn new(start: HelperStart) -> io::Result<Helper> {
         let (reports, reporter) = io::pipe()?;
         child::let_nothing_wait(&reports)?;
         // A keeper must not be held up by a helper that is stopped.
         child::let_nothing_wait(&reporter)?;
         Ok(Helper {
             start,
-            bounds: Bounds::ours(None),
+            policy: WriteRootPolicy::ours(None),
             conversations: BTreeMap::new(),
             last: 0,
             full_until: Deadline::NEVER,
@@ -141,39 +141,39 @@ impl Helper {
             reports,
             reporter,
             report: Vec::new(),
-            log: Log::default(),
+            log: HelperLog::default(),
         })
     }
 
     /// One turn; `false` when it was the last.
-    fn turn(&mut self, stop: &Signals) -> io::Result<bool> {
+    fn serve_once(&mut self, stop: &Signals) -> io::Result<bool> {
         let stdout = io::stdout();
-        let mut turn = Turn::new();
+        let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         let late = self.late();
         if self.is_full() {
             deadline = self.full_until;
         } else if self.conversations.len() < MOST {
-            turn.readable(&self.start.listener, Event::Visitor);
+            poll_set.readable(&self.start.listener, HelperEvent::Connection);
         }
         for (id, conversation) in &self.conversations {
-            turn.readable(conversation, Event::Client(*id));
+            poll_set.readable(conversation, HelperEvent::Client(*id));
             deadline = deadline.min(conversation.deadline);
         }
-        turn.readable(&self.ended, Event::Children);
-        turn.readable(stop, Event::Stop);
-        turn.readable(&self.reports, Event::Reports);
+        poll_set.readable(&self.ended, HelperEvent::Children);
+        poll_set.readable(stop, HelperEvent::Stop);
+        poll_set.readable(&self.reports, HelperEvent::Reports);
         if self.log.wants_write() {
-            turn.writable(&stdout, Event::Log);
+            poll_set.writable(&stdout, HelperEvent::Log);
         }
-        for event in turn.wait(deadline)? {
+        for event in poll_set.wait(deadline)? {
             match event {
-                Event::Visitor => self.welcome(),
-                Event::Client(id) => self.attend(id),
-                Event::Children => self.collect_children()?,
-                Event::Reports => self.hear_reports(),
-                Event::Log => self.log.write(),
-                Event::Stop => return Ok(false),
+                HelperEvent::Connection => self.welcome(),
+                HelperEvent::Client(id) => self.attend(id),
+                HelperEvent::Children => self.collect_children()?,
+                HelperEvent::Reports => self.hear_reports(),
+                HelperEvent::Log => self.log.write(),
+                HelperEvent::Stop => return Ok(false),
             }
         }
         self.dismiss(late);
@@ -200,7 +200,7 @@ impl Helper {
         if !socket::peer_is_us(&stream).unwrap_or(false) {
             return self.refuse("it is another user's", peer);
         }
-        if !self.bounds.admit(peer) {
+        if !self.policy.admit(peer) {
             return self.refuse("it may itself not write everywhere", peer);
         }
         if let Err(error) = stream.set_nonblocking(true) {
@@ -220,13 +220,13 @@ impl Helper {
         };
         let peer = conversation.peer;
         match conversation.hear() {
-            Heard::More => {}
-            Heard::Over => drop(self.conversations.remove(&id)),
-            Heard::Refused(why) => {
+            RequestProgress::More => {}
+            RequestProgress::Over => drop(self.conversations.remove(&id)),
+            RequestProgress::Refused(why) => {
                 conversation.throw_away();
                 self.refuse(&why, peer);
             }
-            Heard::Command(command) => {
+            RequestProgress::Command(command) => {
                 let Some(conversation) = self.conversations.remove(&id) else {
                     return;
                 };
@@ -234,7 +234,7 @@ impl Helper {
                     self.refuse(&format!("cannot start a command: {error}"), peer);
                 }
             }
-            Heard::Request(Header::Start { handle, length }) => {
+            RequestProgress::Request(Header::Start { handle, length }) => {
                 let Some(conversation) = self.conversations.remove(&id) else {
                     return;
                 };
@@ -247,8 +247,8 @@ impl Helper {
                     }
                 }
             }
-            Heard::Request(Header::Version) => conversation.tell_version(),
-            Heard::OtherVersion(version) => {
+            RequestProgress::Request(Header::Version) => conversation.tell_version(),
+            RequestProgress::OtherVersion(version) => {
                 conversation.tell_version();
                 self.refuse(
                     &format!("it speaks version {version} of the protocol, and not {}", protocol::VERSION),
@@ -300,7 +300,7 @@ impl Helper {
             .stderr(Stdio::null());
         child::change_environment(&mut command, &self.start.environment);
         // By which it is known for the session's, also when its relay has gone.
-        command.env(crate::session::MARK, handle.as_str());
+        command.env(crate::session::SESSION_ENV, handle.as_str());
         let keeper = command.spawn()?;
         self.keepers.insert(keeper.id(), handle);
         Ok(())
@@ -346,7 +346,7 @@ impl Helper {
                 continue;
             };
             if !conversation.is_refused() {
-                self.refuse(&format!("no request within {} s", PATIENCE.as_secs()), conversation.peer);
+                self.refuse(&format!("no request within {} s", REQUEST_TIMEOUT.as_secs()), conversation.peer);
             }
         }
     }
@@ -379,10 +379,10 @@ struct Conversation {
     stream: UnixStream,
     peer: u32,
     deadline: Deadline,
-    state: State,
+    state: ConversationState,
 }
 
-enum State {
+enum ConversationState {
     /// What has come of the request: at most one byte more than it may have.
     Hearing(Vec<u8>),
     /// Refused; so much of what still comes is thrown away.
@@ -390,7 +390,7 @@ enum State {
 }
 
 /// What has come of listening to a client.
-enum Heard {
+enum RequestProgress {
     More,
     /// Nobody is there any more, or nothing more is to be heard.
     Over,
@@ -408,15 +408,20 @@ impl AsFd for Conversation {
 
 impl Conversation {
     fn new(stream: UnixStream, peer: u32) -> Conversation {
-        Conversation { stream, peer, deadline: Deadline::after(PATIENCE), state: State::Hearing(Vec::new()) }
+        Conversation {
+            stream,
+            peer,
+            deadline: Deadline::after(REQUEST_TIMEOUT),
+            state: ConversationState::Hearing(Vec::new()),
+        }
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.state, State::Refused { .. })
+        matches!(self.state, ConversationState::Refused { .. })
     }
 
     fn throw_away(&mut self) {
-        self.state = State::Refused { left: THROWN_AWAY };
+        self.state = ConversationState::Refused { left: THROWN_AWAY };
     }
 
     /// Tells what we are. It always fits: nothing has been sent before.
@@ -429,26 +434,26 @@ impl Conversation {
     }
 
     /// One read's worth.
-    fn hear(&mut self) -> Heard {
+    fn hear(&mut self) -> RequestProgress {
         let mut buffer = [0; LONGEST_COMMAND + 1];
         let wanted = match &self.state {
-            State::Hearing(inbox) => wanted(inbox),
-            State::Refused { left } => *left,
+            ConversationState::Hearing(inbox) => wanted(inbox),
+            ConversationState::Refused { left } => *left,
         };
         let read = self.stream.read(&mut buffer[..wanted.min(LONGEST_COMMAND + 1)]);
         let count = match read {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Heard::More;
+                return RequestProgress::More;
             }
             Err(_) => 0,
         };
         match &mut self.state {
-            State::Refused { left } => {
+            ConversationState::Refused { left } => {
                 *left -= count;
-                if count == 0 || *left == 0 { Heard::Over } else { Heard::More }
+                if count == 0 || *left == 0 { RequestProgress::Over } else { RequestProgress::More }
             }
-            State::Hearing(inbox) => {
+            ConversationState::Hearing(inbox) => {
                 inbox.extend_from_slice(&buffer[..count]);
                 judge(inbox, count == 0)
             }
@@ -466,27 +471,27 @@ fn wanted(inbox: &[u8]) -> usize {
 }
 
 /// What the bytes of a request mean, so far or (`ended`) for good.
-fn judge(inbox: &[u8], ended: bool) -> Heard {
+fn judge(inbox: &[u8], ended: bool) -> RequestProgress {
     if inbox.first() == Some(&0) {
         return match inbox.try_into().map(Header::decode) {
-            Ok(Ok(header)) => Heard::Request(header),
-            Ok(Err(Bad::Version(version))) => Heard::OtherVersion(version),
-            Ok(Err(Bad::Rubbish)) => Heard::Refused("rubbish".into()),
+            Ok(Ok(header)) => RequestProgress::Request(header),
+            Ok(Err(Bad::Version(version))) => RequestProgress::OtherVersion(version),
+            Ok(Err(Bad::Rubbish)) => RequestProgress::Refused("rubbish".into()),
             Ok(Err(Bad::TooLong)) => {
-                Heard::Refused(format!("an order of more than {} bytes", protocol::LONGEST_ORDER))
+                RequestProgress::Refused(format!("an order of more than {} bytes", protocol::LONGEST_ORDER))
             }
-            Err(_) if ended => Heard::Refused("half a request".into()),
-            Err(_) => Heard::More,
+            Err(_) if ended => RequestProgress::Refused("half a request".into()),
+            Err(_) => RequestProgress::More,
         };
     }
     if inbox.len() > LONGEST_COMMAND {
-        return Heard::Refused(format!("a command of more than {LONGEST_COMMAND} bytes"));
+        return RequestProgress::Refused(format!("a command of more than {LONGEST_COMMAND} bytes"));
     }
     match ended {
-        false => Heard::More,
-        true if inbox.is_empty() => Heard::Refused("no command".into()),
-        true if inbox.contains(&0) => Heard::Refused("a NUL in the command".into()),
-        true => Heard::Command(inbox.to_vec()),
+        false => RequestProgress::More,
+        true if inbox.is_empty() => RequestProgress::Refused("no command".into()),
+        true if inbox.contains(&0) => RequestProgress::Refused("a NUL in the command".into()),
+        true => RequestProgress::Command(inbox.to_vec()),
     }
 }
 
@@ -496,12 +501,12 @@ mod tests {
 
     fn judged(inbox: &[u8], ended: bool) -> String {
         match judge(inbox, ended) {
-            Heard::More => "more".into(),
-            Heard::Over => "over".into(),
-            Heard::Command(command) => format!("command {}", command.len()),
-            Heard::Request(header) => format!("{header:?}"),
-            Heard::OtherVersion(version) => format!("version {version}"),
-            Heard::Refused(why) => why,
+            RequestProgress::More => "more".into(),
+            RequestProgress::Over => "over".into(),
+            RequestProgress::Command(command) => format!("command {}", command.len()),
+            RequestProgress::Request(header) => format!("{header:?}"),
+            RequestProgress::OtherVersion(version) => format!("version {version}"),
+            RequestProgress::Refused(why) => why,
         }
     }
 

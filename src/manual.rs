@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// What a header says. `build.rs` has read it, so it can be read.
-pub(crate) fn page(header: &str) -> Page<'_> {
+pub(crate) fn parse(header: &str) -> Page<'_> {
     Page::parse(header).expect("build.rs has read it")
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn object(page: &Page, common: &[Entry]) -> Object {
 }
 
 /// A page in man(7) for the file called `name`, with what its commands are.
-pub(crate) fn roff(name: &str, page: &Page, commands: &[Page]) -> String {
+pub(crate) fn man_page(name: &str, page: &Page, commands: &[Page]) -> String {
     let mut roff = format!(
         ".TH {} 1 {} \"nbs {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
         name.to_uppercase(),

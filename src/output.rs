@@ -9,13 +9,13 @@ use crate::{
     cli,
     json::Object,
     outcome::{Result, Trying},
-    session::{Handle, Log, SessionDir},
+    session::{Handle, OutputLog, SessionDir},
     text::Strip,
 };
 
 /// How output is printed.
 #[derive(Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct OutputForm {
     /// Without escape sequences.
     pub(crate) strip: bool,
     /// Nothing will be added to it: what is cut off at its end stays so.
@@ -27,7 +27,7 @@ pub(crate) struct Form {
 
 /// Prints it, and tells how far: with `strip`, what is incomplete at the end
 /// (half a character, half a sequence) is left for the next time.
-pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: Form) -> Result<u64> {
+pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -> Result<u64> {
     let log = session.log()?;
     let what = format!("read the output of '{}'", session.handle());
     let asked = range.start;
@@ -96,7 +96,7 @@ fn near(part: u64) -> u64 {
 /// which `filter` makes of what is not in `cuts`: its middle; from a line's end to a
 /// line's end, where they are near, else between two characters.
 pub(crate) fn gap(
-    log: &Log,
+    log: &OutputLog,
     range: &Range<u64>,
     cuts: &[Range<u64>],
     filter: &Filter,
@@ -130,7 +130,7 @@ pub(crate) fn gap(
 }
 
 /// Behind the first newline of a stretch, or its end.
-fn behind_line(log: &Log, range: Range<u64>) -> io::Result<u64> {
+fn behind_line(log: &OutputLog, range: Range<u64>) -> io::Result<u64> {
     let mut at = range.start;
     log.blocks(range.start, range.end, |block| {
         let newline = memchr::memchr(b'\n', block);
@@ -144,7 +144,7 @@ fn behind_line(log: &Log, range: Range<u64>) -> io::Result<u64> {
 /// How much of a stretch is printed, and the furthest place up to which that is no more
 /// than `most` bytes, unless all of it is.
 fn reach(
-    log: &Log,
+    log: &OutputLog,
     range: Range<u64>,
     cuts: &[Range<u64>],
     mut filter: Filter,
@@ -280,7 +280,7 @@ fn number(offset: u64) -> i64 {
 
 /// Gives stretches of the log one after another, with `\n` for `\r\n`.
 pub(crate) struct Printer {
-    pub(crate) log: Log,
+    pub(crate) log: OutputLog,
     /// How far it has come.
     pub(crate) from: u64,
     /// How many bytes of the output were gone.
@@ -292,7 +292,7 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// `strip`: without escape sequences.
-    pub(crate) fn new(log: Log, strip: bool) -> Printer {
+    pub(crate) fn new(log: OutputLog, strip: bool) -> Printer {
         Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true), last: b'\n' }
     }
 
@@ -476,7 +476,7 @@ mod tests {
                     cuts.push(start..content.len() as u64);
                 }
             }
-            let (log, whole) = (Log::of(&content), 0..content.len() as u64);
+            let (log, whole) = (OutputLog::of(&content), 0..content.len() as u64);
             let max = random.u64(..1000);
             for (strip, newlines) in [(false, false), (true, false), (false, true), (true, true)] {
                 let filter = Filter::new(strip, newlines);

@@ -9,13 +9,13 @@ use crate::{
 
 /// How a screen is printed.
 #[derive(Default)]
-pub(crate) struct Form {
+pub(crate) struct ScreenForm {
     colours: bool,
     svg: bool,
     scrollback: usize,
 }
 
-impl Form {
+impl ScreenForm {
     /// Takes an option and its value; `false` if it is none of ours.
     pub(crate) fn take(&mut self, option: &str, args: &mut Args) -> Result<bool> {
         match option {

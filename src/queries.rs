@@ -19,14 +19,14 @@ const BEL: u8 = 0x07;
 /// Finds the sequences in a stream, whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequences {
-    state: State,
+    state: SequenceState,
     // What of a sequence has come. Invariant: no longer than `LONGEST`, and empty
     // in ground state.
     held: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum SequenceState {
     #[default]
     Ground,
     /// ESC, and perhaps intermediate bytes.
@@ -52,7 +52,7 @@ impl Sequences {
     pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(Part, usize)) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            if self.state == State::Ground {
+            if self.state == SequenceState::Ground {
                 let at = memchr::memchr(ESC, rest).unwrap_or(rest.len());
                 if at > 0 {
                     each(Part::Other(&rest[..at]), rest.len() - at);
@@ -70,19 +70,19 @@ impl Sequences {
                 rest = &rest[1..];
             }
             match next {
-                State::Ground if taken && !matches!(byte, 0x18 | 0x1a) => {
+                SequenceState::Ground if taken && !matches!(byte, 0x18 | 0x1a) => {
                     each(Part::Sequence(&self.held), rest.len());
                     self.held.clear();
                 }
-                State::Ground if self.state == State::TextEnd && !taken => {
+                SequenceState::Ground if self.state == SequenceState::TextEnd && !taken => {
                     // The ESC began another sequence.
                     self.held.pop();
                     self.give_up(rest.len(), each);
                     self.begin();
                     continue;
                 }
-                State::Ground => self.give_up(rest.len(), each),
-                State::Escape if byte == ESC && !taken => {
+                SequenceState::Ground => self.give_up(rest.len(), each),
+                SequenceState::Escape if byte == ESC && !taken => {
                     // It breaks off what it stands in.
                     self.give_up(rest.len(), each);
                     self.begin();
@@ -91,7 +91,7 @@ impl Sequences {
                 }
                 _ if self.held.len() == LONGEST => {
                     self.give_up(rest.len(), each);
-                    self.state = State::Ground;
+                    self.state = SequenceState::Ground;
                     continue;
                 }
                 _ => {}
@@ -102,7 +102,7 @@ impl Sequences {
 
     fn begin(&mut self) {
         self.held.push(ESC);
-        self.state = State::Escape;
+        self.state = SequenceState::Escape;
     }
 
     fn give_up(&mut self, left: usize, each: &mut dyn FnMut(Part, usize)) {
@@ -113,8 +113,8 @@ impl Sequences {
     }
 
     /// The state after a byte, and whether the byte belongs to the sequence.
-    fn after(&self, byte: u8) -> (State, bool) {
-        use State::*;
+    fn after(&self, byte: u8) -> (SequenceState, bool) {
+        use SequenceState::*;
         match (self.state, byte) {
             (_, 0x18 | 0x1a) => (Ground, true),
             (Text, ESC) => (TextEnd, true),
@@ -199,7 +199,7 @@ pub(crate) enum Query {
 
 impl Query {
     /// The same, with what is known while these are the modes.
-    pub(crate) fn fixed(self, modes: &Modes) -> Query {
+    pub(crate) fn fixed(self, modes: &PrivateModes) -> Query {
         match self {
             Query::Mode { private, mode } => Query::Fixed(modes.report(private, mode).into_bytes()),
             other => other,
@@ -368,25 +368,25 @@ const MODES: [(u32, bool); 22] = [
 /// The modes (DEC's private ones, IRM, and that of the keypad) as a program has set
 /// them by what it printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Modes {
+pub(crate) struct PrivateModes {
     // A bit for each of `MODES`.
     private: u32,
     inserts: bool,
     keypad: bool,
 }
 
-impl Default for Modes {
-    fn default() -> Modes {
+impl Default for PrivateModes {
+    fn default() -> PrivateModes {
         let set = MODES.iter().enumerate().filter(|(_, (_, set))| *set);
-        Modes { private: set.fold(0, |bits, (at, _)| bits | 1 << at), inserts: false, keypad: false }
+        PrivateModes { private: set.fold(0, |bits, (at, _)| bits | 1 << at), inserts: false, keypad: false }
     }
 }
 
-impl Modes {
+impl PrivateModes {
     /// Takes note of what a sequence does to them.
     pub(crate) fn heed(&mut self, sequence: &[u8]) {
         match sequence {
-            b"\x1bc" => *self = Modes::default(),
+            b"\x1bc" => *self = PrivateModes::default(),
             b"\x1b=" => self.keypad = true,
             b"\x1b>" => self.keypad = false,
             [ESC, b'[', .., b'h' | b'l' | b'p'] => {
@@ -442,7 +442,7 @@ impl Modes {
 
     /// What has to be sent to a terminal whose modes are `self` to make them `wanted`,
     /// but for the alternate screen.
-    pub(crate) fn change(&self, wanted: &Modes) -> String {
+    pub(crate) fn change(&self, wanted: &PrivateModes) -> String {
         let mut text = String::new();
         for (mode, _) in MODES.into_iter().filter(|(mode, _)| !matches!(mode, 47 | 1047..=1049)) {
             if self.has(mode) != wanted.has(mode) {
@@ -459,9 +459,9 @@ impl Modes {
     }
 
     /// As no terminal has them at first.
-    pub(crate) fn strange() -> Modes {
-        let Modes { private, .. } = Modes::default();
-        Modes { private: !private & ((1 << MODES.len()) - 1), inserts: true, keypad: true }
+    pub(crate) fn strange() -> PrivateModes {
+        let PrivateModes { private, .. } = PrivateModes::default();
+        PrivateModes { private: !private & ((1 << MODES.len()) - 1), inserts: true, keypad: true }
     }
 
     /// Is the alternate screen shown?
@@ -474,9 +474,9 @@ impl Modes {
         u64::from(self.private) << 2 | u64::from(self.inserts) << 1 | u64::from(self.keypad)
     }
 
-    pub(crate) fn decode(number: u64) -> Option<Modes> {
+    pub(crate) fn decode(number: u64) -> Option<PrivateModes> {
         let private = u32::try_from(number >> 2).ok().filter(|bits| bits >> MODES.len() == 0)?;
-        Some(Modes { private, inserts: number & 2 != 0, keypad: number & 1 != 0 })
+        Some(PrivateModes { private, inserts: number & 2 != 0, keypad: number & 1 != 0 })
     }
 }
 
@@ -485,9 +485,9 @@ mod tests {
     use super::*;
     use crate::rounds::{pieces, rounds, spoiled};
 
-    fn parts(pieces: &[&[u8]]) -> (Vec<u8>, Vec<Vec<u8>>, Modes) {
+    fn parts(pieces: &[&[u8]]) -> (Vec<u8>, Vec<Vec<u8>>, PrivateModes) {
         let (mut sequences, mut all, mut whole) = (Sequences::default(), Vec::new(), Vec::new());
-        let mut modes = Modes::default();
+        let mut modes = PrivateModes::default();
         for piece in pieces {
             sequences.feed(piece, &mut |part, _| match part {
                 Part::Other(bytes) => all.extend_from_slice(bytes),
@@ -586,18 +586,18 @@ mod tests {
             let single: Vec<&[u8]> = bytes.as_bytes().chunks(1).collect();
             for modes in [parts(&[bytes.as_bytes()]).2, parts(&single).2] {
                 assert_eq!((modes.has(1), modes.has(2004)), expected, "{bytes:?}");
-                assert_eq!(Modes::decode(modes.encode()), Some(modes));
+                assert_eq!(PrivateModes::decode(modes.encode()), Some(modes));
                 // What leads there leads there.
-                let mut other = Modes::default();
-                let change = Modes::default().change(&modes);
+                let mut other = PrivateModes::default();
+                let change = PrivateModes::default().change(&modes);
                 parts(&[change.as_bytes()]).1.iter().for_each(|sequence| other.heed(sequence));
                 assert_eq!(other, modes);
             }
         }
-        assert_eq!(Modes::default().report(true, 25), "\x1b[?25;1$y");
-        assert_eq!(Modes::default().report(true, 1), "\x1b[?1;2$y");
-        assert_eq!(Modes::default().report(true, 2026), "\x1b[?2026;0$y");
-        assert_eq!(Modes::decode(u64::MAX), None);
+        assert_eq!(PrivateModes::default().report(true, 25), "\x1b[?25;1$y");
+        assert_eq!(PrivateModes::default().report(true, 1), "\x1b[?1;2$y");
+        assert_eq!(PrivateModes::default().report(true, 2026), "\x1b[?2026;0$y");
+        assert_eq!(PrivateModes::decode(u64::MAX), None);
     }
 
     #[test]

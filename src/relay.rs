@@ -39,12 +39,14 @@ use std::{
 
 use crate::{
     outcome::{Result, Trying},
-    session::{Bounds, Events, INPUT, Making, Receipt, SessionDir, Settings, protocol::SizeSince},
+    session::{
+        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy, protocol::SizeSince,
+    },
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
-        poll::Turn,
-        processes::Held,
+        poll::PollSet,
+        processes::PidFd,
         pty::{Master, Size},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
@@ -54,11 +56,12 @@ use clients::{ClientId, Clients};
 use ending::Ending;
 use flow::Flow;
 use journal::Journal;
-use keeper::{Heard, Keeper};
-pub(crate) use keeper::{Kept, Refusal, Wanted, ask, version};
+use keeper::{KeeperClient, KeeperNews};
+pub(crate) use keeper::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use keyboard::{Hold, Keyboard};
 pub(crate) use launch::{
-    ENDER_AT_ONCE, Environment, Gate, Through, WARNING, await_files, changed_environment, check_bash, start,
+    Environment, Gate, SpawnVia, TERMINATOR_AT_ONCE, WARNING, await_files, changed_environment, check_bash,
+    start,
 };
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
@@ -67,8 +70,8 @@ pub(crate) use terminal::Prompt;
 use views::Views;
 
 /// What a relay begins with.
-pub(crate) struct Start {
-    pub(crate) making: Making,
+pub(crate) struct RelayStart {
+    pub(crate) pending: PendingSession,
     /// The path of the folder that all sessions are in.
     pub(crate) sessions: PathBuf,
     pub(crate) events: Events,
@@ -78,7 +81,7 @@ pub(crate) struct Start {
     pub(crate) master: Master,
     pub(crate) child: u32,
     /// `None` where the child is our own.
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) keeper: Option<KeeperClient>,
     pub(crate) listener: UnixListener,
     /// Is the child a shell to converse with?
     pub(crate) interactive: bool,
@@ -101,23 +104,23 @@ impl Caught {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum RelayEvent {
     Output,
     Input,
     CanType,
     Children,
     HangUp,
-    Visitor,
+    Connection,
     Client(ClientId),
     ClientLeft(ClientId),
     Keeper,
     OwnersEnd,
-    Sight,
+    Screen,
 }
 
 pub(crate) struct Relay {
     // Holds the lock for as long as the session is alive.
-    making: Making,
+    pending: PendingSession,
     sessions: PathBuf,
     events: Events,
     // Closed by our end, however it comes: followers of the events see that.
@@ -130,7 +133,7 @@ pub(crate) struct Relay {
     // Ours, so that the terminal does not hang up while the child lives.
     slave: Option<OwnedFd>,
     child: u32,
-    keeper: Option<Keeper>,
+    keeper: Option<KeeperClient>,
     recorder: Recorder,
     fifo: File,
     typed: Flow,
@@ -138,9 +141,9 @@ pub(crate) struct Relay {
     journal: Journal,
     answers: Answers,
     // The process that keeps the session's screen for who looks next, while it runs.
-    sight: Option<u32>,
+    screen_process: Option<u32>,
     // How long the log will be when the next one is started.
-    next_sight: u64,
+    next_screen: u64,
     listener: UnixListener,
     clients: Clients,
     views: Views,
@@ -154,19 +157,19 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// All files of the session are there by now.
-    pub(crate) fn new(start: Start) -> Result<Relay> {
+    pub(crate) fn new(start: RelayStart) -> Result<Relay> {
         let size @ Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
-        let recorder = Recorder::open(&start.making.folder, &start.settings, start.interactive, size)
+        let recorder = Recorder::open(&start.pending.folder, &start.settings, start.interactive, size)
             .trying("open the logs")?;
-        let fifo = start.making.folder.open_fifo(INPUT).trying("open the input")?;
+        let fifo = start.pending.folder.open_fifo(INPUT).trying("open the input")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
-        let session = start.making.session().trying("open the session's folder")?;
+        let session = start.pending.session().trying("open the session's folder")?;
         let started = session.started();
-        let bounds = Bounds::ours(Some(&start.making.handle));
+        let policy = WriteRootPolicy::ours(Some(&start.pending.handle));
         let now = Instant::now();
         Ok(Relay {
             session,
-            making: start.making,
+            pending: start.pending,
             sessions: start.sessions,
             events: start.events,
             _alive: start.alive,
@@ -183,10 +186,10 @@ impl Relay {
             keyboard: Keyboard::new(now),
             journal: Journal::default(),
             answers: Answers::default(),
-            sight: None,
-            next_sight: SIGHT_EVERY,
+            screen_process: None,
+            next_screen: SCREEN_EVERY,
             listener: start.listener,
-            clients: Clients::new(child::open_files(), bounds),
+            clients: Clients::new(child::open_files(), policy),
             views: Views::default(),
             interactive: start.interactive,
             phase: Phase::Running,
@@ -198,12 +201,12 @@ impl Relay {
 
     /// Lets everybody see the session, which is complete.
     pub(crate) fn publish(&self) -> io::Result<()> {
-        self.making.publish()
+        self.pending.publish()
     }
 
     /// Takes back a session that nobody knows of; its child has not begun.
     pub(crate) fn withdraw(self) -> Result<()> {
-        self.making.withdraw().trying("take the session back")
+        self.pending.withdraw().trying("take the session back")
     }
 
     /// Serves the session until it has ended and all of it is written down.
@@ -212,38 +215,38 @@ impl Relay {
             if self.phase.over().is_some() && self.conclude().trying("write down the end")? {
                 return self.let_go();
             }
-            let events = self.turn(&caught).trying("wait for something to happen")?;
+            let events = self.next_events(&caught).trying("wait for something to happen")?;
             self.note_size();
             for event in events {
                 match event {
-                    Event::Output => self.take_output().trying("read the terminal")?,
-                    Event::Input => self.take_input().trying("read the input")?,
-                    Event::CanType => {}
-                    Event::Children => {
+                    RelayEvent::Output => self.take_output().trying("read the terminal")?,
+                    RelayEvent::Input => self.take_input().trying("read the input")?,
+                    RelayEvent::CanType => {}
+                    RelayEvent::Children => {
                         caught.children.take();
                         self.collect_children().trying("collect a child")?;
                     }
-                    Event::HangUp => {
+                    RelayEvent::HangUp => {
                         caught.hang_up.take();
                         self.hang_up();
                     }
-                    Event::Visitor => {
+                    RelayEvent::Connection => {
                         // Who has come mostly has asked by now, too.
                         if let Some(id) = self.clients.welcome(&self.listener) {
                             self.attend(id);
                         }
                     }
-                    Event::Client(id) => self.attend(id),
-                    Event::ClientLeft(id) => self.clients.note_left(id),
-                    Event::Keeper => self.hear_keeper(),
-                    Event::OwnersEnd => self.limits.note_owners_end(),
-                    Event::Sight => self.answers.hear(),
+                    RelayEvent::Client(id) => self.attend(id),
+                    RelayEvent::ClientLeft(id) => self.clients.note_left(id),
+                    RelayEvent::Keeper => self.hear_keeper(),
+                    RelayEvent::OwnersEnd => self.limits.note_owners_end(),
+                    RelayEvent::Screen => self.answers.hear(),
                 }
             }
             self.recorder.retry();
             self.answer_program();
             self.type_on();
-            self.keep_sight();
+            self.keep_screen();
             // Looked for in each turn, since that one has left may be found out wherever it
             // is written to.
             let runs = self.phase.command_runs();
@@ -257,42 +260,42 @@ impl Relay {
         }
     }
 
-    fn turn(&self, caught: &Caught) -> io::Result<Vec<Event>> {
-        let mut turn = Turn::new();
+    fn next_events(&self, caught: &Caught) -> io::Result<Vec<RelayEvent>> {
+        let mut poll_set = PollSet::new();
         if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
-            turn.readable(&self.master, Event::Output);
+            poll_set.readable(&self.master, RelayEvent::Output);
         }
         if self.wants_input() {
-            turn.readable(&self.fifo, Event::Input);
+            poll_set.readable(&self.fifo, RelayEvent::Input);
         }
         let types = self.wants_to_type();
         if types && self.keyboard.waits_for_room() || !self.answers.ready().is_empty() {
-            turn.writable(&self.master, Event::CanType);
+            poll_set.writable(&self.master, RelayEvent::CanType);
         }
-        turn.readable(&caught.children, Event::Children);
-        turn.readable(&caught.hang_up, Event::HangUp);
+        poll_set.readable(&caught.children, RelayEvent::Children);
+        poll_set.readable(&caught.hang_up, RelayEvent::HangUp);
         match &self.keeper {
-            Some(keeper) if !keeper.has_gone() => turn.readable(&keeper.stream, Event::Keeper),
-            Some(keeper) if self.phase.command_runs() => turn.readable(&keeper.child, Event::Keeper),
+            Some(keeper) if !keeper.has_gone() => poll_set.readable(&keeper.stream, RelayEvent::Keeper),
+            Some(keeper) if self.phase.command_runs() => poll_set.readable(&keeper.child, RelayEvent::Keeper),
             _ => {}
         }
-        if let Some(sight) = self.answers.sight() {
-            turn.readable(sight, Event::Sight);
+        if let Some(screen) = self.answers.screen_process() {
+            poll_set.readable(screen, RelayEvent::Screen);
         }
         if self.clients.have_room() {
-            turn.readable(&self.listener, Event::Visitor);
+            poll_set.readable(&self.listener, RelayEvent::Connection);
         }
         for (id, client) in self.clients.all() {
             let (read, write) = (self.clients.wants_read(id, client), client.wants_write());
-            let left = (!client.has_hung_up()).then_some(Event::ClientLeft(id));
-            turn.peer(client, read, write, Event::Client(id), left);
+            let left = (!client.has_hung_up()).then_some(RelayEvent::ClientLeft(id));
+            poll_set.peer(client, read, write, RelayEvent::Client(id), left);
         }
         let mut limit = Deadline::NEVER;
         let runs = self.phase.command_runs();
         if self.ending.may_reach_limit(runs) {
             limit = self.limits.deadline();
             if let Some(owner) = self.limits.owner() {
-                turn.readable(owner, Event::OwnersEnd);
+                poll_set.readable(owner, RelayEvent::OwnersEnd);
             }
         } else if let Some(start) = self.ending.start(runs) {
             limit = start;
@@ -301,7 +304,7 @@ impl Relay {
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
         let others = self.recorder.deadline().min(self.clients.deadline());
-        turn.wait(linger.min(keyboard).min(limit).min(others))
+        poll_set.wait(linger.min(keyboard).min(limit).min(others))
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -326,9 +329,10 @@ impl Relay {
         if self.ending.start(self.phase.command_runs()).is_some_and(Deadline::has_passed)
             && let Some((limit, at_once)) = self.ending.order()
         {
-            let ender = launch::start_ender(self.session.handle(), &self.sessions, limit, at_once).ok();
-            self.ending.note_started(ender, Instant::now());
-            if ender.is_none() {
+            let terminator =
+                launch::start_terminator(self.session.handle(), &self.sessions, limit, at_once).ok();
+            self.ending.note_started(terminator, Instant::now());
+            if terminator.is_none() {
                 // The session's own processes may be what leaves no room for it.
                 self.hang_up();
             }
@@ -408,7 +412,7 @@ impl Relay {
         }
         let size = Size { cols: self.size.cols, rows: self.size.rows };
         let (session, sessions) = (&self.session, &self.sessions);
-        let start = || launch::start_sight(session.handle(), sessions);
+        let start = || launch::start_screen(session.handle(), sessions);
         self.answers.answer(asked, size, start);
         if self.answers.ready().is_empty() {
             return;
@@ -425,12 +429,12 @@ impl Relay {
 
     /// Has the screen kept now and then, so that to look at it first does not cost
     /// as much as all that was printed.
-    fn keep_sight(&mut self) {
+    fn keep_screen(&mut self) {
         let length = self.recorder.output_bytes();
-        if length >= self.next_sight && self.sight.is_none() {
-            self.next_sight = length + SIGHT_EVERY;
+        if length >= self.next_screen && self.screen_process.is_none() {
+            self.next_screen = length + SCREEN_EVERY;
             // Where none can be started, the next look costs more.
-            self.sight = launch::start_keeping_sight(self.session.handle(), &self.sessions).ok();
+            self.screen_process = launch::start_keeping_screen(self.session.handle(), &self.sessions).ok();
         }
     }
 
@@ -484,7 +488,7 @@ impl Relay {
 
     fn may_type(&mut self) -> bool {
         let (wants, length) = (self.wants_to_type(), self.recorder.output_bytes());
-        self.keyboard.has_turn(wants, length, Instant::now(), |place| self.answers.are_due(place))
+        self.keyboard.may_type(wants, length, Instant::now(), |place| self.answers.are_due(place))
     }
 
     /// Types some of the bytes; `None` where none can be typed now.
@@ -514,13 +518,13 @@ impl Relay {
         while let Some((pid, status)) = child::collect()? {
             if pid == self.child {
                 self.child_has_ended(Some(status));
-            } else if self.ending.is_ender(pid) {
+            } else if self.ending.is_terminator(pid) {
                 let runs = self.phase.command_runs();
-                if self.ending.note_ender_ended(status, runs, Instant::now()) {
+                if self.ending.note_terminator_ended(status, runs, Instant::now()) {
                     self.signal_child(&[SIGKILL]);
                 }
-            } else if Some(pid) == self.sight {
-                self.sight = None;
+            } else if Some(pid) == self.screen_process {
+                self.screen_process = None;
             }
         }
         Ok(())
@@ -533,12 +537,12 @@ impl Relay {
             return;
         };
         let ended = match keeper.hear() {
-            Heard::Nothing => return,
-            Heard::Ended(status) => Some(status),
+            KeeperNews::Nothing => return,
+            KeeperNews::Ended(status) => Some(status),
             // It stays for as long as we do not let go of it.
-            Heard::Gone if !self.phase.command_runs() => return,
-            Heard::Gone if keeper.child_runs() => return,
-            Heard::Gone => {
+            KeeperNews::Gone if !self.phase.command_runs() => return,
+            KeeperNews::Gone if keeper.child_runs() => return,
+            KeeperNews::Gone => {
                 self.keeper = None;
                 None
             }
@@ -567,7 +571,7 @@ impl Relay {
         if !self.phase.command_runs() {
             return;
         }
-        let ours = if self.keeper.is_none() { Held::open(self.child).ok().flatten() } else { None };
+        let ours = if self.keeper.is_none() { PidFd::open(self.child).ok().flatten() } else { None };
         let child = self.keeper.as_ref().map(|keeper| &keeper.child).or(ours.as_ref());
         for signal in signals {
             // One that has ended meanwhile, or is another user's by now, is left alone.
@@ -581,8 +585,8 @@ impl Relay {
             if request.acts() && !self.clients.still_wants(id) {
                 break;
             }
-            let answer = self.answer(id, request);
-            self.clients.answer(id, &answer);
+            let response = self.respond(id, request);
+            self.clients.respond(id, &response);
         }
     }
 
@@ -598,7 +602,7 @@ impl Relay {
             return Ok(false);
         }
         let ended = *self.ended.get_or_insert_with(SystemTime::now);
-        let receipt = Receipt {
+        let exit_record = ExitRecord {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
@@ -612,8 +616,8 @@ impl Relay {
         };
         // Only waits need it, to tell an echo; without it they take all for output.
         let typed = self.journal.since(0).encode();
-        let _ = self.making.folder.replace(crate::session::TYPED, typed.as_bytes());
-        match self.recorder.conclude(receipt, self.interactive, &self.events) {
+        let _ = self.pending.folder.replace(crate::session::TYPED, typed.as_bytes());
+        match self.recorder.conclude(exit_record, self.interactive, &self.events) {
             Ok(written) => Ok(written || self.ending.is_killed()),
             // The folder has gone, and with it whoever could want to know.
             Err(_) => Ok(true),
@@ -624,7 +628,7 @@ impl Relay {
     /// of its end.
     fn let_go(mut self) -> Result<()> {
         let status = self.phase.over().and_then(|(status, _)| status);
-        let lock = &self.making.lock;
+        let lock = &self.pending.lock;
         let unlocked = self.clients.tell_end(status.map(ExitStatus::number), || lock.unlock());
         drop((self.clients, self.listener));
         unlocked.trying("unlock the session")
@@ -637,7 +641,7 @@ fn is_for_later(error: &io::Error) -> bool {
 
 /// How much is printed between two keepings of the screen: to look at so much takes
 /// some hundred milliseconds, or some ten where it is lines.
-const SIGHT_EVERY: u64 = 64 << 20;
+const SCREEN_EVERY: u64 = 64 << 20;
 
 /// How long to wait before trying again to write what could not be written.
 /// The kernel does not tell when a disk has room again.
@@ -650,7 +654,7 @@ const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 mod tests {
     use super::*;
     use crate::{
-        session::{Handle, Launch, OUTPUT, SOCKET},
+        session::{Handle, OUTPUT, SOCKET, SessionSpec},
         sys::{
             files::{self, Folder},
             socket,
@@ -672,31 +676,36 @@ mod tests {
             let folder = Folder::open(&sessions.join(format!(".new.{handle}"))).unwrap();
             let lock = folder.open_lock("meta").unwrap();
             lock.try_lock().unwrap();
-            let making = Making::take_over(&sessions, handle, lock).unwrap().unwrap();
+            let pending = PendingSession::take_over(&sessions, handle, lock).unwrap().unwrap();
             let size = Size::DEFAULT;
-            let launch =
-                Launch { command: b"bash".into(), name: None, size, started: SystemTime::now(), settings };
-            launch.write(&making.folder).and_then(|()| launch.write_rest(&making, 1)).unwrap();
+            let spec = SessionSpec {
+                command: b"bash".into(),
+                name: None,
+                size,
+                started: SystemTime::now(),
+                settings,
+            };
+            spec.write(&pending.folder).and_then(|()| spec.write_rest(&pending, 1)).unwrap();
             let events = Events::open(&home).unwrap();
-            let start = Start {
+            let start = RelayStart {
                 alive: events.live().unwrap(),
                 events,
                 sessions,
-                limits: Limits::new(&launch.settings, None),
-                settings: launch.settings,
+                limits: Limits::new(&spec.settings, None),
+                settings: spec.settings,
                 master: Master::open(size).unwrap(),
                 // No process ever has this PID.
                 child: u32::MAX >> 1,
                 keeper: None,
-                listener: socket::listen(&making.folder, SOCKET).unwrap(),
+                listener: socket::listen(&pending.folder, SOCKET).unwrap(),
                 interactive: true,
-                making,
+                pending,
             };
             Rig { relay: Relay::new(start).unwrap(), home }
         }
 
         pub(super) fn file(&self, name: &str) -> String {
-            String::from_utf8(self.relay.making.folder.read(name, u64::MAX).unwrap()).unwrap()
+            String::from_utf8(self.relay.pending.folder.read(name, u64::MAX).unwrap()).unwrap()
         }
     }
 

@@ -37,7 +37,7 @@ mod width;
 use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Colour, Grid, Line, Pen};
-use parser::{Action, Parser, State};
+use parser::{Action, Parser, ParserState};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 /// As many titles are kept on the stack as xterm keeps.
@@ -151,7 +151,7 @@ impl Screen {
     fn emulate(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            let used = if self.parser.state != State::Ground {
+            let used = if self.parser.state != ParserState::Ground {
                 match self.parser.string_length(rest) {
                     0 => self.sequence(byte),
                     length => length,
@@ -217,7 +217,7 @@ impl Screen {
             for character in chunk.valid().chars() {
                 used += character.len_utf8();
                 self.character(character);
-                if self.parser.state != State::Ground {
+                if self.parser.state != ParserState::Ground {
                     return used;
                 }
             }
@@ -828,8 +828,11 @@ mod tests {
         assert!(screen.bottom < rows && screen.tabs.len() == cols, "seed {seed}");
         assert!(screen.held.len() <= 3, "seed {seed}");
         for line in screen.grid.rows.iter().chain(&screen.grid.history) {
-            assert!(line.marks.is_sorted_by_key(|(col, _)| *col), "seed {seed}");
-            assert!(line.marks.iter().all(|(col, _)| usize::from(*col) < line.cells.len()), "seed {seed}");
+            assert!(line.combining.is_sorted_by_key(|(col, _)| *col), "seed {seed}");
+            assert!(
+                line.combining.iter().all(|(col, _)| usize::from(*col) < line.cells.len()),
+                "seed {seed}"
+            );
         }
         assert_eq!(screen.lines(0).len(), rows);
         screen.coloured_lines(usize::MAX);

@@ -15,35 +15,37 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    relay::{self, Environment, Through},
-    session::{self, Contact, EndedBy, Handle, Home, Launch, Name, SessionDir, Settings, Target},
+    relay::{self, Environment, SpawnVia},
+    session::{
+        self, EndedBy, Handle, Name, RelayClient, SessionDir, SessionSpec, Settings, StateDir, Target,
+    },
     sys::{confinement, files, pty::Size},
     text,
 };
 
 /// What a user wants to have started.
-pub(crate) struct Wanted {
+pub(crate) struct CreateOptions {
     pub(crate) name: Option<Name>,
     command: Vec<u8>,
-    folder: Place,
+    folder: StartFolder,
     size: Size,
     environment: Environment,
     umask: u32,
-    through: Through,
+    via: SpawnVia,
     settings: Settings,
 }
 
 /// Where a session starts.
-enum Place {
+enum StartFolder {
     Callers,
     Folder(PathBuf),
     /// Where that session is now.
     SameAs(Target),
 }
 
-impl Wanted {
+impl CreateOptions {
     /// Reads a whole command line; `default` is run where no command is given.
-    pub(crate) fn parse(args: &mut Args, default: Option<&str>) -> Result<Wanted> {
+    pub(crate) fn parse(args: &mut Args, default: Option<&str>) -> Result<CreateOptions> {
         use lexopt::Arg::{Long, Value};
         let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
         let (mut no_helper, mut require_helper) = (false, false);
@@ -63,7 +65,7 @@ impl Wanted {
                     settings.idle_timeout = Some(args.some_time_value("idle-timeout")?);
                 }
                 Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
-                Some(Long("max-log")) => settings.max_log = Some(log_bound(args)?),
+                Some(Long("max-log")) => settings.max_log = Some(log_limit(args)?),
                 Some(Long("record")) => settings.record = true,
                 Some(Long("write-root")) => {
                     roots.push(PathBuf::from(args.some_value("write-root")?));
@@ -83,24 +85,24 @@ impl Wanted {
             return Err(Failure::BadArgs("the command to run is empty".into()));
         }
         let folder = match (cwd, inherit) {
-            (None, None) => Place::Callers,
-            (Some(folder), None) => Place::Folder(folder),
-            (None, Some(session)) => Place::SameAs(session),
+            (None, None) => StartFolder::Callers,
+            (Some(folder), None) => StartFolder::Folder(folder),
+            (None, Some(session)) => StartFolder::SameAs(session),
             (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
         };
-        let through = match (no_helper, require_helper) {
-            (false, false) => Through::HelperIfThere,
-            (true, false) => Through::Relay,
-            (false, true) => Through::Helper,
+        let via = match (no_helper, require_helper) {
+            (false, false) => SpawnVia::HelperIfThere,
+            (true, false) => SpawnVia::Relay,
+            (false, true) => SpawnVia::Helper,
             (true, true) => return Err(exclude("--no-helper", "--require-helper")),
         };
-        let environment = environment(Launch::is_interactive(&command), pager, variables);
+        let environment = environment(SessionSpec::is_interactive(&command), pager, variables);
         for root in roots {
             let found = confinement::root(&root);
             let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
             settings.write_roots.push(found.into_os_string().into_vec());
         }
-        Ok(Wanted { name, command, folder, size, environment, umask: args.umask, through, settings })
+        Ok(CreateOptions { name, command, folder, size, environment, umask: args.umask, via, settings })
     }
 
     /// Refuses a session that may write where the one that is wanted may not.
@@ -118,18 +120,18 @@ impl Wanted {
     /// Starts it, and tells the caller what it should know of that.
     pub(crate) fn start(self) -> Result<Handle> {
         let cwd = match &self.folder {
-            Place::Callers => None,
-            Place::Folder(folder) => Some(folder.clone()),
-            Place::SameAs(target) => Some(folder_of(target)?),
+            StartFolder::Callers => None,
+            StartFolder::Folder(folder) => Some(folder.clone()),
+            StartFolder::SameAs(target) => Some(folder_of(target)?),
         };
-        let launch = Launch {
+        let spec = SessionSpec {
             command: self.command,
             name: self.name,
             size: self.size,
             started: SystemTime::now(),
             settings: self.settings,
         };
-        start(launch, cwd.as_deref(), self.environment, self.umask, self.through)
+        start(spec, cwd.as_deref(), self.environment, self.umask, self.via)
     }
 }
 
@@ -139,16 +141,16 @@ fn exclude(one: &str, other: &str) -> Failure {
 
 /// Where the foreground process of a session is.
 fn folder_of(target: &Target) -> Result<PathBuf> {
-    let session = Home::open()?.session(target)?;
-    let contact = Contact::open(&session)?;
-    let folder = contact.map(|mut contact| contact.folder()).transpose()?.flatten();
+    let session = StateDir::open()?.session(target)?;
+    let client = RelayClient::open(&session)?;
+    let folder = client.map(|mut client| client.folder()).transpose()?.flatten();
     folder.ok_or_else(|| session.ended())
 }
 
 /// Less is not worth a hole in a file, whose unit may be 8 KiB.
 const LEAST_LOG: u64 = 64 * 1024;
 
-fn log_bound(args: &mut Args) -> Result<u64> {
+fn log_limit(args: &mut Args) -> Result<u64> {
     match args.size_value("max-log")? {
         size @ LEAST_LOG.. => Ok(size),
         size => Err(cli::bad_value("max-log", size.to_string().as_ref(), "is less than 64K")),
@@ -170,36 +172,36 @@ fn variable(value: OsString) -> Result<(OsString, OsString)> {
 
 /// Makes the session, or leaves nothing of it.
 fn start(
-    launch: Launch,
+    spec: SessionSpec,
     cwd: Option<&Path>,
     mut environment: Environment,
     umask: u32,
-    through: Through,
+    via: SpawnVia,
 ) -> Result<Handle> {
     if let Some(cwd) = cwd {
         files::check_can_enter(cwd).trying(format_args!("start in '{}'", cwd.display()))?;
     }
-    let home = Home::open_or_make()?;
-    check_roots(&launch.settings, home.path())?;
-    let making = home.make()?;
-    environment.push((session::MARK.into(), Some(making.handle.as_str().into())));
+    let state_dir = StateDir::open_or_make()?;
+    check_roots(&spec.settings, state_dir.path())?;
+    let pending = state_dir.make()?;
+    environment.push((session::SESSION_ENV.into(), Some(pending.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
         // The session may be in another folder than a relative path was meant from.
-        environment.push(("NBS_TS_HOME".into(), Some(home.path().into())));
+        environment.push(("NBS_TS_HOME".into(), Some(state_dir.path().into())));
     }
-    let handle = making.handle.clone();
-    if !launch.settings.write_roots.is_empty() {
-        let private = Launch::private_folder(&home.sessions_path().join(making.handle.as_str()));
+    let handle = pending.handle.clone();
+    if !spec.settings.write_roots.is_empty() {
+        let private = SessionSpec::private_folder(&state_dir.sessions_path().join(pending.handle.as_str()));
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
-    let sessions = home.sessions_path();
-    let started = relay::start(&making, &sessions, &launch, umask, cwd, &environment, through);
+    let sessions = state_dir.sessions_path();
+    let started = relay::start(&pending, &sessions, &spec, umask, cwd, &environment, via);
     match started {
         // There is none but that a helper is missed.
-        Ok(Some(warning)) if home.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),
+        Ok(Some(warning)) if state_dir.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),
         Ok(_) => {}
         Err(failure) => {
-            let removed = making.abandon().trying("remove the session that failed");
+            let removed = pending.abandon().trying("remove the session that failed");
             // Never `Ok`, since there is one.
             Failure::all(iter::once(failure).chain(removed.err()).collect())?;
         }
@@ -209,11 +211,11 @@ fn start(
 
 /// Refuses write roots by which a session would reach the files, and so the
 /// terminals, of the others.
-fn check_roots(settings: &Settings, home: &Path) -> Result<()> {
-    let what = || format!("find the state folder '{}'", home.display());
+fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
+    let what = || format!("find the state folder '{}'", state_dir.display());
     for root in &settings.write_roots {
         let root = Path::new(OsStr::from_bytes(root));
-        let home = home.canonicalize().trying(what())?;
+        let home = state_dir.canonicalize().trying(what())?;
         if root.starts_with(&home) || home.starts_with(root) {
             return Err(Failure::Failed(format!(
                 "cannot let the session write to '{}': the state folder '{}' is there, and in it the input \
@@ -228,9 +230,9 @@ fn check_roots(settings: &Settings, home: &Path) -> Result<()> {
 
 /// Ends a session whose handle nobody has learned.
 pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
-    let home = Home::open()?;
-    session::end_wholly(&home.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
-    home.remove(handle, EndedBy::Kill)
+    let state_dir = StateDir::open()?;
+    session::end_wholly(&state_dir.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
+    state_dir.remove(handle, EndedBy::Kill)
 }
 
 /// The terminal that a session really is; every terminfo has an entry for it.

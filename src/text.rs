@@ -40,7 +40,7 @@ const HELD_LIMIT: usize = 4096;
 /// comes twice.
 #[derive(Clone, Default)]
 pub(crate) struct Strip {
-    state: State,
+    state: StripState,
     fed: u64,
     /// Where in the stream the unfinished sequence or character begins; stale in the
     /// ground state.
@@ -51,7 +51,7 @@ pub(crate) struct Strip {
 }
 
 #[derive(Clone, Copy, Default)]
-enum State {
+enum StripState {
     #[default]
     Ground,
     /// Some bytes of a UTF-8 character were fed, but not its last.
@@ -84,9 +84,9 @@ impl Strip {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             let used = match self.state {
-                State::Ground => self.text(rest, out),
-                State::Character => self.character(byte, out),
-                State::ControlString(_) => self.control_string(rest, out),
+                StripState::Ground => self.text(rest, out),
+                StripState::Character => self.character(byte, out),
+                StripState::ControlString(_) => self.control_string(rest, out),
                 _ => self.sequence(byte, out),
             };
             self.fed += used as u64;
@@ -98,7 +98,7 @@ impl Strip {
     /// character that is not complete.
     pub(crate) fn unfinished(&self) -> u64 {
         match self.state {
-            State::Ground => 0,
+            StripState::Ground => 0,
             _ => self.fed - self.began,
         }
     }
@@ -130,10 +130,10 @@ impl Strip {
             if length == 0 {
                 self.began = self.fed + at as u64;
                 if rest[0] == ESC {
-                    self.state = State::Escape;
+                    self.state = StripState::Escape;
                 } else {
                     self.held.push(rest[0]);
-                    self.state = State::Character;
+                    self.state = StripState::Character;
                 }
                 at += 1;
                 break;
@@ -183,7 +183,7 @@ impl Strip {
 
     /// Takes one byte of a sequence; 0 if it is to be looked at again, in the next state.
     fn sequence(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
-        use State::*;
+        use StripState::*;
         match (self.state, byte) {
             (_, CAN | SUB) => self.ground(out),
             (_, ESC) => {
@@ -223,7 +223,7 @@ impl Strip {
 
     /// A C1 control is short for ESC and the byte 0x40 below it (ECMA-48, 5.3).
     fn c1(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
-        self.state = State::Escape;
+        self.state = StripState::Escape;
         self.sequence(byte - 0x40, out)
     }
 
@@ -238,7 +238,7 @@ impl Strip {
         if !self.held.is_empty() {
             out.append(&mut self.held);
         }
-        self.state = State::Ground;
+        self.state = StripState::Ground;
     }
 
     fn ground_again(&mut self, out: &mut Vec<u8>) -> usize {
@@ -415,7 +415,7 @@ pub(crate) fn last_line_shown(tail: &[u8]) -> Option<String> {
     Some(shortened(escaped(part.trim_ascii()).trim()))
 }
 
-struct Line<'a> {
+struct VisibleLine<'a> {
     printed: &'a [u8],
     /// What is left of it without escape sequences.
     text: Vec<u8>,
@@ -423,7 +423,7 @@ struct Line<'a> {
 
 /// One `Strip` reads all lines, because a sequence may go on beyond the end of a line
 /// (sixel pictures do) and what it has there is no text either.
-fn visible_lines(tail: &[u8]) -> impl Iterator<Item = Line<'_>> {
+fn visible_lines(tail: &[u8]) -> impl Iterator<Item = VisibleLine<'_>> {
     let mut strip = Strip::new();
     tail.split_inclusive(|&byte| byte == b'\n')
         .map(move |printed| {
@@ -432,7 +432,7 @@ fn visible_lines(tail: &[u8]) -> impl Iterator<Item = Line<'_>> {
             if !printed.ends_with(b"\n") {
                 strip.finish(&mut text);
             }
-            Line { printed, text }
+            VisibleLine { printed, text }
         })
         .filter(|line| is_visible(&line.text))
 }

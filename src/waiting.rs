@@ -16,8 +16,11 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     output,
-    session::{Contact, Echo, Evidence, Form, Log, News, SessionDir, Sight, typing::Typing},
-    sys::{deadline::Deadline, poll::Turn},
+    session::{
+        Diagnosis, EchoFilter, News, OutputLog, RelayClient, ScreenCache, SessionDir, TextForm,
+        typing::Typing,
+    },
+    sys::{deadline::Deadline, poll::PollSet},
     text::{self, Finder, Strip},
 };
 
@@ -45,7 +48,7 @@ const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How long nothing need be printed until whoever passes on what is typed (ssh)
 /// counts as waiting, though no prompt stands there.
-const PATIENCE: Duration = Duration::from_secs(3);
+const STEADY_ELSEWHERE: Duration = Duration::from_secs(3);
 
 /// What is waited for.
 #[derive(Default)]
@@ -142,7 +145,7 @@ impl Met {
 }
 
 /// How waiting for several ended.
-pub(crate) enum Over {
+pub(crate) enum WatchEnd {
     Met,
     /// This one ended, and what was waited for has not come.
     Ended(usize),
@@ -159,16 +162,16 @@ pub(crate) struct From {
 }
 
 /// Waiting on one session.
-pub(crate) struct Watch<'a> {
+pub(crate) struct SessionWatch<'a> {
     session: &'a SessionDir,
     conditions: &'a Conditions,
-    log: Log,
+    log: OutputLog,
     // Both `None` once the session has ended.
-    news: Option<Contact>,
-    asks: Option<Contact>,
+    news: Option<RelayClient>,
+    asks: Option<RelayClient>,
     stirred: bool,
 
-    echo: Echo,
+    echo: EchoFilter,
     // How far the log has been looked at, and to where it is to be.
     looked_at: u64,
     goal: u64,
@@ -189,7 +192,7 @@ pub(crate) struct Watch<'a> {
     changed: Instant,
     // What the screen showed when all had been put onto it, and since when; only where that
     // is waited for.
-    sight: Option<(Sight, Vec<String>, Instant)>,
+    cache: Option<(ScreenCache, Vec<String>, Instant)>,
     // Since when it has waited for input, as what, with how long a log.
     waits: Option<(Instant, String, u64)>,
     look_again: Deadline,
@@ -199,34 +202,34 @@ pub(crate) struct Watch<'a> {
     pub(crate) lost: u64,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> SessionWatch<'a> {
     pub(crate) fn begin(
         session: &'a SessionDir,
         conditions: &'a Conditions,
         from: From,
-    ) -> Result<Watch<'a>> {
+    ) -> Result<SessionWatch<'a>> {
         let log = session.log()?;
-        let mut asks = Contact::open(session)?;
-        let news = if asks.is_some() { Contact::open(session)? } else { None };
-        let place = asks.as_mut().map_or(Ok(None), Contact::place)?;
+        let mut asks = RelayClient::open(session)?;
+        let news = if asks.is_some() { RelayClient::open(session)? } else { None };
+        let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
         let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
             Some(last) => last.saturating_add(1),
             None => session.first_completion()?,
         });
-        let typing = asks.as_mut().map_or(Ok(None), |contact| contact.typing(0))?;
+        let typing = asks.as_mut().map_or(Ok(None), |client| client.typing(0))?;
         let typing = typing.or_else(|| session.typed());
-        let sight = match conditions.stable {
+        let cache = match conditions.stable {
             // As somebody has left it; what has come since, the steps put onto it.
-            Some(_) => Some((Sight::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
+            Some(_) => Some((ScreenCache::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
             None => None,
         };
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
         let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
-        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, Form::Plain)?;
+        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, TextForm::Plain)?;
         let find = |patterns: &[Vec<u8>]| {
             patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
         };
-        Ok(Watch {
+        Ok(SessionWatch {
             session,
             conditions,
             log,
@@ -246,7 +249,7 @@ impl<'a> Watch<'a> {
             done: None,
             length: 0,
             changed: Instant::now(),
-            sight,
+            cache,
             waits: None,
             look_again: Deadline::NEVER,
             pause: Duration::ZERO,
@@ -268,8 +271,8 @@ impl<'a> Watch<'a> {
         let since =
             |changed: Instant, time: Duration| Deadline::after(time.saturating_sub(changed.elapsed()));
         let silent = self.conditions.idle.map(|idle| since(self.changed, idle));
-        let sight = self.sight.as_ref().zip(self.conditions.stable);
-        let stable = sight.map(|((_, _, changed), stable)| since(*changed, stable));
+        let cache = self.cache.as_ref().zip(self.conditions.stable);
+        let stable = cache.map(|((_, _, changed), stable)| since(*changed, stable));
         self.look_again.min(silent.unwrap_or(Deadline::NEVER)).min(stable.unwrap_or(Deadline::NEVER))
     }
 
@@ -324,7 +327,7 @@ impl<'a> Watch<'a> {
     /// echo is looked at that we have not been told of.
     fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
         let length = self.log.length().trying(self.what())?;
-        let typing = self.asks.as_mut().map_or(Ok(None), |contact| contact.typing(self.known))?;
+        let typing = self.asks.as_mut().map_or(Ok(None), |client| client.typing(self.known))?;
         if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
             if typing.total > self.known {
                 self.typed_at = Some(typing.anchor);
@@ -416,7 +419,7 @@ impl<'a> Watch<'a> {
 
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
-            let place = self.asks.as_mut().map_or(Ok(None), Contact::place)?;
+            let place = self.asks.as_mut().map_or(Ok(None), RelayClient::place)?;
             let (offset, may_be) = match place {
                 Some((offset, last)) => (offset, last >= Some(self.completion)),
                 None => (self.length, true),
@@ -459,15 +462,15 @@ impl<'a> Watch<'a> {
     /// Since when it has shown what it shows; `None` where there is more to put onto it.
     fn look_at_screen(&mut self) -> Result<Option<Instant>> {
         let what = self.what();
-        let Some((sight, lines, changed)) = &mut self.sight else { return Ok(None) };
+        let Some((cache, lines, changed)) = &mut self.cache else { return Ok(None) };
         let length = self.log.length().trying(what)?;
-        let end = length.min(sight.offset().saturating_add(STEP));
-        sight.follow(self.session, &self.log, end)?;
+        let end = length.min(cache.offset().saturating_add(STEP));
+        cache.follow(self.session, &self.log, end)?;
         if end < length {
             self.stirred = true;
             return Ok(None);
         }
-        let now = sight.screen.coloured_lines(0);
+        let now = cache.screen.coloured_lines(0);
         if now != *lines {
             (*lines, *changed) = (now, Instant::now());
         }
@@ -477,7 +480,7 @@ impl<'a> Watch<'a> {
     /// The kernel tells nobody that a process went to sleep in a read. So we
     /// look after each change, and again at growing intervals.
     fn look_for_input(&mut self) -> Result<Option<String>> {
-        let state = self.asks.as_mut().map_or(Ok(None), Contact::look)?;
+        let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
         let Some((doing, unread, offset)) = state else { return Ok(None) };
         let only_passed_over = !self.conditions.input;
         if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
@@ -497,7 +500,7 @@ impl<'a> Watch<'a> {
         }
         if since.elapsed() >= steady {
             // Of one who did not wait when that was asked, it is not known.
-            let state = self.asks.as_mut().map_or(Ok(None), Contact::look)?;
+            let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
             if state.as_ref() != Some(&(doing.clone(), unread, offset)) {
                 self.look_later();
                 return Ok(None);
@@ -523,8 +526,8 @@ impl<'a> Watch<'a> {
     /// that what stands now looks like a prompt or a question; for long only if
     /// what it was typed at did.
     fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
-        let Some(contact) = &mut self.asks else { return Ok(false) };
-        if !contact.passes_on()? {
+        let Some(client) = &mut self.asks else { return Ok(false) };
+        if !client.passes_on()? {
             return Ok(false);
         }
         let (start, stands) = self.line_before(offset)?;
@@ -533,7 +536,7 @@ impl<'a> Watch<'a> {
             None => false,
         };
         let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
-        let patient = steady >= PATIENCE && (self.conditions.is_lenient || !asked);
+        let patient = steady >= STEADY_ELSEWHERE && (self.conditions.is_lenient || !asked);
         Ok(!(patient || answered && stands))
     }
 
@@ -551,24 +554,24 @@ impl<'a> Watch<'a> {
     }
 
     fn is_passed_over(&mut self) -> Result<bool> {
-        let Some(contact) = &mut self.asks else { return Ok(false) };
-        let entered = contact.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
-        Ok(entered && contact.shell()?.is_some_and(|(waits, _)| waits))
+        let Some(client) = &mut self.asks else { return Ok(false) };
+        let entered = client.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+        Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
     }
 
     /// What to say when it was in vain.
-    pub(crate) fn in_vain(&self, over: &Over, timeout: Duration) -> Failure {
+    pub(crate) fn in_vain(&self, over: &WatchEnd, timeout: Duration) -> Failure {
         let what = self.conditions.described() + &output::lost_in_words(self.lost);
         match over {
-            Over::TimedOut => Failure::TimedOut(format!(
+            WatchEnd::TimedOut => Failure::TimedOut(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
-                Evidence::gather(self.session, timeout)
+                Diagnosis::gather(self.session, timeout)
             )),
             _ => match self.session.ended() {
                 Failure::Failed(reason) => Failure::Failed(format!(
                     "cannot {what}: {reason}{}",
-                    Evidence::and_last_line(self.session)
+                    Diagnosis::and_last_line(self.session)
                 )),
                 other => other,
             },
@@ -593,7 +596,7 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
 
 /// Waits until all have met a condition, or with `any`, one has; one that has
 /// met a failure ends it for all.
-pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Result<Over> {
+pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline) -> Result<WatchEnd> {
     let mut last = None;
     loop {
         for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
@@ -602,23 +605,23 @@ pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Res
                 watch.look_again = Deadline::NEVER;
                 match watch.look() {
                     // Why the relay does not answer is told with the evidence.
-                    Err(_) if deadline.has_passed() => return Ok(Over::TimedOut),
+                    Err(_) if deadline.has_passed() => return Ok(WatchEnd::TimedOut),
                     other => other?,
                 }
             }
         }
-        let met = |watch: &Watch| watch.met.is_some();
+        let met = |watch: &SessionWatch| watch.met.is_some();
         let failed = watches.iter().any(|watch| watch.met.as_ref().is_some_and(Met::is_failure));
         if failed || watches.iter().all(met) || (any && watches.iter().any(met)) {
-            return Ok(Over::Met);
+            return Ok(WatchEnd::Met);
         }
-        let is_over = |watch: &Watch| !met(watch) && watch.has_ended() && !watch.stirred;
+        let is_over = |watch: &SessionWatch| !met(watch) && watch.has_ended() && !watch.stirred;
         let mut over = watches.iter().enumerate().filter(|(_, watch)| is_over(watch));
         let (ended, count) = (over.next().map(|(index, _)| index), over.count() + 1);
         if let Some(ended) = ended
             && (!any || count == watches.len())
         {
-            return Ok(Over::Ended(ended));
+            return Ok(WatchEnd::Ended(ended));
         }
         if deadline.has_passed() {
             // What is there already may take a little longer to look at.
@@ -626,15 +629,15 @@ pub(crate) fn until(watches: &mut [Watch], any: bool, deadline: Deadline) -> Res
                 *last.get_or_insert_with(|| watches.first().map(|watch| watch.session.patience().last()));
             let behind = watches.iter().any(|watch| !met(watch) && watch.is_behind());
             if !behind || last.is_none_or(Deadline::has_passed) {
-                return Ok(Over::TimedOut);
+                return Ok(WatchEnd::TimedOut);
             }
         }
         wait_for_news(watches, deadline)?;
     }
 }
 
-fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
-    let mut turn = Turn::new();
+fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()> {
+    let mut poll_set = PollSet::new();
     let mut until = deadline;
     for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
         if watch.stirred {
@@ -642,9 +645,9 @@ fn wait_for_news(watches: &mut [Watch], deadline: Deadline) -> Result<()> {
         }
         let Some(news) = &watch.news else { continue };
         until = until.min(watch.deadline());
-        turn.readable(news, index);
+        poll_set.readable(news, index);
     }
-    let stirred = turn.wait(until).trying("wait for something to happen")?;
+    let stirred = poll_set.wait(until).trying("wait for something to happen")?;
     for index in stirred {
         watches[index].hear()?;
     }

@@ -19,6 +19,6 @@ mod view;
 
 pub(crate) use handle::{Role, WorkerHandle};
 pub(crate) use launch::{Launch, find_agent};
-pub(crate) use monitor::{Limits, Monitor, Watched};
+pub(crate) use monitor::{Monitor, Watched, WorkerLimits};
 pub(crate) use task_file::TaskFile;
-pub(crate) use view::{Ended, View, list, wait};
+pub(crate) use view::{View, WorkerEnd, list, wait};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    relay::ENDER_AT_ONCE,
+    relay::TERMINATOR_AT_ONCE,
     session::{self, EndedBy},
     sys::{child, inherited},
 };
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
     let (grace, words) = match &words[..] {
-        [words @ .., last] if last == ENDER_AT_ONCE => (Duration::ZERO, words),
+        [words @ .., last] if last == TERMINATOR_AT_ONCE => (Duration::ZERO, words),
         words => (session::GRACE, words),
     };
     let [handle, sessions, cause] = words else {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     inherited::shed().trying("shed what was inherited")?;
     let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let session = cli::session_of_parent(handle, sessions)?;
-    child::call_ourselves(session::ENDER).trying("take our name")?;
+    child::call_ourselves(session::TERMINATOR).trying("take our name")?;
     session::end_from_below(&session, grace, cause)?;
     Ok(())
 }

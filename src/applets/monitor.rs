@@ -17,7 +17,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
     sys::{child, inherited, socket},
-    worker::{Limits, MONITOR, Monitor, TaskFile, WorkerHandle},
+    worker::{MONITOR, Monitor, TaskFile, WorkerHandle, WorkerLimits},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(cli::by_hand());
     };
     let worker = WorkerHandle::parse(worker.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
-    let limits = Limits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
+    let limits = WorkerLimits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
     inherited::shed().trying("shed what was inherited")?;
     let word = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
     if !socket::peer_is_us(&word).unwrap_or(false) {

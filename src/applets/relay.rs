@@ -20,17 +20,17 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     relay::{
-        Caught, Gate, Kept, Limits, Refusal, Relay, Start, Through, WARNING, Wanted, ask, await_files,
-        changed_environment, check_bash,
+        Caught, Gate, Limits, Refusal, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
+        ask_helper, await_files, changed_environment, check_bash,
     },
-    session::{Events, Handle, Launch, Making, SOCKET, Settings},
+    session::{Events, Handle, PendingSession, SOCKET, SessionSpec, Settings},
     sys::{
         child,
         confinement::Confinement,
         deadline::Deadline,
         gate::Program,
         inherited, poll,
-        processes::Held,
+        processes::PidFd,
         pty::{Master, Size},
         socket,
     },
@@ -38,17 +38,18 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, sessions, umask, size, through] = &words[..] else {
+    let [handle, sessions, umask, size, via] = &words[..] else {
         return Err(cli::by_hand());
     };
     inherited::shed().trying("shed what was inherited")?;
     let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let size = cli::parse_terminal_size(size).ok_or_else(cli::by_hand)?;
     let umask = cli::umask(umask)?;
-    let through = Through::parse(through).ok_or_else(cli::by_hand)?;
+    let via = SpawnVia::parse(via).ok_or_else(cli::by_hand)?;
     let sessions = Path::new(sessions);
     let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| cli::by_hand())?;
-    let making = Making::take_over(sessions, handle, lock).ok().flatten().ok_or_else(cli::by_hand)?;
+    let pending =
+        PendingSession::take_over(sessions, handle, lock).ok().flatten().ok_or_else(cli::by_hand)?;
 
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::RELAY))
@@ -56,11 +57,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let caught = begin().map_err(tell_failure)?;
     // Where they cannot be made, or who makes them has gone, there will be no session.
     if await_files().is_err() {
-        return making.abandon().trying("remove the session that failed");
+        return pending.abandon().trying("remove the session that failed");
     }
-    let (start, gate) = prepare(making, sessions, umask, size, through).map_err(tell_failure)?;
+    let (start, gate) = prepare(pending, sessions, umask, size, via).map_err(tell_failure)?;
     if await_files().is_err() {
-        return start.making.abandon().trying("remove the session that failed");
+        return start.pending.abandon().trying("remove the session that failed");
     }
     let relay = Relay::new(start).map_err(tell_failure)?;
     relay.publish().trying("let the session be seen").map_err(tell_failure)?;
@@ -80,29 +81,29 @@ fn begin() -> Result<Caught> {
 }
 
 fn prepare(
-    making: Making,
+    pending: PendingSession,
     sessions: &Path,
     umask: u32,
     size: Size,
-    through: Through,
-) -> Result<(Start, Gate)> {
-    let settings = Settings::read(&making.folder).trying("read the session's settings")?;
+    via: SpawnVia,
+) -> Result<(RelayStart, Gate)> {
+    let settings = Settings::read(&pending.folder).trying("read the session's settings")?;
     let owner = settings.owner.map(hold_owner).transpose()?;
-    let command = Launch::command(&making.folder).trying("read the command")?;
-    let confinement = confinement(&making, sessions, &settings).trying("find the state folder")?;
+    let command = SessionSpec::command(&pending.folder).trying("read the command")?;
+    let confinement = confinement(&pending, sessions, &settings).trying("find the state folder")?;
     let confinement = confinement.as_ref();
-    let kept = match through {
-        Through::Relay => None,
-        Through::HelperIfThere | Through::Helper => {
-            kept(&making, sessions, umask, size, &command, confinement, through)?
+    let spawned = match via {
+        SpawnVia::Relay => None,
+        SpawnVia::HelperIfThere | SpawnVia::Helper => {
+            spawn_through_helper(&pending, sessions, umask, size, &command, confinement, via)?
         }
     };
-    let (master, gate, keeper, slave) = match kept {
-        Some(Kept { master, gate, keeper }) => (master, gate, Some(keeper), None),
+    let (master, gate, keeper, slave) = match spawned {
+        Some(SpawnedChild { master, gate, keeper }) => (master, gate, Some(keeper), None),
         None => {
             check_bash()?;
             let master = Master::open(size).trying("open a PTY")?;
-            let words = Launch::words(&command, &sessions.join(making.handle.as_str()));
+            let words = SessionSpec::words(&command, &sessions.join(pending.handle.as_str()));
             let program =
                 Program { words: &words, umask, folder: None, environment: &Vec::new(), confinement };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
@@ -111,16 +112,17 @@ fn prepare(
         }
     };
     // While it gets ready we do what else there is to do.
-    let home = sessions.parent().ok_or_else(cli::by_hand)?;
-    let events = Events::open(home).trying("open the events")?;
+    let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
+    let events = Events::open(state_dir).trying("open the events")?;
     let alive = events.live().trying("let our end be seen")?;
-    let listener = socket::listen(&making.folder, SOCKET).trying("listen on the session's socket")?;
+    let listener = socket::listen(&pending.folder, SOCKET).trying("listen on the session's socket")?;
     // Not to hold on to the folder that `create` was called in.
     std::env::set_current_dir("/").trying("leave the caller's folder")?;
     child::raise_open_files().trying("raise the limit of open files")?;
-    Launch::write_running(&making, gate.child(), slave.as_deref()).trying("write the session's files")?;
-    let start = Start {
-        making,
+    SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
+        .trying("write the session's files")?;
+    let start = RelayStart {
+        pending,
         sessions: sessions.to_owned(),
         events,
         alive,
@@ -129,49 +131,53 @@ fn prepare(
         child: gate.child(),
         keeper,
         listener,
-        interactive: Launch::is_interactive(&command),
+        interactive: SessionSpec::is_interactive(&command),
         settings,
     };
     Ok((start, gate))
 }
 
 /// The process whose end will be the session's.
-fn hold_owner(pid: u32) -> Result<Held> {
+fn hold_owner(pid: u32) -> Result<PidFd> {
     let what = format!("watch the owner, process {pid}");
-    let held = Held::open(pid).trying(&what)?;
-    let held = held.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    let pidfd = PidFd::open(pid).trying(&what)?;
+    let pidfd = pidfd.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
     // One that nobody has collected yet is still there.
-    if poll::wait_readable(&held, Deadline::after(Duration::ZERO)).trying(&what)? {
+    if poll::wait_readable(&pidfd, Deadline::after(Duration::ZERO)).trying(&what)? {
         return Err(Failure::Failed(format!("cannot {what}: it has ended")));
     }
-    Ok(held)
+    Ok(pidfd)
 }
 
 /// Where alone the command may write, if it was said.
-fn confinement(making: &Making, sessions: &Path, settings: &Settings) -> io::Result<Option<Confinement>> {
+fn confinement(
+    pending: &PendingSession,
+    sessions: &Path,
+    settings: &Settings,
+) -> io::Result<Option<Confinement>> {
     if settings.write_roots.is_empty() {
         return Ok(None);
     }
-    let private = Launch::private_folder(&sessions.canonicalize()?.join(making.handle.as_str()));
+    let private = SessionSpec::private_folder(&sessions.canonicalize()?.join(pending.handle.as_str()));
     let roots = settings.write_roots.iter().map(|root| OsStr::from_bytes(root).into()).collect();
     Ok(Some(Confinement { private, roots }))
 }
 
 /// A child of the helper; `None` where there is no helper, and need not be.
-fn kept(
-    making: &Making,
+fn spawn_through_helper(
+    pending: &PendingSession,
     sessions: &Path,
     umask: u32,
     size: Size,
     command: &[u8],
     confinement: Option<&Confinement>,
-    through: Through,
-) -> Result<Option<Kept>> {
-    let environment = changed_environment(&making.folder).trying("read the session's files")?;
+    via: SpawnVia,
+) -> Result<Option<SpawnedChild>> {
+    let environment = changed_environment(&pending.folder).trying("read the session's files")?;
     let folder = std::env::current_dir().trying("tell the helper the folder to start in")?;
-    let words = Launch::login_words(command, &sessions.join(making.handle.as_str()));
-    let wanted = Wanted {
-        handle: &making.handle,
+    let words = SessionSpec::login_words(command, &sessions.join(pending.handle.as_str()));
+    let spawn_request = SpawnRequest {
+        handle: &pending.handle,
         folder: &folder,
         size,
         umask,
@@ -180,11 +186,11 @@ fn kept(
         environment: &environment,
         confinement,
     };
-    let home = sessions.parent().ok_or_else(cli::by_hand)?;
-    match ask(home, &wanted) {
-        Ok(kept) => Ok(Some(kept)),
+    let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
+    match ask_helper(state_dir, &spawn_request) {
+        Ok(spawned) => Ok(Some(spawned)),
         Err(Refusal::Failed(failure)) => Err(failure),
-        Err(Refusal::NotRunning(why)) if through == Through::Helper => Err(Failure::Failed(format!(
+        Err(Refusal::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::Failed(format!(
             "cannot start the session through the helper: helper not running: {why}"
         ))),
         Err(Refusal::NotRunning(why)) => {

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    session::{self, SessionDir, Sight},
+    session::{self, ScreenCache, SessionDir},
     sys::{child, deadline::Deadline, inherited, poll},
 };
 
@@ -25,10 +25,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     inherited::shed().trying("shed what was inherited")?;
     let session = cli::session_of_parent(handle, sessions)?;
-    child::call_ourselves(session::SIGHT).trying("take our name")?;
+    child::call_ourselves(session::SCREEN).trying("take our name")?;
     if job == "keep" {
         child::be_nice().trying("give way to others")?;
-        return Sight::look(&session).map(|_| ());
+        return ScreenCache::look(&session).map(|_| ());
     }
     let stdin = io::stdin().as_fd().try_clone_to_owned().trying("take standard input")?;
     serve(&session, UnixStream::from(stdin))
@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(10);
 fn serve(session: &SessionDir, mut relay: UnixStream) -> Result<()> {
     let what = "talk to the relay";
     let log = session.log()?;
-    let mut sight: Option<Sight> = None;
+    let mut cache: Option<ScreenCache> = None;
     let mut line = Vec::new();
     while poll::wait_readable(&relay, Deadline::after(IDLE)).trying(what)? {
         let mut buffer = [0; 64];
@@ -53,13 +53,13 @@ fn serve(session: &SessionDir, mut relay: UnixStream) -> Result<()> {
         let offset = std::str::from_utf8(offset).ok().and_then(|digits| digits.parse().ok());
         let offset = offset.ok_or_else(cli::by_hand)?;
         line.clear();
-        let mut now = match sight.take().filter(|sight| sight.offset() <= offset) {
-            Some(sight) => sight,
-            None => Sight::look_at(session, &log, offset)?,
+        let mut now = match cache.take().filter(|cache| cache.offset() <= offset) {
+            Some(cache) => cache,
+            None => ScreenCache::look_at(session, &log, offset)?,
         };
         now.follow(session, &log, offset)?;
         let (row, col) = now.screen.reported_cursor();
-        sight = Some(now);
+        cache = Some(now);
         relay.write_all(format!("{row};{col}\n").as_bytes()).trying(what)?;
     }
     Ok(())

@@ -48,10 +48,10 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::Home,
+    session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     text,
-    worker::{self, Ended, Launch, Limits, Role, TaskFile, View, Watched, WorkerHandle},
+    worker::{self, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits},
 };
 
 const OPTIONS: [&str; 6] = ["list", "wait", "root", "agent", "startup", "timeout"];
@@ -139,16 +139,16 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
             role.display()
         ))
     })?;
-    let limits = Limits {
-        startup: options.startup.unwrap_or(Limits::DEFAULT.startup),
-        timeout: options.timeout.unwrap_or(Limits::DEFAULT.timeout),
+    let limits = WorkerLimits {
+        startup: options.startup.unwrap_or(WorkerLimits::DEFAULT.startup),
+        timeout: options.timeout.unwrap_or(WorkerLimits::DEFAULT.timeout),
     };
 
     // What the skill's name may stand for, as /dev/fd/63, is shed after it.
     let skill = read_skill(Path::new(skill))?;
     inherited::shed().trying("shed what was inherited")?;
     let root = &project(Path::new(root))?;
-    Home::open()?;
+    StateDir::open()?;
     let agent = options.agent.clone().map_or_else(|| worker::find_agent(root), Ok)?;
     let task = TaskFile::fresh(root, &role)?;
     let handle = task.worker().as_str();
@@ -240,7 +240,7 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
     let task = TaskFile::of(&project(root)?, worker.clone());
     let ended = worker::wait(&task, deadline)?;
-    if let Ended::TimedOut = ended {
+    if let WorkerEnd::TimedOut = ended {
         return Err(Failure::TimedOut(format!(
             "cannot wait for worker '{worker}': timed out after {:?}; it is still at work",
             timeout.unwrap_or_default()
@@ -251,8 +251,8 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
         false => format!("{}\n", ended.state()),
     })?;
     match ended {
-        Ended::State(_, true) => Ok(()),
-        Ended::State(..) => Err(Failure::Quiet),
+        WorkerEnd::State(_, true) => Ok(()),
+        WorkerEnd::State(..) => Err(Failure::Quiet),
         _ => Err(Failure::Failed(format!(
             "worker '{worker}' is lost: its session has ended, and it has not said how; see '{}'",
             task.path().display()

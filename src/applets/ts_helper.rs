@@ -30,9 +30,9 @@ use std::{
 
 use crate::{
     cli::{self, Args},
-    helper::{self, Start},
+    helper::{self, HelperStart},
     outcome::{Failure, Result, Trying},
-    session::{HELPER_LOCK, HELPER_SOCKET, Home},
+    session::{HELPER_LOCK, HELPER_SOCKET, StateDir},
     sys::{
         deadline::Deadline,
         files::{self, Folder},
@@ -65,22 +65,23 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 fn serve(umask: u32) -> Result<()> {
     let handed = inherited::shed_all_but_handed_socket().trying("take the socket of LISTEN_FDS")?;
-    let home = Home::open_or_make()?;
-    let folder = Folder::open(home.path()).trying(format_args!("open '{}'", home.path().display()))?;
+    let state_dir = StateDir::open_or_make()?;
+    let folder =
+        Folder::open(state_dir.path()).trying(format_args!("open '{}'", state_dir.path().display()))?;
     let lock = take_lock(&folder)?;
-    home.forget_missed_helper().trying("forget that there was no helper")?;
+    state_dir.forget_missed_helper().trying("forget that there was no helper")?;
     let mut stop = catch_stop().trying("catch signals")?;
     let (listener, made_socket_in) = match handed {
         Some(listener) => (listener, None),
-        None => (listen(&folder, &home)?, Some(folder)),
+        None => (listen(&folder, &state_dir)?, Some(folder)),
     };
     // Not to hold on to the folder that we were started in. The commands of
     // clients that name none begin where a login would.
     let start = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     env::set_current_dir(&start).trying(format_args!("go to '{}'", start.display()))?;
     let environment = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].map(|name| (name.into(), None)).to_vec();
-    let sessions = home.sessions_path();
-    helper::serve(Start { listener, made_socket_in, sessions, umask, environment, lock }, &mut stop)
+    let sessions = state_dir.sessions_path();
+    helper::serve(HelperStart { listener, made_socket_in, sessions, umask, environment, lock }, &mut stop)
 }
 
 /// The lock is what tells whether a helper lives: a killed one cannot leave it.
@@ -114,13 +115,13 @@ fn catch_stop() -> io::Result<Signals> {
 
 /// How long a socket that is there may keep us waiting before we call it
 /// somebody's: one whose owner is stopped never lets us in.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Listens on our socket. One that is left of a dead helper is replaced; one
 /// that somebody listens on (a helper that knows of no lock) is not.
-fn listen(folder: &Folder, home: &Home) -> Result<UnixListener> {
-    let what = || format!("listen on '{}'", home.path().join(HELPER_SOCKET).display());
-    match socket::connect(folder, HELPER_SOCKET, Deadline::after(PATIENCE)) {
+fn listen(folder: &Folder, state_dir: &StateDir) -> Result<UnixListener> {
+    let what = || format!("listen on '{}'", state_dir.path().join(HELPER_SOCKET).display());
+    match socket::connect(folder, HELPER_SOCKET, Deadline::after(CONNECT_TIMEOUT)) {
         Ok(other) => {
             let pid = socket::peer_pid(&other).map_or("unknown".to_owned(), |pid| pid.to_string());
             return Err(already_runs(&pid));

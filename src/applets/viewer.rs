@@ -13,7 +13,7 @@ use crate::{
     attaching,
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    session::{self, Handle, Home, Target},
+    session::{self, Handle, StateDir, Target},
     sys::{child, inherited, processes::Process},
 };
 
@@ -28,9 +28,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     inherited::shed().trying("shed what was inherited")?;
     child::call_ourselves(session::VIEWER).trying("take our name")?;
-    let viewed = Home::open().and_then(|home| {
-        let session = home.session(&Target::Handle(handle))?;
-        attaching::view(&home, &session, &io::stderr())
+    let viewed = StateDir::open().and_then(|state_dir| {
+        let session = state_dir.session(&Target::Handle(handle))?;
+        attaching::view(&state_dir, &session, &io::stderr())
     });
     viewed.map_err(|failure| {
         // Where nobody listens there is nobody left to tell.

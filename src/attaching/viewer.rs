@@ -17,11 +17,11 @@ use std::{
 use crate::{
     attaching::{notice, reset},
     outcome::{Failure, Result, Trying},
-    queries::{self, Modes, Part, Query, Sequences},
-    session::{Contact, Home, Log, News, SessionDir, Sight},
+    queries::{self, Part, PrivateModes, Query, Sequences},
+    session::{News, OutputLog, RelayClient, ScreenCache, SessionDir, StateDir},
     sys::{
         deadline::Deadline,
-        poll::Turn,
+        poll::PollSet,
         signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
         term,
     },
@@ -50,12 +50,12 @@ const BLOCK: u64 = 32 * 1024;
 const FAR: u64 = 1 << 20;
 
 /// How long a terminal that takes nothing may hold up our leaving it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const GIVE_BACK: &str = "give the terminal back";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum ViewerEvent {
     Keys,
     News,
     Typed,
@@ -78,17 +78,17 @@ enum End {
 
 /// The connections to the relay of a live session: to hear of changes, to type, and to
 /// ask; our window is there as long as the last.
-struct Relay {
-    news: Contact,
-    keys: Contact,
-    control: Contact,
+struct ViewerClients {
+    news: RelayClient,
+    keys: RelayClient,
+    control: RelayClient,
 }
 
 struct Viewer<'a> {
     session: &'a SessionDir,
-    log: Log,
+    log: OutputLog,
     // `None`: the session has ended.
-    relay: Option<Relay>,
+    relay: Option<ViewerClients>,
     terminal: File,
     before: term::Before,
     // What of the log has been shown, or is about to be.
@@ -96,7 +96,7 @@ struct Viewer<'a> {
     out: Vec<u8>,
     sequences: Sequences,
     // Those of the terminal.
-    modes: Modes,
+    modes: PrivateModes,
     // The terminal's colours may have been changed.
     coloured: bool,
     // The prefix has been typed, and nothing after it.
@@ -111,13 +111,13 @@ struct Viewer<'a> {
 
 /// Shows a session on the terminal that is our standard input and output, until one of
 /// them has enough. `parent` is a pipe to who gives the terminal back where we cannot.
-pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
+pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
     let what = "take the terminal";
     let before = term::Before::look().trying(what)?;
     let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
-    let contacts = (Contact::open(session)?, Contact::open(session)?, Contact::open(session)?);
-    let relay = match contacts {
-        (Some(news), Some(keys), Some(control)) => Some(Relay { news: news.sized(), keys, control }),
+    let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
+    let relay = match clients {
+        (Some(news), Some(keys), Some(control)) => Some(ViewerClients { news: news.sized(), keys, control }),
         _ => None,
     };
     let mut viewer = Viewer {
@@ -129,7 +129,7 @@ pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Res
         shown: 0,
         out: Vec::new(),
         sequences: Sequences::default(),
-        modes: Modes::default(),
+        modes: PrivateModes::default(),
         coloured: false,
         prefixed: false,
         keys: Vec::new(),
@@ -142,7 +142,7 @@ pub(crate) fn view(home: &Home, session: &SessionDir, parent: &impl AsFd) -> Res
         Ok(End::Detached) => format!("\x1b[2m[detached from session {}]\x1b[0m\r\n", session.handle()),
         Ok(End::Session(code)) => {
             let code = code.or_else(|| session.exit_code().ok().flatten());
-            let timed_out = home.notice(session).is_some_and(|notice| notice.timed_out());
+            let timed_out = state_dir.notice(session).is_some_and(|notice| notice.timed_out());
             notice(code, timed_out).trim_start().to_owned()
         }
         Ok(End::Told) | Err(_) => String::new(),
@@ -192,51 +192,51 @@ impl Viewer<'_> {
                 self.relay = None;
                 continue;
             }
-            let mut turn = Turn::new();
+            let mut poll_set = PollSet::new();
             // Of a large paste no more is taken than is typed.
             let is_full = self.keys.len() >= MOST_KEYS;
             if !is_full || self.stuck.has_passed() {
-                turn.readable(&stdin, Event::Keys);
+                poll_set.readable(&stdin, ViewerEvent::Keys);
             }
             if let Some(relay) = &self.relay {
-                turn.readable(&relay.news, Event::News);
+                poll_set.readable(&relay.news, ViewerEvent::News);
                 if self.typing {
-                    turn.readable(&relay.keys, Event::Typed);
+                    poll_set.readable(&relay.keys, ViewerEvent::Typed);
                 }
             }
             if !self.out.is_empty() {
-                turn.writable(&self.terminal, Event::Room);
+                poll_set.writable(&self.terminal, ViewerEvent::Room);
             }
-            turn.readable(&resized, Event::Resized);
-            turn.readable(&ending, Event::Ending);
-            turn.readable(&stopping, Event::Stopping);
-            turn.readable(&going_on, Event::GoingOn);
-            turn.gone(parent, Event::ParentGone);
+            poll_set.readable(&resized, ViewerEvent::Resized);
+            poll_set.readable(&ending, ViewerEvent::Ending);
+            poll_set.readable(&stopping, ViewerEvent::Stopping);
+            poll_set.readable(&going_on, ViewerEvent::GoingOn);
+            poll_set.gone(parent, ViewerEvent::ParentGone);
             let goes_on = is_behind && self.out.is_empty();
             let deadline = match is_full && !self.stuck.has_passed() {
                 _ if goes_on => Deadline::after(Duration::ZERO),
                 true => self.stuck,
                 false => Deadline::NEVER,
             };
-            for event in turn.wait(deadline).trying(what)? {
+            for event in poll_set.wait(deadline).trying(what)? {
                 match event {
-                    Event::Keys => {
+                    ViewerEvent::Keys => {
                         if let Some(end) = self.take_keys(&stdin)? {
                             return Ok(end);
                         }
                     }
-                    Event::News => self.hear_news()?,
-                    Event::Typed => self.hear_typed()?,
-                    Event::Room => {}
-                    Event::Resized => {
+                    ViewerEvent::News => self.hear_news()?,
+                    ViewerEvent::Typed => self.hear_typed()?,
+                    ViewerEvent::Room => {}
+                    ViewerEvent::Resized => {
                         resized.take();
                         self.fit()?;
                     }
-                    Event::Ending | Event::ParentGone => {
+                    ViewerEvent::Ending | ViewerEvent::ParentGone => {
                         ending.take();
                         return Ok(End::Told);
                     }
-                    Event::Stopping => {
+                    ViewerEvent::Stopping => {
                         stopping.take();
                         self.leave("")?;
                         self.before.put_back().trying(GIVE_BACK)?;
@@ -245,16 +245,17 @@ impl Viewer<'_> {
                         going_on.take();
                         term::stop_parent().trying("stop")?;
                         while !going_on.take() {
-                            let mut turn = Turn::new();
-                            turn.readable(&going_on, Event::GoingOn);
-                            turn.gone(parent, Event::ParentGone);
-                            if turn.wait(Deadline::NEVER).trying(what)?.contains(&Event::ParentGone) {
+                            let mut poll_set = PollSet::new();
+                            poll_set.readable(&going_on, ViewerEvent::GoingOn);
+                            poll_set.gone(parent, ViewerEvent::ParentGone);
+                            if poll_set.wait(Deadline::NEVER).trying(what)?.contains(&ViewerEvent::ParentGone)
+                            {
                                 return Ok(End::Told);
                             }
                         }
                         self.enter()?;
                     }
-                    Event::GoingOn => {
+                    ViewerEvent::GoingOn => {
                         // Whoever stopped us may have used the terminal.
                         going_on.take();
                         self.take_terminal()?;
@@ -278,11 +279,11 @@ impl Viewer<'_> {
     /// Draws the screen as it is now; what is not yet written of another is not.
     fn draw(&mut self) -> Result<()> {
         let what = "read the output";
-        let sight = Sight::look(self.session)?;
-        let tail = self.log.bytes(sight.offset().saturating_sub(TAIL), sight.offset()).trying(what)?;
+        let cache = ScreenCache::look(self.session)?;
+        let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
         // What has begun there comes whole.
         let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
-        self.shown = sight.offset() - begun as u64;
+        self.shown = cache.offset() - begun as u64;
         // Asked now: what it has changed since, what follows changes again.
         let modes = match &mut self.relay {
             Some(relay) => relay.control.private_modes()?,
@@ -292,11 +293,11 @@ impl Viewer<'_> {
         let leave = if self.modes.alternate() { "\x1b[?1049l" } else { "" };
         let parts = [
             "\x18",
-            &self.modes.change(&Modes::default()),
+            &self.modes.change(&PrivateModes::default()),
             leave,
-            &sight.screen.drawing(),
-            &Modes::default().change(&modes),
-            &sight.screen.placing(),
+            &cache.screen.drawing(),
+            &PrivateModes::default().change(&modes),
+            &cache.screen.placing(),
         ];
         self.out.extend_from_slice(parts.concat().as_bytes());
         self.sequences = Sequences::default();
@@ -391,7 +392,7 @@ impl Viewer<'_> {
             && !self.typing
             && !self.keys.is_empty()
         {
-            let count = self.keys.len().min(Contact::MOST_KEYS);
+            let count = self.keys.len().min(RelayClient::MOST_KEYS);
             self.typing = relay.keys.begin_typing(&self.keys[..count])?;
             self.stuck = Deadline::after(STUCK);
             self.keys.drain(..count);
@@ -423,12 +424,12 @@ impl Viewer<'_> {
         self.out.extend_from_slice(reset(&self.modes, self.coloured).as_bytes());
         self.out.extend_from_slice(words.as_bytes());
         (self.modes, self.coloured, self.sequences) = Default::default();
-        let deadline = Deadline::after(PATIENCE);
+        let deadline = Deadline::after(LEAVE_TIMEOUT);
         // One that has gone needs nothing.
         while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
-            let mut turn = Turn::new();
-            turn.writable(&self.terminal, ());
-            turn.wait(deadline).trying("write to the terminal")?;
+            let mut poll_set = PollSet::new();
+            poll_set.writable(&self.terminal, ());
+            poll_set.wait(deadline).trying("write to the terminal")?;
         }
         self.out.clear();
         Ok(())

@@ -24,7 +24,7 @@ use std::{
 use crate::{
     helper::{
         death,
-        protocol::{ERROR, FILES, Line, Order},
+        protocol::{ERROR, FILES, KeeperMessage, Order},
     },
     outcome::{Failure, Result, Trying},
     sys::{
@@ -33,7 +33,7 @@ use crate::{
         deadline::Deadline,
         fdpass,
         gate::{Gate, Program},
-        poll::{self, Turn},
+        poll::{self, PollSet},
         pty::{Master, Size},
         signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
     },
@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// How long the rest of a request may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A line for the helper's log arrives whole in a pipe that others write to, too,
 /// only up to PIPE_BUF (pipe(7)); what is shown of a command leaves room for the
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_SHOWN: usize = 3_000;
 
 #[derive(Clone, Copy)]
-enum Event {
+enum KeeperEvent {
     Children,
     Relay,
     Log,
@@ -94,7 +94,7 @@ pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
 
 fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
     let what = "read the order";
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(ORDER_TIMEOUT);
     let mut bytes = vec![0; length];
     let mut came = 0;
     while came < length {
@@ -104,13 +104,16 @@ fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if !poll::wait_readable(relay, deadline).trying(what)? {
-                    return Err(Failure::Failed(format!("no whole request within {} s", PATIENCE.as_secs())));
+                    return Err(Failure::Failed(format!(
+                        "no whole request within {} s",
+                        ORDER_TIMEOUT.as_secs()
+                    )));
                 }
             }
             Err(error) => return Err(error).trying(what),
         }
         if deadline.has_passed() && came < length {
-            return Err(Failure::Failed(format!("no whole request within {} s", PATIENCE.as_secs())));
+            return Err(Failure::Failed(format!("no whole request within {} s", ORDER_TIMEOUT.as_secs())));
         }
     }
     Order::decode(&bytes).ok_or_else(|| Failure::Failed("rubbish".into()))
@@ -142,7 +145,7 @@ fn start(relay: &UnixStream, order: &Order, peer: u32, keeper: &mut Keeper) -> R
     let gate = Gate::spawn(&master, &program).trying("start the command")?;
     keeper.child = gate.child();
     keeper.report(format!("spawn: \"{}\" -> pid {} (peer_pid={peer})", shown(&order.command), gate.child()));
-    let ready = Line::Ready { child: gate.child(), keeper: std::process::id() };
+    let ready = KeeperMessage::Ready { child: gate.child(), keeper: std::process::id() };
     fdpass::send(relay, &[FILES], &[master.as_fd(), gate.as_fd()])
         .and_then(|()| (&mut &*relay).write_all(ready.encode().as_bytes()))
         .trying("hand over the terminal")
@@ -173,20 +176,20 @@ impl Keeper {
                 _ => {}
             }
             let stdout = io::stdout();
-            let mut turn = Turn::new();
-            turn.readable(&self.children, Event::Children);
+            let mut poll_set = PollSet::new();
+            poll_set.readable(&self.children, KeeperEvent::Children);
             if let Some(relay) = &self.relay {
-                turn.left(relay, Event::Relay);
+                poll_set.left(relay, KeeperEvent::Relay);
             }
             if !self.reports.is_empty() {
-                turn.writable(&stdout, Event::Log);
+                poll_set.writable(&stdout, KeeperEvent::Log);
             }
-            for event in turn.wait(Deadline::NEVER)? {
+            for event in poll_set.wait(Deadline::NEVER)? {
                 match event {
-                    Event::Children => _ = self.children.take(),
+                    KeeperEvent::Children => _ = self.children.take(),
                     // It says nothing after its order: this is its end.
-                    Event::Relay => self.relay = None,
-                    Event::Log => self.write_reports(),
+                    KeeperEvent::Relay => self.relay = None,
+                    KeeperEvent::Log => self.write_reports(),
                 }
             }
         }
@@ -196,8 +199,8 @@ impl Keeper {
         self.ended = true;
         self.report(death(self.child, status));
         let line = match status {
-            ExitStatus::Code(code) => Line::Code(code),
-            ExitStatus::Signal(signal) => Line::Signal(signal),
+            ExitStatus::Code(code) => KeeperMessage::Code(code),
+            ExitStatus::Signal(signal) => KeeperMessage::Signal(signal),
         };
         if let Some(mut relay) = self.relay.as_ref() {
             // Where it has gone, nobody writes the status down.

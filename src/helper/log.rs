@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::sys::{clock, deadline::Deadline, poll::Turn};
+use crate::sys::{clock, deadline::Deadline, poll::PollSet};
 
 /// How much may wait for a reader; lines that come on top of it are lost, and
 /// counted.
@@ -20,14 +20,14 @@ const WAITING: usize = 256 * 1024;
 const AT_ONCE: usize = 4_096;
 
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct HelperLog {
     waiting: Vec<u8>,
     lost: u64,
     // Nobody reads any more.
     gone: bool,
 }
 
-impl Log {
+impl HelperLog {
     pub(crate) fn say(&mut self, what: &str) {
         if self.gone {
             return;
@@ -65,8 +65,8 @@ impl Log {
 
     fn has_room(&self) -> bool {
         let stdout = io::stdout();
-        let mut turn = Turn::new();
-        turn.writable(&stdout, ());
-        turn.wait(Deadline::after(std::time::Duration::ZERO)).is_ok_and(|events| !events.is_empty())
+        let mut poll_set = PollSet::new();
+        poll_set.writable(&stdout, ());
+        poll_set.wait(Deadline::after(std::time::Duration::ZERO)).is_ok_and(|events| !events.is_empty())
     }
 }

@@ -185,36 +185,36 @@ impl Order {
 
 /// A line that a keeper says to its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum KeeperMessage {
     Ready { child: u32, keeper: u32 },
     Code(i32),
     Signal(i32),
 }
 
-impl Line {
+impl KeeperMessage {
     /// How long a line may be, with its end.
     pub(crate) const LONGEST: usize = 64;
 
     pub(crate) fn encode(self) -> String {
         match self {
-            Line::Ready { child, keeper } => format!("ready {child} {keeper}\n"),
-            Line::Code(code) => format!("code {code}\n"),
-            Line::Signal(signal) => format!("signal {signal}\n"),
+            KeeperMessage::Ready { child, keeper } => format!("ready {child} {keeper}\n"),
+            KeeperMessage::Code(code) => format!("code {code}\n"),
+            KeeperMessage::Signal(signal) => format!("signal {signal}\n"),
         }
     }
 
     /// `line` comes without its end.
-    pub(crate) fn decode(line: &[u8]) -> Option<Line> {
+    pub(crate) fn decode(line: &[u8]) -> Option<KeeperMessage> {
         let line = std::str::from_utf8(line).ok()?;
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
             ["ready", child, keeper] => {
                 let pid =
                     |digits: &str| digits.parse().ok().filter(|pid| (1..=i32::MAX as u32).contains(pid));
-                Line::Ready { child: pid(child)?, keeper: pid(keeper)? }
+                KeeperMessage::Ready { child: pid(child)?, keeper: pid(keeper)? }
             }
-            ["code", code] => Line::Code(code.parse().ok().filter(|code| (0..=255).contains(code))?),
+            ["code", code] => KeeperMessage::Code(code.parse().ok().filter(|code| (0..=255).contains(code))?),
             ["signal", signal] => {
-                Line::Signal(signal.parse().ok().filter(|signal| (1..=64).contains(signal))?)
+                KeeperMessage::Signal(signal.parse().ok().filter(|signal| (1..=64).contains(signal))?)
             }
             _ => return None,
         })
@@ -342,12 +342,15 @@ mod tests {
 
     #[test]
     fn lines_arrive_as_they_were_sent_and_rubbish_does_not() {
-        for line in
-            [Line::Ready { child: 1, keeper: 4_194_304 }, Line::Code(0), Line::Code(255), Line::Signal(9)]
-        {
+        for line in [
+            KeeperMessage::Ready { child: 1, keeper: 4_194_304 },
+            KeeperMessage::Code(0),
+            KeeperMessage::Code(255),
+            KeeperMessage::Signal(9),
+        ] {
             let sent = line.encode();
-            assert!(sent.len() <= Line::LONGEST);
-            assert_eq!(Line::decode(sent.trim_end().as_bytes()), Some(line));
+            assert!(sent.len() <= KeeperMessage::LONGEST);
+            assert_eq!(KeeperMessage::decode(sent.trim_end().as_bytes()), Some(line));
         }
         for rubbish in [
             "",
@@ -361,7 +364,7 @@ mod tests {
             "ready -1 1",
             "code 1 2",
         ] {
-            assert_eq!(Line::decode(rubbish.as_bytes()), None, "{rubbish:?}");
+            assert_eq!(KeeperMessage::decode(rubbish.as_bytes()), None, "{rubbish:?}");
         }
     }
 
@@ -395,7 +398,7 @@ mod tests {
                 if let Some(taken) = Order::decode(&wire[..random.usize(..=wire.len())]) {
                     assert_eq!(Order::decode(&taken.encode()), Some(taken), "seed {seed}");
                 }
-                let _ = Line::decode(&wire[..at.min(Line::LONGEST)]);
+                let _ = KeeperMessage::decode(&wire[..at.min(KeeperMessage::LONGEST)]);
                 if let Some(first) = wire.first_chunk() {
                     let _ = Header::decode(first);
                 }

@@ -28,7 +28,7 @@ pub(crate) struct Answers {
     // Invariant: no more than `MOST_READY`.
     ready: Vec<u8>,
     // Where `Position` is asked.
-    sight: Option<UnixStream>,
+    screen_process: Option<UnixStream>,
     // The first of those that wait has been asked there.
     is_asked: bool,
     // What has come of the answer.
@@ -39,8 +39,8 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// The connection on which a cursor's place will be told, while it is.
-    pub(crate) fn sight(&self) -> Option<&UnixStream> {
-        self.sight.as_ref()
+    pub(crate) fn screen_process(&self) -> Option<&UnixStream> {
+        self.screen_process.as_ref()
     }
 
     pub(crate) fn ready(&self) -> &[u8] {
@@ -78,7 +78,7 @@ impl Answers {
                         self.is_asked = true;
                         return;
                     }
-                    self.sight = None;
+                    self.screen_process = None;
                     Vec::new()
                 }
                 Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
@@ -92,11 +92,15 @@ impl Answers {
     fn ask(&mut self, offset: u64, start: &impl Fn() -> io::Result<UnixStream>) -> io::Result<()> {
         // There is always room for one question; unless the process has just ended.
         let question = format!("{offset}\n");
-        if self.sight.as_ref().is_some_and(|mut sight| sight.write_all(question.as_bytes()).is_ok()) {
+        if self
+            .screen_process
+            .as_ref()
+            .is_some_and(|mut screen| screen.write_all(question.as_bytes()).is_ok())
+        {
             return Ok(());
         }
         self.heard.clear();
-        self.sight.insert(start()?).write_all(question.as_bytes())
+        self.screen_process.insert(start()?).write_all(question.as_bytes())
     }
 
     /// The answer to the first of those that wait.
@@ -111,13 +115,13 @@ impl Answers {
     /// Hears where the cursor was. A process that has gone is started again by the
     /// next question, which is the same one, but not a third time.
     pub(crate) fn hear(&mut self) {
-        let Some(sight) = &mut self.sight else { return };
+        let Some(screen) = &mut self.screen_process else { return };
         let mut buffer = [0; 64];
-        match sight.read(&mut buffer) {
+        match screen.read(&mut buffer) {
             Ok(count @ 1..) => self.heard.extend_from_slice(&buffer[..count]),
             Err(error) if super::is_for_later(&error) => return,
             _ => {
-                (self.sight, self.heard) = (None, Vec::new());
+                (self.screen_process, self.heard) = (None, Vec::new());
                 if self.is_asked && self.in_vain {
                     self.give(b"");
                 }

@@ -2,9 +2,9 @@
 //!
 //! They go by a hole that is punched from the front (fallocate(2)). Where the
 //! log begins now is written down before that, so that whoever reads zeros there
-//! can know that they are no output: see [`Log`].
+//! can know that they are no output: see [`OutputLog`].
 //!
-//! [`Log`]: crate::session::Log
+//! [`OutputLog`]: crate::session::OutputLog
 
 use std::{fs::File, io};
 
@@ -17,7 +17,7 @@ use crate::{
 /// hundred microseconds, this much output some fifty milliseconds.
 const STEP: u64 = 4 * 1024 * 1024;
 
-pub(crate) struct Bound {
+pub(crate) struct LogLimit {
     /// How many bytes of disk the log may take.
     most: u64,
     /// What is freed is whole blocks.
@@ -26,12 +26,12 @@ pub(crate) struct Bound {
     start: u64,
 }
 
-impl Bound {
+impl LogLimit {
     /// Of a new log.
-    pub(crate) fn new(most: u64, log: &File) -> io::Result<Bound> {
+    pub(crate) fn new(most: u64, log: &File) -> io::Result<LogLimit> {
         // A larger unit would leave too little of a small log.
         let block = files::block_size(log)?.clamp(4096, 8192);
-        Ok(Bound { most, block, start: 0 })
+        Ok(LogLimit { most, block, start: 0 })
     }
 
     /// Before `count` bytes are added to a log of `length` bytes.
@@ -92,15 +92,15 @@ mod tests {
         folder.create("log", b"").unwrap();
         let mut log = folder.open_appending("log").unwrap();
         let most = 64 * 1024;
-        let mut bound = Bound::new(most, &log).unwrap();
+        let mut log_limit = LogLimit::new(most, &log).unwrap();
         let mut length = 0;
         for _ in 0..300 {
-            bound.make_room(&folder, &log, length, 1_000).unwrap();
+            log_limit.make_room(&folder, &log, length, 1_000).unwrap();
             log.write_all(&[b'x'; 1_000]).unwrap();
             length += 1_000;
-            let taken = length.next_multiple_of(bound.block) - bound.start;
-            assert!(taken + bound.block <= most, "{taken} bytes");
-            assert!(length < most || length - bound.start >= most / 4, "{taken} bytes");
+            let taken = length.next_multiple_of(log_limit.block) - log_limit.start;
+            assert!(taken + log_limit.block <= most, "{taken} bytes");
+            assert!(length < most || length - log_limit.start >= most / 4, "{taken} bytes");
         }
         std::fs::remove_dir_all(path).unwrap();
     }

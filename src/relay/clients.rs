@@ -18,8 +18,8 @@ use std::{
 use crate::{
     relay::{RETRY, inbox::Inbox},
     session::{
-        Bounds,
-        protocol::{Answer, LONGEST_LINE, Request, SizeSince},
+        WriteRootPolicy,
+        protocol::{LONGEST_LINE, Request, Response, SizeSince},
     },
     sys::{deadline::Deadline, poll, socket},
 };
@@ -53,10 +53,10 @@ const MOST_KEPT: usize = 256 * 1024;
 
 /// How long one whose turn it is to type may keep the others waiting before it
 /// comes up with more of its text. It was stopped, or never meant to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TYPIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Clients {
-    bounds: Bounds,
+    policy: WriteRootPolicy,
     all: BTreeMap<ClientId, Client>,
     // As many as there may be; who comes then waits in the socket's queue.
     most: usize,
@@ -212,9 +212,9 @@ impl Client {
 }
 
 impl Clients {
-    pub(crate) fn new(open_files: usize, bounds: Bounds) -> Clients {
+    pub(crate) fn new(open_files: usize, policy: WriteRootPolicy) -> Clients {
         Clients {
-            bounds,
+            policy,
             all: BTreeMap::new(),
             most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
@@ -291,7 +291,7 @@ impl Clients {
     fn let_in(&mut self, stream: UnixStream) -> Option<ClientId> {
         let peer = socket::peer_pid(&stream).unwrap_or(0);
         if !socket::peer_is_trusted(&stream).unwrap_or(false)
-            || !self.bounds.admit(peer)
+            || !self.policy.admit(peer)
             || stream.set_nonblocking(true).is_err()
         {
             return None;
@@ -310,7 +310,7 @@ impl Clients {
         if !client.receive(most) || !client.send() {
             self.dismiss(id);
         } else if self.typists.front() == Some(&id) {
-            self.patience = Deadline::after(PATIENCE);
+            self.patience = Deadline::after(TYPIST_TIMEOUT);
         }
         self.bound(id);
     }
@@ -383,15 +383,15 @@ impl Clients {
                 }
                 self.give_turn();
             }
-            Some(Request::Type { length: 0 }) => self.answer(id, &Answer::Typed { count: 0, held: false }),
+            Some(Request::Type { length: 0 }) => self.respond(id, &Response::Typed { count: 0, held: false }),
             Some(Request::Type { .. }) if client.has_left() => {
                 client.hung_up = true;
-                self.answer(id, &Answer::Typed { count: 0, held: false });
+                self.respond(id, &Response::Typed { count: 0, held: false });
             }
             Some(Request::Type { length: left }) => {
                 client.wish = Wish::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
-                self.patience = Deadline::after(PATIENCE);
+                self.patience = Deadline::after(TYPIST_TIMEOUT);
             }
             Some(Request::Secret { length }) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -405,17 +405,17 @@ impl Clients {
                 }
             }
             Some(other) => return Some(other),
-            None => self.answer(id, &Answer::Unknown),
+            None => self.respond(id, &Response::Unknown),
         }
         self.leave_if_done(id);
         None
     }
 
-    pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer) {
+    pub(crate) fn respond(&mut self, id: ClientId, response: &Response) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = Wish::None;
         // It may be long: in one piece of memory. What came before has gone.
-        client.outbox = answer.encode().into_bytes();
+        client.outbox = response.encode().into_bytes();
         if client.send() {
             self.bound(id);
         } else {
@@ -427,7 +427,7 @@ impl Clients {
     fn give_turn(&mut self) {
         let Some(id) = self.turns.front().copied() else { return };
         if self.all.get(&id).is_some_and(|client| client.wish == Wish::Turn) {
-            self.answer(id, &Answer::Noted);
+            self.respond(id, &Response::Noted);
         }
     }
 
@@ -439,7 +439,7 @@ impl Clients {
         });
         let curious: Vec<(ClientId, bool)> = curious.collect();
         for (id, sized) in curious {
-            self.answer(id, &Answer::Changed { seen: changes, size: sized.then_some(size) });
+            self.respond(id, &Response::Changed { seen: changes, size: sized.then_some(size) });
         }
     }
 
@@ -454,7 +454,7 @@ impl Clients {
         let followers = self.all.iter().filter(|(_, client)| matches!(client.wish, Wish::News { .. }));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
         for id in followers {
-            self.answer(id, &Answer::Ended { code });
+            self.respond(id, &Response::Ended { code });
         }
         gone
     }
@@ -480,8 +480,8 @@ impl Clients {
         let (left, count) = (*left, *done);
         if left == 0 {
             self.typists.pop_front();
-            self.patience = Deadline::after(PATIENCE);
-            self.answer(id, &Answer::Typed { count, held: false });
+            self.patience = Deadline::after(TYPIST_TIMEOUT);
+            self.respond(id, &Response::Typed { count, held: false });
             self.leave_if_done(id);
         }
     }
@@ -492,7 +492,7 @@ impl Clients {
         let Some(client) = self.all.get(&id) else { return };
         let Wish::Type { left, done: count @ 1.., .. } = client.wish else { return };
         self.typists.pop_front();
-        self.answer(id, &Answer::Cut { count });
+        self.respond(id, &Response::Cut { count });
         if let Some(client) = self.all.get_mut(&id) {
             client.wish = Wish::Skip { left };
             client.skip();
@@ -540,8 +540,8 @@ impl Clients {
     fn stop_typing(&mut self, id: ClientId) {
         if let Some(Wish::Type { done: count, held, .. }) = self.all.get(&id).map(|client| client.wish) {
             self.typists.retain(|typist| *typist != id);
-            self.patience = Deadline::after(PATIENCE);
-            self.answer(id, &Answer::Typed { count, held });
+            self.patience = Deadline::after(TYPIST_TIMEOUT);
+            self.respond(id, &Response::Typed { count, held });
             if self.all.get(&id).is_some_and(|client| !client.wants_write()) {
                 self.dismiss(id);
             }
@@ -551,7 +551,7 @@ impl Clients {
     fn dismiss(&mut self, id: ClientId) {
         self.all.remove(&id);
         self.typists.retain(|typist| *typist != id);
-        self.patience = Deadline::after(PATIENCE);
+        self.patience = Deadline::after(TYPIST_TIMEOUT);
         self.full = None;
         self.turns.retain(|waiting| *waiting != id);
         self.give_turn();
@@ -587,7 +587,7 @@ mod tests {
     }
 
     fn clients() -> Clients {
-        Clients::new(1_024, Bounds::ours(None))
+        Clients::new(1_024, WriteRootPolicy::ours(None))
     }
 
     #[test]
@@ -597,7 +597,7 @@ mod tests {
         let wants_read = |clients: &Clients| clients.wants_read(id, &clients.all[&id]);
         assert!(wants_read(&clients));
         while !clients.all[&id].wants_write() {
-            clients.answer(id, &Answer::Refused { why: "x".repeat(10_000) });
+            clients.respond(id, &Response::Refused { why: "x".repeat(10_000) });
         }
         assert!(!wants_read(&clients));
         while clients.all[&id].wants_write() {
@@ -709,7 +709,7 @@ mod tests {
         let mut clients = clients();
         let (id, theirs) = come(&mut clients, b"");
         while !clients.all[&id].wants_write() {
-            clients.answer(id, &Answer::Refused { why: "x".repeat(10_000) });
+            clients.respond(id, &Response::Refused { why: "x".repeat(10_000) });
         }
         clients.note_left(id);
         assert!(clients.all.contains_key(&id) && !clients.is_there(id));
@@ -775,7 +775,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_let_in_as_there_are_descriptors_for() {
-        let mut clients = Clients::new(RESERVE + 2, Bounds::ours(None));
+        let mut clients = Clients::new(RESERVE + 2, WriteRootPolicy::ours(None));
         let (first, _first) = come(&mut clients, b"");
         assert!(clients.have_room());
         let _second = come(&mut clients, b"");

@@ -22,7 +22,7 @@ const END_AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Ending {
     // The limit that has been reached, and ends the session.
     reached: Option<EndedBy>,
-    ender: Ender,
+    terminator: Terminator,
     // Somebody ends it for another cause than that limit.
     killed: bool,
     // Who is ending it, and wants us to stay until it says otherwise.
@@ -31,7 +31,7 @@ pub(crate) struct Ending {
 
 /// The process that ends a session which has reached a limit.
 #[derive(Clone, Copy)]
-enum Ender {
+enum Terminator {
     /// One is to be started at this moment, if the command runs then.
     Due(Instant),
     /// The same, whether or not it runs: the last was killed, or could not be started,
@@ -42,7 +42,7 @@ enum Ender {
 
 impl Ending {
     pub(crate) fn new(now: Instant) -> Ending {
-        Ending { reached: None, ender: Ender::Due(now), killed: false, clients: Vec::new() }
+        Ending { reached: None, terminator: Terminator::Due(now), killed: false, clients: Vec::new() }
     }
 
     /// May a limit end it? Whoever has begun to has come first.
@@ -57,11 +57,11 @@ impl Ending {
 
     /// When an ender is to be started; `None`: as things are, never.
     pub(crate) fn start(&self, command_runs: bool) -> Option<Deadline> {
-        match self.ender {
+        match self.terminator {
             _ if self.reached.is_none() || self.is_begun() => None,
-            Ender::Due(moment) if command_runs => Some(Deadline::at(moment)),
-            Ender::Missing(moment) => Some(Deadline::at(moment)),
-            Ender::Due(_) | Ender::Runs(_) => None,
+            Terminator::Due(moment) if command_runs => Some(Deadline::at(moment)),
+            Terminator::Missing(moment) => Some(Deadline::at(moment)),
+            Terminator::Due(_) | Terminator::Runs(_) => None,
         }
     }
 
@@ -69,34 +69,39 @@ impl Ending {
     /// at once: where there has been one that was killed, or no room for one, the grace
     /// is over, and who kills it when it is told to end has had its say.
     pub(crate) fn order(&self) -> Option<(EndedBy, bool)> {
-        Some((self.reached?, matches!(self.ender, Ender::Missing(_))))
+        Some((self.reached?, matches!(self.terminator, Terminator::Missing(_))))
     }
 
     /// One has been started, or (`None`) could not be.
-    pub(crate) fn note_started(&mut self, ender: Option<u32>, now: Instant) {
-        self.ender = ender.map_or(Ender::Missing(now + RETRY), Ender::Runs);
+    pub(crate) fn note_started(&mut self, terminator: Option<u32>, now: Instant) {
+        self.terminator = terminator.map_or(Terminator::Missing(now + RETRY), Terminator::Runs);
     }
 
-    pub(crate) fn is_ender(&self, pid: u32) -> bool {
-        matches!(self.ender, Ender::Runs(ender) if ender == pid)
+    pub(crate) fn is_terminator(&self, pid: u32) -> bool {
+        matches!(self.terminator, Terminator::Runs(terminator) if terminator == pid)
     }
 
     /// The ender has ended. One that was killed is followed by another. If it was not,
     /// and the command has not ended, it did not find the session: then at least the
     /// command is to be killed, which this tells.
-    pub(crate) fn note_ender_ended(&mut self, status: ExitStatus, command_runs: bool, now: Instant) -> bool {
+    pub(crate) fn note_terminator_ended(
+        &mut self,
+        status: ExitStatus,
+        command_runs: bool,
+        now: Instant,
+    ) -> bool {
         let was_killed = matches!(status, ExitStatus::Signal(_));
-        self.ender = match was_killed {
-            true => Ender::Missing(now + RETRY),
-            false => Ender::Due(now + END_AGAIN),
+        self.terminator = match was_killed {
+            true => Terminator::Missing(now + RETRY),
+            false => Terminator::Due(now + END_AGAIN),
         };
         command_runs && !was_killed
     }
 
     /// A client ends the session, for this cause.
     pub(crate) fn begin(&mut self, client: ClientId, cause: &str) {
-        let is_ender = self.reached.is_some_and(|limit| limit.word() == cause);
-        self.killed |= !is_ender;
+        let is_terminator = self.reached.is_some_and(|limit| limit.word() == cause);
+        self.killed |= !is_terminator;
         // It may say so more than once.
         if !self.clients.contains(&client) {
             self.clients.push(client);
@@ -106,8 +111,8 @@ impl Ending {
     /// It has: nobody is left.
     pub(crate) fn note_done(&mut self, client: ClientId) {
         self.clients.retain(|other| *other != client);
-        if let Ender::Missing(moment) = self.ender {
-            self.ender = Ender::Due(moment);
+        if let Terminator::Missing(moment) = self.terminator {
+            self.terminator = Terminator::Due(moment);
         }
     }
 
@@ -123,7 +128,9 @@ impl Ending {
 
     /// Is the relay to stay, whatever else has ended?
     pub(crate) fn must_stay(&self, command_runs: bool) -> bool {
-        matches!(self.ender, Ender::Runs(_)) || self.start(command_runs).is_some() || self.is_begun()
+        matches!(self.terminator, Terminator::Runs(_))
+            || self.start(command_runs).is_some()
+            || self.is_begun()
     }
 
     /// Is somebody at it who has told us so?
@@ -180,7 +187,7 @@ mod tests {
             match *each {
                 Limit => ending.note_reached(EndedBy::Timeout),
                 Started(pid) => ending.note_started(pid, now),
-                EnderEnds(status) => kills = ending.note_ender_ended(status, runs, now),
+                EnderEnds(status) => kills = ending.note_terminator_ended(status, runs, now),
                 Begins(client, cause) => ending.begin(ClientId::of(client), cause),
                 Done(client) => ending.note_done(ClientId::of(client)),
                 AllLeaveBut(client) => {
@@ -209,7 +216,7 @@ mod tests {
         let (first, second) = (Some((Duration::ZERO, false)), Some((RETRY, true)));
         let another_look = Some((END_AGAIN, false));
         let (kill, other) = (Begins(1, "kill"), Begins(2, "kill"));
-        let (runs, none, ender) = (Started(Some(7)), Started(None), Begins(3, "timeout"));
+        let (runs, none, terminator) = (Started(Some(7)), Started(None), Begins(3, "timeout"));
         let cases: [(&[Happens], Start, &str, EndedBy); 28] = [
             // By itself.
             (&[], None, "limits count", Itself),
@@ -219,8 +226,8 @@ mod tests {
             (&[Limit, CommandEnds], None, "", Timeout),
             (&[Limit, runs], None, "stays", Timeout),
             (&[Limit, runs, CommandEnds], None, "stays", Timeout),
-            (&[Limit, runs, ender], None, "stays", Timeout),
-            (&[Limit, runs, ender, CommandEnds, AllLeaveBut(0)], None, "stays", Timeout),
+            (&[Limit, runs, terminator], None, "stays", Timeout),
+            (&[Limit, runs, terminator, CommandEnds, AllLeaveBut(0)], None, "stays", Timeout),
             (&[Limit, runs, CommandEnds, EnderEnds(CODE)], None, "", Timeout),
             // Its ender was killed, or there was no room for it: it may have left somebody.
             (&[Limit, none], second, "stays", Timeout),
@@ -229,8 +236,8 @@ mod tests {
             (&[Limit, runs, EnderEnds(SIGNAL), CommandEnds], second, "stays", Timeout),
             (&[Limit, runs, EnderEnds(SIGNAL), runs], None, "stays", Timeout),
             // It has told us before; once it has hung up, nobody is at it.
-            (&[Limit, runs, ender, EnderEnds(SIGNAL)], None, "stays", Timeout),
-            (&[Limit, runs, ender, EnderEnds(SIGNAL), AllLeaveBut(0)], second, "stays", Timeout),
+            (&[Limit, runs, terminator, EnderEnds(SIGNAL)], None, "stays", Timeout),
+            (&[Limit, runs, terminator, EnderEnds(SIGNAL), AllLeaveBut(0)], second, "stays", Timeout),
             // It has not found the session.
             (&[Limit, runs, EnderEnds(CODE)], another_look, "stays", Timeout),
             // By somebody: no limit comes first any more.
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_killed_where_its_ender_has_not_found_it_and_was_not_killed() {
+    fn the_command_is_killed_where_its_terminator_has_not_found_it_and_was_not_killed() {
         let kills = |happens| left_to_do(happens).1;
         assert!(kills(&[Limit, Started(Some(7)), EnderEnds(CODE)]));
         assert!(!kills(&[Limit, Started(Some(7)), EnderEnds(SIGNAL)]));
@@ -262,16 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn its_ender_is_the_one_that_runs() {
+    fn its_terminator_is_the_one_that_runs() {
         let now = Instant::now();
         let mut ending = Ending::new(now);
         assert!(ending.order().is_none());
         ending.note_reached(EndedBy::Owner);
         assert_eq!(ending.order(), Some((EndedBy::Owner, false)));
         ending.note_started(Some(7), now);
-        assert!(ending.is_ender(7) && !ending.is_ender(8));
-        ending.note_ender_ended(SIGNAL, true, now);
-        assert!(!ending.is_ender(7));
+        assert!(ending.is_terminator(7) && !ending.is_terminator(8));
+        ending.note_terminator_ended(SIGNAL, true, now);
+        assert!(!ending.is_terminator(7));
     }
 
     #[test]

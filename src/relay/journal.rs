@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::{
     relay::Prompt,
     session::typing::{Keys, Mode, Typing},
-    sys::pty::Modes,
+    sys::pty::TerminalModes,
 };
 
 /// How much of what was typed is remembered. An echo that comes later than
@@ -30,7 +30,7 @@ pub(crate) struct Journal {
 }
 
 /// `None`: what is typed is a secret.
-pub(crate) fn mode(modes: &Modes, prompt: Prompt) -> Option<Mode> {
+pub(crate) fn mode(modes: &TerminalModes, prompt: Prompt) -> Option<Mode> {
     match (modes.is_canonical(), modes.echoes()) {
         (true, false) => None,
         (_, true) => Some(Mode::Lines),

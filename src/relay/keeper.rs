@@ -15,7 +15,7 @@ use std::{
 use crate::{
     helper::{
         self,
-        protocol::{ERROR, FILES, Header, Line, Order, VERSION_IS},
+        protocol::{ERROR, FILES, Header, KeeperMessage, Order, VERSION_IS},
     },
     outcome::{Failure, Result, Trying},
     relay::{Environment, Gate},
@@ -26,8 +26,8 @@ use crate::{
         deadline::Deadline,
         fdpass,
         files::Folder,
-        poll::{self, Turn},
-        processes::{self, Held, Process},
+        poll::{self, PollSet},
+        processes::{self, PidFd, Process},
         pty::{Master, Size},
         socket,
     },
@@ -35,7 +35,7 @@ use crate::{
 
 /// How long the helper may take to answer. It needs milliseconds; one that has
 /// been stopped must not hold up its callers for long.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HELPER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many times as long where it is at work: then the machine is busy, or many
 /// others are served first.
@@ -45,7 +45,7 @@ const BUSY: u32 = 12;
 const LONGEST_TEXT: usize = 4_096;
 
 /// What is asked of the helper for a session.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct SpawnRequest<'a> {
     pub(crate) handle: &'a Handle,
     pub(crate) folder: &'a Path,
     pub(crate) size: Size,
@@ -65,25 +65,25 @@ pub(crate) enum Refusal {
 }
 
 /// A child that the helper has made for us.
-pub(crate) struct Kept {
+pub(crate) struct SpawnedChild {
     pub(crate) master: Master,
     pub(crate) gate: Gate,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: KeeperClient,
 }
 
 /// The connection to the process that is the child's parent.
-pub(crate) struct Keeper {
+pub(crate) struct KeeperClient {
     pub(crate) stream: UnixStream,
     pub(crate) pid: u32,
     /// The child itself; what is left to watch where the keeper was killed.
-    pub(crate) child: Held,
+    pub(crate) child: PidFd,
     inbox: Vec<u8>,
     gone: bool,
 }
 
 /// What has come of listening to a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum KeeperNews {
     Nothing,
     Ended(ExitStatus),
     /// It has gone, or has nobody left.
@@ -91,11 +91,14 @@ pub(crate) enum Heard {
 }
 
 /// Asks the helper whose socket is in the state folder `home`.
-pub(crate) fn ask(home: &Path, wanted: &Wanted<'_>) -> std::result::Result<Kept, Refusal> {
-    let deadline = Deadline::after(PATIENCE);
-    let stream = connect(home)?;
-    let order = wanted.order().encode();
-    let handle = wanted.handle.as_str().as_bytes().try_into().expect("a handle has 8 digits");
+pub(crate) fn ask_helper(
+    state_dir: &Path,
+    spawn_request: &SpawnRequest<'_>,
+) -> std::result::Result<SpawnedChild, Refusal> {
+    let deadline = Deadline::after(HELPER_TIMEOUT);
+    let stream = connect(state_dir)?;
+    let order = spawn_request.order().encode();
+    let handle = spawn_request.handle.as_str().as_bytes().try_into().expect("a handle has 8 digits");
     let request = [Header::Start { handle, length: order.len() }.encode(), order].concat();
     send_all(&stream, &request, deadline)?;
     let (answer, mut descriptors) = receive(&stream, deadline)?;
@@ -120,9 +123,9 @@ pub(crate) fn ask(home: &Path, wanted: &Wanted<'_>) -> std::result::Result<Kept,
     }
 }
 
-fn connect(home: &Path) -> std::result::Result<UnixStream, Refusal> {
-    let stream = Folder::open(home).and_then(|folder| {
-        let stream = socket::connect(&folder, HELPER_SOCKET, Deadline::after(PATIENCE))?;
+fn connect(state_dir: &Path) -> std::result::Result<UnixStream, Refusal> {
+    let stream = Folder::open(state_dir).and_then(|folder| {
+        let stream = socket::connect(&folder, HELPER_SOCKET, Deadline::after(HELPER_TIMEOUT))?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     });
@@ -144,14 +147,14 @@ fn connect(home: &Path) -> std::result::Result<UnixStream, Refusal> {
 }
 
 fn silent() -> String {
-    format!("it does not answer within {} s; is it stopped?", PATIENCE.as_secs())
+    format!("it does not answer within {} s; is it stopped?", HELPER_TIMEOUT.as_secs())
 }
 
 fn failed(why: impl std::fmt::Display) -> Refusal {
     Refusal::Failed(Failure::Failed(format!("cannot have the helper start the command: {why}")))
 }
 
-impl Wanted<'_> {
+impl SpawnRequest<'_> {
     fn order(&self) -> Order {
         let bytes = |word: &OsString| word.as_bytes().to_vec();
         Order {
@@ -180,9 +183,9 @@ fn send_all(stream: &UnixStream, mut bytes: &[u8], deadline: Deadline) -> std::r
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut turn = Turn::new();
-                turn.writable(stream, ());
-                turn.wait(deadline).map_err(failed)?;
+                let mut poll_set = PollSet::new();
+                poll_set.writable(stream, ());
+                poll_set.wait(deadline).map_err(failed)?;
                 if deadline.has_passed() {
                     return Err(Refusal::NotRunning(silent()));
                 }
@@ -214,7 +217,7 @@ fn wait(stream: &UnixStream, error: io::Error, mut deadline: Deadline) -> std::r
             for _ in 0..BUSY {
                 match poll::wait_readable(stream, deadline) {
                     Ok(true) => return Ok(()),
-                    Ok(false) if is_at_it(stream) => deadline = Deadline::after(PATIENCE),
+                    Ok(false) if is_at_it(stream) => deadline = Deadline::after(HELPER_TIMEOUT),
                     Ok(false) => break,
                     Err(error) => return Err(failed(error)),
                 }
@@ -261,31 +264,31 @@ fn kept(
     master: OwnedFd,
     gate: OwnedFd,
     deadline: Deadline,
-) -> std::result::Result<Kept, Refusal> {
+) -> std::result::Result<SpawnedChild, Refusal> {
     let mut inbox = Vec::new();
     let line = loop {
         if let Some(line) = next_line(&mut inbox) {
             break line;
         }
         match receive(&stream, deadline)? {
-            (byte, _) if inbox.len() < Line::LONGEST => inbox.push(byte),
+            (byte, _) if inbox.len() < KeeperMessage::LONGEST => inbox.push(byte),
             _ => return Err(failed("it sent rubbish")),
         }
     };
-    let Some(Line::Ready { child, keeper }) = Line::decode(&line) else {
+    let Some(KeeperMessage::Ready { child, keeper }) = KeeperMessage::decode(&line) else {
         return Err(failed("it sent rubbish"));
     };
     // The PIDs are of the helper's namespace; where ours is another they mean
     // nothing here, and nothing may be done by them. The child stands still, so
     // while its parent is the keeper it is what was meant.
-    let held = Held::open(child).map_err(failed)?;
+    let pidfd = PidFd::open(child).map_err(failed)?;
     let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
-    let (Some(held), true) = (held, is_its_parent) else {
+    let (Some(pidfd), true) = (pidfd, is_its_parent) else {
         return Err(Refusal::NotRunning("it is in another PID namespace than this".into()));
     };
     let master = Master::received(master).map_err(failed)?;
-    let keeper = Keeper { stream, pid: keeper, child: held, inbox, gone: false };
-    Ok(Kept { master, gate: Gate::of_another(child, gate), keeper })
+    let keeper = KeeperClient { stream, pid: keeper, child: pidfd, inbox, gone: false };
+    Ok(SpawnedChild { master, gate: Gate::of_another(child, gate), keeper })
 }
 
 fn next_line(inbox: &mut Vec<u8>) -> Option<Vec<u8>> {
@@ -294,7 +297,7 @@ fn next_line(inbox: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(line[..end].to_vec())
 }
 
-impl Keeper {
+impl KeeperClient {
     /// Was it killed, or has it hung up because nobody is left?
     pub(crate) fn has_gone(&self) -> bool {
         self.gone
@@ -305,44 +308,46 @@ impl Keeper {
     }
 
     /// What it has to say now.
-    pub(crate) fn hear(&mut self) -> Heard {
-        let heard = if self.gone { Heard::Gone } else { self.listen() };
-        self.gone |= heard == Heard::Gone;
+    pub(crate) fn hear(&mut self) -> KeeperNews {
+        let heard = if self.gone { KeeperNews::Gone } else { self.listen() };
+        self.gone |= heard == KeeperNews::Gone;
         heard
     }
 
-    fn listen(&mut self) -> Heard {
+    fn listen(&mut self) -> KeeperNews {
         loop {
             if let Some(line) = next_line(&mut self.inbox) {
-                match Line::decode(&line) {
-                    Some(Line::Code(code)) => return Heard::Ended(ExitStatus::Code(code)),
-                    Some(Line::Signal(signal)) => return Heard::Ended(ExitStatus::Signal(signal)),
-                    Some(Line::Ready { .. }) | None => return Heard::Gone,
+                match KeeperMessage::decode(&line) {
+                    Some(KeeperMessage::Code(code)) => return KeeperNews::Ended(ExitStatus::Code(code)),
+                    Some(KeeperMessage::Signal(signal)) => {
+                        return KeeperNews::Ended(ExitStatus::Signal(signal));
+                    }
+                    Some(KeeperMessage::Ready { .. }) | None => return KeeperNews::Gone,
                 }
             }
-            let mut buffer = [0; Line::LONGEST];
+            let mut buffer = [0; KeeperMessage::LONGEST];
             match self.stream.read(&mut buffer) {
-                Ok(0) => return Heard::Gone,
+                Ok(0) => return KeeperNews::Gone,
                 Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return KeeperNews::Nothing,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Heard::Gone,
+                Err(_) => return KeeperNews::Gone,
             }
-            if self.inbox.len() > 2 * Line::LONGEST {
-                return Heard::Gone;
+            if self.inbox.len() > 2 * KeeperMessage::LONGEST {
+                return KeeperNews::Gone;
             }
         }
     }
 }
 
 /// Asks the helper for its version; `None` where it says nothing of the kind.
-pub(crate) fn version(home: &Path) -> Result<Option<String>> {
+pub(crate) fn helper_version(state_dir: &Path) -> Result<Option<String>> {
     let told = |refusal| match refusal {
         Refusal::NotRunning(why) => Failure::Failed(format!("helper not running: {why}")),
         Refusal::Failed(failure) => failure,
     };
-    let deadline = Deadline::after(PATIENCE);
-    let stream = connect(home).map_err(told)?;
+    let deadline = Deadline::after(HELPER_TIMEOUT);
+    let stream = connect(state_dir).map_err(told)?;
     send_all(&stream, &Header::Version.encode(), deadline).map_err(told)?;
     // A helper of another make waits for the end of the command.
     stream.shutdown(std::net::Shutdown::Write).trying("ask the helper for its version")?;

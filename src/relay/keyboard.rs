@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    relay::line::Line,
-    sys::{deadline::Deadline, pty::Modes},
+    relay::line::CanonicalLine,
+    sys::{deadline::Deadline, pty::TerminalModes},
 };
 
 /// A worker of the kernel carries what is written to the master to where the
@@ -18,21 +18,21 @@ use crate::{
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// How long what is to be typed waits for an answer that comes before it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When to look again whether a program that did not take a long line has
 /// changed its terminal's mode. The kernel does not tell that either.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) struct Keyboard {
-    line: Line,
+    line: CanonicalLine,
     // Until then, what was typed last may be on its way to where it is read.
     settled: Instant,
     // What is to be typed would overflow a canonical line.
     held: bool,
     // Since where in the log something is to be typed that comes after the answers, and
     // until when it waits for them.
-    turn_of_answers: Option<(u64, Instant)>,
+    answers_first: Option<(u64, Instant)>,
 }
 
 /// What is done with a line that is longer than the terminal takes.
@@ -44,18 +44,18 @@ pub(crate) enum Hold {
 
 impl Keyboard {
     pub(crate) fn new(now: Instant) -> Keyboard {
-        Keyboard { line: Line::default(), settled: now, held: false, turn_of_answers: None }
+        Keyboard { line: CanonicalLine::default(), settled: now, held: false, answers_first: None }
     }
 
     /// Does what is to be typed wait for nothing but that the terminal has room?
     pub(crate) fn waits_for_room(&self) -> bool {
-        !self.held && self.turn_of_answers.is_none()
+        !self.held && self.answers_first.is_none()
     }
 
     /// When something may be typed that could not be, though nothing tells; `wants`:
     /// there is something.
     pub(crate) fn deadline(&self, wants: bool, now: Instant) -> Deadline {
-        let answers = self.turn_of_answers.map_or(Deadline::NEVER, |(_, patience)| Deadline::at(patience));
+        let answers = self.answers_first.map_or(Deadline::NEVER, |(_, patience)| Deadline::at(patience));
         let look = if wants && self.held { Deadline::at(now + LOOK_AGAIN) } else { Deadline::NEVER };
         answers.min(look)
     }
@@ -65,22 +65,22 @@ impl Keyboard {
     /// could come while another command runs, whose output its echo would then be.
     /// Somebody may be slow to find it. `length` is the log's, and `are_due` tells
     /// whether something that was asked up to a place there is not answered.
-    pub(crate) fn has_turn(
+    pub(crate) fn may_type(
         &mut self,
         wants: bool,
         length: u64,
         now: Instant,
         are_due: impl FnOnce(u64) -> bool,
     ) -> bool {
-        let (since, patience) = self.turn_of_answers.unwrap_or((length, now + PATIENCE));
+        let (since, patience) = self.answers_first.unwrap_or((length, now + ANSWERS_TIMEOUT));
         let waits = wants && are_due(since) && now < patience;
-        self.turn_of_answers = waits.then_some((since, patience));
+        self.answers_first = waits.then_some((since, patience));
         wants && !waits
     }
 
     /// How many of these bytes may be typed now; none: they are held until something is
     /// printed, or the mode is another.
-    pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &Modes, hold: Hold) -> usize {
+    pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &TerminalModes, hold: Hold) -> usize {
         let room = match hold {
             Hold::WhatIsTooLong => self.line.room_for(bytes, modes),
             Hold::Nothing => bytes.len(),
@@ -95,7 +95,7 @@ impl Keyboard {
     pub(crate) fn takes_secret(
         &mut self,
         secret: &[u8],
-        modes: &Modes,
+        modes: &TerminalModes,
         others: bool,
         now: Instant,
     ) -> Result<(), &'static str> {
@@ -115,14 +115,14 @@ impl Keyboard {
     }
 
     /// These bytes have been typed.
-    pub(crate) fn note_typed(&mut self, bytes: &[u8], modes: &Modes, now: Instant) {
+    pub(crate) fn note_typed(&mut self, bytes: &[u8], modes: &TerminalModes, now: Instant) {
         self.line.note(bytes, modes);
         self.settled = now + SETTLE;
     }
 
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
-        self.line = Line::default();
+        self.line = CanonicalLine::default();
     }
 }
 
@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn a_secret_is_typed_where_a_hidden_line_is_asked_for_and_nothing_else_is_on_its_way() {
         let now = Instant::now();
-        let (hidden, shown, keys) = (Modes::of(true, false), Modes::of(true, true), Modes::of(false, false));
+        let (hidden, shown, keys) =
+            (TerminalModes::of(true, false), TerminalModes::of(true, true), TerminalModes::of(false, false));
         let just_typed = |bytes: &[u8]| {
             let mut keyboard = Keyboard::new(now);
             keyboard.note_typed(bytes, &hidden, now);
@@ -166,20 +167,20 @@ mod tests {
         let now = Instant::now();
         let mut keyboard = Keyboard::new(now);
         let asked_until = |end: u64| move |place: u64| place >= end;
-        assert!(!keyboard.has_turn(false, 10, now, |_| true), "there is nothing to type");
-        assert!(keyboard.has_turn(true, 10, now, asked_until(11)), "it was asked later");
+        assert!(!keyboard.may_type(false, 10, now, |_| true), "there is nothing to type");
+        assert!(keyboard.may_type(true, 10, now, asked_until(11)), "it was asked later");
         assert!(keyboard.waits_for_room());
-        assert!(!keyboard.has_turn(true, 10, now, asked_until(10)));
+        assert!(!keyboard.may_type(true, 10, now, asked_until(10)));
         assert!(!keyboard.waits_for_room());
-        let end = now + PATIENCE;
+        let end = now + ANSWERS_TIMEOUT;
         assert_eq!(keyboard.deadline(true, now), Deadline::at(end));
         // What is asked meanwhile does not come first, and time does not begin again.
-        assert!(!keyboard.has_turn(true, 20, now + MILLISECOND, asked_until(10)));
+        assert!(!keyboard.may_type(true, 20, now + MILLISECOND, asked_until(10)));
         assert_eq!(keyboard.deadline(true, now), Deadline::at(end));
-        assert!(!keyboard.has_turn(true, 20, end - MILLISECOND, asked_until(10)));
-        assert!(keyboard.has_turn(true, 20, end - MILLISECOND, asked_until(11)));
-        assert!(!keyboard.has_turn(true, 20, now, asked_until(20)));
-        assert!(keyboard.has_turn(true, 20, end, asked_until(20)), "nobody finds the answer");
+        assert!(!keyboard.may_type(true, 20, end - MILLISECOND, asked_until(10)));
+        assert!(keyboard.may_type(true, 20, end - MILLISECOND, asked_until(11)));
+        assert!(!keyboard.may_type(true, 20, now, asked_until(20)));
+        assert!(keyboard.may_type(true, 20, end, asked_until(20)), "nobody finds the answer");
         assert!(keyboard.waits_for_room());
         assert_eq!(keyboard.deadline(true, now), Deadline::NEVER);
     }
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_too_long_for_a_line_is_held_until_there_may_be_room() {
         let now = Instant::now();
-        let (lines, keys) = (Modes::of(true, true), Modes::of(false, false));
+        let (lines, keys) = (TerminalModes::of(true, true), TerminalModes::of(false, false));
         let mut keyboard = Keyboard::new(now);
         assert_eq!(keyboard.room_for(&[b'x'; 5_000], &lines, Hold::Nothing), 5_000);
         assert_eq!(keyboard.room_for(&[b'x'; 5_000], &lines, Hold::WhatIsTooLong), 4_095);

@@ -22,7 +22,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Handle, Launch, Making},
+    session::{EndedBy, Handle, PendingSession, SessionSpec},
     sys::{child, files::Folder},
 };
 
@@ -30,7 +30,7 @@ pub(crate) use crate::sys::gate::{Environment, Gate};
 
 /// Where the child of a session comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Through {
+pub(crate) enum SpawnVia {
     /// The relay starts it, in the caller's environment.
     Relay,
     /// The helper does, in its own; where it is not running, the relay.
@@ -39,16 +39,19 @@ pub(crate) enum Through {
     Helper,
 }
 
-impl Through {
-    const WORDS: [(Through, &'static str); 3] =
-        [(Through::Relay, "direct"), (Through::HelperIfThere, "helper"), (Through::Helper, "require-helper")];
+impl SpawnVia {
+    const WORDS: [(SpawnVia, &'static str); 3] = [
+        (SpawnVia::Relay, "direct"),
+        (SpawnVia::HelperIfThere, "helper"),
+        (SpawnVia::Helper, "require-helper"),
+    ];
 
-    pub(crate) fn parse(word: &OsStr) -> Option<Through> {
-        Through::WORDS.into_iter().find(|(_, name)| word == *name).map(|(through, _)| through)
+    pub(crate) fn parse(word: &OsStr) -> Option<SpawnVia> {
+        SpawnVia::WORDS.into_iter().find(|(_, name)| word == *name).map(|(via, _)| via)
     }
 
     fn word(self) -> &'static str {
-        Through::WORDS.into_iter().find(|(through, _)| *through == self).expect("all three are there").1
+        SpawnVia::WORDS.into_iter().find(|(via, _)| *via == self).expect("all three are there").1
     }
 }
 
@@ -67,24 +70,24 @@ const READY: &[u8] = b".";
 /// Makes the files of a session, while its relay begins, and returns when the session
 /// is there for all to see; with what the caller should be told.
 pub(crate) fn start(
-    making: &Making,
+    pending: &PendingSession,
     sessions: &Path,
-    launch: &Launch,
+    spec: &SessionSpec,
     umask: u32,
     cwd: Option<&Path>,
     environment: &Environment,
-    through: Through,
+    via: SpawnVia,
 ) -> Result<Option<String>> {
     let what = "start the relay";
     let (mut ours, theirs) = UnixStream::pair().trying(what)?;
     let mut command = child::ourselves(crate::session::RELAY);
     command
-        .arg(making.handle.as_str())
+        .arg(pending.handle.as_str())
         .arg(sessions)
         .arg(format!("{umask:o}"))
-        .arg(format!("{}x{}", launch.size.cols, launch.size.rows))
-        .arg(through.word())
-        .stdin(making.lock.try_clone().trying(what)?)
+        .arg(format!("{}x{}", spec.size.cols, spec.size.rows))
+        .arg(via.word())
+        .stdin(pending.lock.try_clone().trying(what)?)
         .stdout(OwnedFd::from(theirs))
         .stderr(Stdio::null());
     if let Some(cwd) = cwd {
@@ -95,16 +98,16 @@ pub(crate) fn start(
     // It holds a copy of the other end.
     drop(command);
     let write = || {
-        launch.write(&making.folder)?;
-        if through != Through::Relay {
-            write_changed(&making.folder, environment)?;
+        spec.write(&pending.folder)?;
+        if via != SpawnVia::Relay {
+            write_changed(&pending.folder, environment)?;
         }
         // Where the relay has gone, its words tell.
         let _ = (&ours).write_all(READY);
-        launch.write_rest(making, relay)
+        spec.write_rest(pending, relay)
     };
     let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
-        launch.check_bound(&making.folder).trying(format_args!(
+        spec.check_log_limit(&pending.folder).trying(format_args!(
             "give up a part of a file, as --max-log needs it, in '{}'",
             sessions.display()
         ))
@@ -132,17 +135,17 @@ pub(crate) fn await_files() -> io::Result<()> {
 }
 
 /// What the process that ends a session is told after the cause, where it shall kill.
-pub(crate) const ENDER_AT_ONCE: &str = "at-once";
+pub(crate) const TERMINATOR_AT_ONCE: &str = "at-once";
 
 /// Starts the process that ends the session, below its relay; `at_once`: with no grace.
-pub(crate) fn start_ender(
+pub(crate) fn start_terminator(
     handle: &Handle,
     sessions: &Path,
     cause: EndedBy,
     at_once: bool,
 ) -> io::Result<u32> {
-    let mut command = child::ourselves(crate::session::ENDER);
-    command.arg(handle.as_str()).arg(sessions).arg(cause.word()).args(at_once.then_some(ENDER_AT_ONCE));
+    let mut command = child::ourselves(crate::session::TERMINATOR);
+    command.arg(handle.as_str()).arg(sessions).arg(cause.word()).args(at_once.then_some(TERMINATOR_AT_ONCE));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // It is collected as every child of a relay is.
     Ok(command.spawn()?.id())
@@ -150,20 +153,20 @@ pub(crate) fn start_ender(
 
 /// Starts the process that works out the session's screen: to be asked where the
 /// cursor is, by the connection that this gives.
-pub(crate) fn start_sight(handle: &Handle, sessions: &Path) -> io::Result<UnixStream> {
+pub(crate) fn start_screen(handle: &Handle, sessions: &Path) -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    sight(handle, sessions, "ask").stdin(OwnedFd::from(theirs)).spawn()?;
+    screen_command(handle, sessions, "ask").stdin(OwnedFd::from(theirs)).spawn()?;
     Ok(ours)
 }
 
 /// The same, to keep the screen for who looks next.
-pub(crate) fn start_keeping_sight(handle: &Handle, sessions: &Path) -> io::Result<u32> {
-    Ok(sight(handle, sessions, "keep").stdin(Stdio::null()).spawn()?.id())
+pub(crate) fn start_keeping_screen(handle: &Handle, sessions: &Path) -> io::Result<u32> {
+    Ok(screen_command(handle, sessions, "keep").stdin(Stdio::null()).spawn()?.id())
 }
 
-fn sight(handle: &Handle, sessions: &Path, job: &str) -> Command {
-    let mut command = child::ourselves(crate::session::SIGHT);
+fn screen_command(handle: &Handle, sessions: &Path, job: &str) -> Command {
+    let mut command = child::ourselves(crate::session::SCREEN);
     command.arg(handle.as_str()).arg(sessions).arg(job);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
@@ -223,9 +226,9 @@ mod tests {
 
     #[test]
     fn every_way_has_its_word() {
-        for through in [Through::Relay, Through::HelperIfThere, Through::Helper] {
-            assert_eq!(Through::parse(OsStr::new(through.word())), Some(through));
+        for via in [SpawnVia::Relay, SpawnVia::HelperIfThere, SpawnVia::Helper] {
+            assert_eq!(SpawnVia::parse(OsStr::new(via.word())), Some(via));
         }
-        assert_eq!(Through::parse(OsStr::new("")), None);
+        assert_eq!(SpawnVia::parse(OsStr::new("")), None);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     session::{EndedBy, Settings},
-    sys::{deadline::Deadline, processes::Held},
+    sys::{deadline::Deadline, processes::PidFd},
 };
 
 pub(crate) struct Limits {
@@ -15,13 +15,13 @@ pub(crate) struct Limits {
     idle_timeout: Option<Duration>,
     // When it will have been idle for so long, if nothing happens until then.
     idle: Deadline,
-    owner: Option<Held>,
+    owner: Option<PidFd>,
     owner_has_ended: bool,
 }
 
 impl Limits {
     /// The time of a session runs from now on.
-    pub(crate) fn new(settings: &Settings, owner: Option<Held>) -> Limits {
+    pub(crate) fn new(settings: &Settings, owner: Option<PidFd>) -> Limits {
         let timeout = settings.timeout.map_or(Deadline::NEVER, Deadline::after);
         let idle_timeout = settings.idle_timeout;
         let mut limits =
@@ -39,7 +39,7 @@ impl Limits {
         self.owner_has_ended = true;
     }
 
-    pub(crate) fn owner(&self) -> Option<&Held> {
+    pub(crate) fn owner(&self) -> Option<&PidFd> {
         self.owner.as_ref()
     }
 

@@ -5,7 +5,7 @@
 //! been typed since the last end of a line, and hold back what would be lost
 //! until the line is read or the mode changes.
 
-use crate::sys::pty::Modes;
+use crate::sys::pty::TerminalModes;
 
 /// A canonical line, without what ends it.
 const LONGEST: usize = 4_095;
@@ -13,7 +13,7 @@ const LONGEST: usize = 4_095;
 /// Invariant: `typed <= LONGEST`, and no less than what the kernel has of the
 /// line: where it is not known how much a key takes back (^W), one byte is.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct CanonicalLine {
     typed: usize,
 }
 
@@ -28,9 +28,9 @@ enum Effect {
     Ends,
 }
 
-impl Line {
+impl CanonicalLine {
     /// How many of these bytes can be typed now without losing one.
-    pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &Modes) -> usize {
+    pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &TerminalModes) -> usize {
         if !modes.is_canonical() {
             self.typed = 0;
             return bytes.len();
@@ -48,7 +48,7 @@ impl Line {
     }
 
     /// Notes that these bytes have been typed.
-    pub(crate) fn note(&mut self, bytes: &[u8], modes: &Modes) {
+    pub(crate) fn note(&mut self, bytes: &[u8], modes: &TerminalModes) {
         if !modes.is_canonical() {
             self.typed = 0;
             return;
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-fn effect(modes: &Modes, byte: u8) -> Effect {
+fn effect(modes: &TerminalModes, byte: u8) -> Effect {
     if modes.ends_line(byte) || modes.empties_line(byte) {
         Effect::Ends
     } else if modes.erases(byte) {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_line_has_room_for_4095_characters_and_its_end() {
-        let line = Line::default();
+        let line = CanonicalLine::default();
         assert_eq!(line.room(&[b'a'; 4_095], effect), 4_095);
         assert_eq!(line.room(&[b'a'; 4_096], effect), 4_095);
         assert_eq!(line.room(&[&[b'a'; 4_095][..], b"\n"].concat(), effect), 4_096);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_over_several_writes() {
-        let mut line = Line::default();
+        let mut line = CanonicalLine::default();
         line.count(&[b'a'; 4_000], effect);
         assert_eq!(line.room(&[b'a'; 200], effect), 95);
         line.count(b"b\ncdef\x7f\x7f", effect);

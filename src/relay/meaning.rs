@@ -5,7 +5,7 @@
 //! fed to it: a mark counts once whoever hears of it can read all before it.
 
 use crate::{
-    queries::{Modes, Part, Query, Sequences},
+    queries::{Part, PrivateModes, Query, Sequences},
     relay::Prompt,
     session::{Completion, Mark, Marks},
 };
@@ -15,7 +15,7 @@ pub(crate) struct Meaning {
     length: u64,
     marks: Marks,
     sequences: Sequences,
-    private: Modes,
+    private: PrivateModes,
     // What the program has asked of its terminal, each with where the question ended
     // in the log. Invariant: no more than `MOST_ASKED`.
     asked: Vec<(u64, Query)>,
@@ -32,7 +32,7 @@ impl Meaning {
             length: 0,
             marks: Marks::new(secret, 0),
             sequences: Sequences::default(),
-            private: Modes::default(),
+            private: PrivateModes::default(),
             asked: Vec::new(),
             answered_ahead: false,
             prompt: Prompt::Unknown,
@@ -51,7 +51,7 @@ impl Meaning {
     }
 
     /// The modes that the program has set.
-    pub(crate) fn private(&self) -> Modes {
+    pub(crate) fn private(&self) -> PrivateModes {
         self.private
     }
 

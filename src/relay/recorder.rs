@@ -11,11 +11,11 @@ use std::{
 };
 
 use crate::{
-    queries::{Modes, Query},
-    relay::{Prompt, RETRY, bound::Bound, flow::Flow, meaning::Meaning},
+    queries::{PrivateModes, Query},
+    relay::{Prompt, RETRY, bound::LogLimit, flow::Flow, meaning::Meaning},
     session::{
-        COMPLETIONS, Completion, EXIT_CODE, Events, Launch, OUTPUT, RECEIPT, Receipt, SIZES, Settings, TIMES,
-        completion_line, size_line,
+        COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES, SessionSpec,
+        Settings, TIMES, completion_line, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -30,7 +30,7 @@ pub(crate) struct Recorder {
     folder: Folder,
     log: File,
     // `None`: it may grow for ever.
-    bound: Option<Bound>,
+    log_limit: Option<LogLimit>,
     syncer: Syncer,
     // There is more in the log than a sync was asked for.
     unsynced: bool,
@@ -65,7 +65,7 @@ impl Recorder {
     ) -> io::Result<Recorder> {
         let log = folder.open_appending(OUTPUT)?;
         let is_usual = size == Size::DEFAULT;
-        let secret = if interactive { Launch::secret(folder)? } else { None };
+        let secret = if interactive { SessionSpec::secret(folder)? } else { None };
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
             unsynced: false,
@@ -76,7 +76,7 @@ impl Recorder {
             begun: Instant::now(),
             noted: None,
             folder: folder.again()?,
-            bound: settings.max_log.map(|most| Bound::new(most, &log)).transpose()?,
+            log_limit: settings.max_log.map(|most| LogLimit::new(most, &log)).transpose()?,
             log,
             printed: Flow::new(),
             concluded: false,
@@ -112,7 +112,7 @@ impl Recorder {
     }
 
     /// The modes that the program has set.
-    pub(crate) fn private(&self) -> Modes {
+    pub(crate) fn private(&self) -> PrivateModes {
         self.meaning.private()
     }
 
@@ -198,8 +198,8 @@ impl Recorder {
     fn write_all(&mut self) -> io::Result<()> {
         match self.write_some() {
             Err(error) if is_full(&error) => {
-                let Some(bound) = &mut self.bound else { return Err(error) };
-                if bound.spare(&self.folder, &self.log, self.meaning.length())? {
+                let Some(log_limit) = &mut self.log_limit else { return Err(error) };
+                if log_limit.spare(&self.folder, &self.log, self.meaning.length())? {
                     self.write_some()
                 } else {
                     Err(error)
@@ -215,9 +215,9 @@ impl Recorder {
             times.write(&self.folder)?;
         }
         while !self.printed.is_empty() {
-            if let Some(bound) = &mut self.bound {
+            if let Some(log_limit) = &mut self.log_limit {
                 let count = self.printed.waiting().len() as u64;
-                bound.make_room(&self.folder, &self.log, self.meaning.length(), count)?;
+                log_limit.make_room(&self.folder, &self.log, self.meaning.length(), count)?;
             }
             let (log, meaning, mut done) = (&mut self.log, &mut self.meaning, Vec::new());
             self.printed.drain(|bytes| {
@@ -252,11 +252,11 @@ impl Recorder {
     /// as a folder that is gone, is told once and is the end of it.
     pub(crate) fn conclude(
         &mut self,
-        receipt: Receipt,
+        exit_record: ExitRecord,
         interactive: bool,
         events: &Events,
     ) -> io::Result<bool> {
-        match self.write_end(receipt, interactive, events) {
+        match self.write_end(exit_record, interactive, events) {
             Err(error) if may_pass(&error) => {
                 self.stalled = Some(stalled(error));
                 Ok(false)
@@ -267,15 +267,20 @@ impl Recorder {
 
     /// What waiters look for comes last. The time of the exit code's file is what all
     /// others tell as the end.
-    fn write_end(&mut self, mut receipt: Receipt, interactive: bool, events: &Events) -> io::Result<()> {
-        let code = receipt.status.map(ExitStatus::number);
-        let ended = receipt.ended.unwrap_or_else(SystemTime::now);
+    fn write_end(
+        &mut self,
+        mut exit_record: ExitRecord,
+        interactive: bool,
+        events: &Events,
+    ) -> io::Result<()> {
+        let code = exit_record.status.map(ExitStatus::number);
+        let ended = exit_record.ended.unwrap_or_else(SystemTime::now);
         if let Some(code) = code {
             let digits = code.to_string();
-            receipt.ended = Some(self.folder.replace_as_of(EXIT_CODE, digits.as_bytes(), ended)?);
+            exit_record.ended = Some(self.folder.replace_as_of(EXIT_CODE, digits.as_bytes(), ended)?);
         }
-        self.folder.replace_as_of(RECEIPT, receipt.json().as_bytes(), ended)?;
-        match events.tell(&receipt.handle, &self.folder) {
+        self.folder.replace_as_of(EXIT_RECORD, exit_record.json().as_bytes(), ended)?;
+        match events.tell(&exit_record.handle, &self.folder) {
             Err(error) if may_pass(&error) => return Err(error),
             // Whoever looks at the events next, or removes the session, tells it.
             _ => {}
@@ -372,7 +377,7 @@ mod tests {
     use super::*;
     use crate::{
         relay::tests::Rig,
-        session::{COMPLETIONS, EXIT_CODE, EndedBy, OUTPUT, RECEIPT, SIZES, Settings, TIMES},
+        session::{COMPLETIONS, EXIT_CODE, EXIT_RECORD, EndedBy, OUTPUT, SIZES, Settings, TIMES},
     };
 
     fn full() -> File {
@@ -432,8 +437,8 @@ mod tests {
     fn the_end_is_told_once_and_last_of_all_to_who_waits_for_it() {
         let mut rig = Rig::new(Settings::default());
         let relay = &mut rig.relay;
-        let receipt = || Receipt {
-            handle: relay.making.handle.clone(),
+        let exit_record = || ExitRecord {
+            handle: relay.pending.handle.clone(),
             name: None,
             settings: Settings::default(),
             status: Some(ExitStatus::Code(3)),
@@ -446,13 +451,13 @@ mod tests {
         };
         let completions = std::mem::replace(&mut relay.recorder.completions, there(full()));
         for _ in 0..2 {
-            assert!(!relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
+            assert!(!relay.recorder.conclude(exit_record(), false, &relay.events).unwrap());
             assert!(relay.recorder.stalled().unwrap().contains("No space"));
-            assert!([EXIT_CODE, RECEIPT].iter().all(|name| relay.making.folder.has(name)));
-            assert!(relay.events.has(&receipt().handle));
+            assert!([EXIT_CODE, EXIT_RECORD].iter().all(|name| relay.pending.folder.has(name)));
+            assert!(relay.events.has(&exit_record().handle));
         }
         relay.recorder.completions = completions;
-        assert!(relay.recorder.conclude(receipt(), false, &relay.events).unwrap());
+        assert!(relay.recorder.conclude(exit_record(), false, &relay.events).unwrap());
         assert_eq!((rig.file(EXIT_CODE), rig.file(COMPLETIONS)), ("3".into(), "0 3\n".into()));
     }
 

@@ -12,44 +12,44 @@ use crate::{
         flow::Flow,
         terminal::{self, Prompt},
     },
-    session::protocol::{Answer, KeyModes, Request},
+    session::protocol::{KeyModes, Request, Response},
     sys::pty::{self, Size},
 };
 
 impl Relay {
-    pub(super) fn answer(&mut self, id: ClientId, request: Request) -> Answer {
+    pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
-            Request::State => Answer::State {
+            Request::State => Response::State {
                 doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
                 stalled: self.recorder.stalled(),
             },
             Request::Ending { cause } => {
                 self.ending.begin(id, &cause);
-                Answer::Noted
+                Response::Noted
             }
             Request::Done => {
                 self.ending.note_done(id);
-                Answer::Noted
+                Response::Noted
             }
             Request::Keeper => {
                 // What it has said by now comes first: who is told a PID may
                 // rely on its being the keeper's still.
                 self.hear_keeper();
                 let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
-                Answer::Keeper { pid: there.map(|keeper| keeper.pid) }
+                Response::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
             Request::Place => {
                 let prompt = self.recorder.prompt().word().to_owned();
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
-                Answer::Place { offset, last, prompt }
+                Response::Place { offset, last, prompt }
             }
-            Request::Shell => Answer::Shell {
+            Request::Shell => Response::Shell {
                 waits: terminal::shell_waits(&self.master, self.child),
                 passes_on: terminal::passes_on(&self.master, self.child),
                 successor: terminal::successor(self.child, &self.session.rcfile()),
             },
-            Request::Typing { since } => Answer::Typing(self.journal.since(since)),
-            Request::Look => Answer::Look {
+            Request::Typing { since } => Response::Typing(self.journal.since(since)),
+            Request::Look => Response::Look {
                 // First this: who reads it afterwards may not be seen to wait.
                 unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
                 doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
@@ -63,13 +63,13 @@ impl Relay {
                         self.discard_typed();
                     }
                     terminal::signal_foreground(&self.master, self.child, &[signal]);
-                    Answer::Noted
+                    Response::Noted
                 }
-                None => Answer::Unknown,
+                None => Response::Unknown,
             },
             Request::Modes => match self.key_modes() {
-                Ok(modes) => Answer::Modes(modes),
-                Err(error) => Answer::Refused { why: error.to_string() },
+                Ok(modes) => Response::Modes(modes),
+                Err(error) => Response::Refused { why: error.to_string() },
             },
             Request::Press { byte } => self.press(byte),
             Request::Secret { length } => {
@@ -77,16 +77,16 @@ impl Relay {
                 self.type_secret(&secret)
             }
             Request::Folder => match terminal::folder(&self.master, self.child) {
-                Ok(found) => Answer::Folder { path: found.path, removed: found.removed },
-                Err(error) => Answer::Refused { why: error.to_string() },
+                Ok(found) => Response::Folder { path: found.path, removed: found.removed },
+                Err(error) => Response::Refused { why: error.to_string() },
             },
             Request::Synced => match self.recorder.sync_failure() {
-                Some(why) => Answer::Refused { why: why.to_owned() },
-                None => Answer::Noted,
+                Some(why) => Response::Refused { why: why.to_owned() },
+                None => Response::Noted,
             },
             Request::Size => match self.master.size() {
-                Ok(Size { cols, rows }) => Answer::Size { cols, rows },
-                Err(error) => Answer::Refused { why: error.to_string() },
+                Ok(Size { cols, rows }) => Response::Size { cols, rows },
+                Err(error) => Response::Refused { why: error.to_string() },
             },
             Request::Resize { cols, rows } => {
                 self.views.note_resized(Size { cols, rows });
@@ -96,19 +96,19 @@ impl Relay {
                 self.views.show(id, Size { cols, rows }, self.master.size().ok());
                 self.resize(Size { cols, rows })
             }
-            Request::Private => Answer::Private { modes: self.recorder.private().encode() },
+            Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
-            Request::Follow { .. } | Request::Type { .. } | Request::Turn => Answer::Unknown,
+            Request::Follow { .. } | Request::Type { .. } | Request::Turn => Response::Unknown,
         }
     }
 
-    fn resize(&mut self, size: Size) -> Answer {
+    fn resize(&mut self, size: Size) -> Response {
         match self.master.resize(size) {
             Ok(()) => {
                 self.note_size();
-                Answer::Noted
+                Response::Noted
             }
-            Err(error) => Answer::Refused { why: error.to_string() },
+            Err(error) => Response::Refused { why: error.to_string() },
         }
     }
 
@@ -128,10 +128,10 @@ impl Relay {
     /// does, and so is the rest of what we were typing: half a command must not
     /// come to a shell that has its prompt back. What nobody has begun to type
     /// is not, for it is whole.
-    fn press(&mut self, byte: u8) -> Answer {
-        let Ok(modes) = self.master.modes() else { return Answer::Unknown };
+    fn press(&mut self, byte: u8) -> Response {
+        let Ok(modes) = self.master.modes() else { return Response::Unknown };
         let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
-            return Answer::Refused { why: "it is no signal now".into() };
+            return Response::Refused { why: "it is no signal now".into() };
         };
         if modes.discard_at_signal() {
             self.discard_typed();
@@ -145,7 +145,7 @@ impl Relay {
         }
         let signal = terminal::signal_of_key(signal).expect("it is the name of one of the three");
         terminal::signal_foreground(&self.master, self.child, &[signal]);
-        Answer::Noted
+        Response::Noted
     }
 
     /// Discards what has been typed and nobody has read.
@@ -159,8 +159,8 @@ impl Relay {
 
     /// Types a secret if a hidden line is asked for at this moment, and nothing
     /// else is to be typed before it.
-    fn type_secret(&mut self, secret: &[u8]) -> Answer {
-        let refused = |why: &str| Answer::Refused { why: why.to_owned() };
+    fn type_secret(&mut self, secret: &[u8]) -> Response {
+        let refused = |why: &str| Response::Refused { why: why.to_owned() };
         let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
         let unread = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
         let others = unread || self.wants_to_type();
@@ -172,7 +172,7 @@ impl Relay {
                 self.keyboard.note_typed(&secret[..count], &modes, Instant::now());
                 self.recorder.note_typed(&secret[..count]);
                 self.limits.note_activity();
-                Answer::Typed { count: count as u64, held: false }
+                Response::Typed { count: count as u64, held: false }
             }
             Err(error) => refused(&error.to_string()),
         }

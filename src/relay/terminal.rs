@@ -48,9 +48,9 @@ impl Prompt {
         }
     }
 
-    /// The word for it in [`Answer::Place`].
+    /// The word for it in [`Response::Place`].
     ///
-    /// [`Answer::Place`]: crate::session::protocol::Answer::Place
+    /// [`Response::Place`]: crate::session::protocol::Response::Place
     pub(crate) fn word(self) -> &'static str {
         match self {
             Prompt::Unknown => "unknown",
@@ -204,9 +204,9 @@ pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
 
 /// One that has ended meanwhile, or that we may not signal, is left alone.
 fn signal_all(process: &Process, signals: &[i32]) {
-    if let Ok(Some(held)) = process.hold() {
+    if let Ok(Some(pidfd)) = process.hold() {
         for signal in signals {
-            let _ = held.signal(*signal);
+            let _ = pidfd.signal(*signal);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) const HISTORY: usize = 2_000;
 const CELLS: usize = 4 << 20;
 
 /// The longest text that may be added to one cell, in bytes; tmux has 21 in all.
-const LONGEST_MARKS: usize = 18;
+const LONGEST_COMBINING: usize = 18;
 
 /// A colour: the default, one of 256, or red, green and blue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub(super) struct Line {
     // Combining characters, and what else has no cell of its own, by column, each in
     // the order in which it came. Invariant: sorted by column, and each of those is
     // one of `cells`.
-    pub(super) marks: Vec<(u16, char)>,
+    pub(super) combining: Vec<(u16, char)>,
     /// It was full, and what came next went on on the line below.
     pub(super) wrapped: bool,
 }
@@ -147,7 +147,7 @@ pub(super) struct Line {
 impl Line {
     fn clear(&mut self, blank: Cell) {
         self.cells.clear();
-        self.marks.clear();
+        self.combining.clear();
         self.rest = blank;
         self.wrapped = false;
     }
@@ -169,15 +169,15 @@ impl Line {
     }
 
     /// The combining characters at `col`.
-    pub(super) fn marks_at(&self, col: usize) -> &[(u16, char)] {
-        let start = self.marks.partition_point(|(at, _)| usize::from(*at) < col);
-        let length = self.marks[start..].partition_point(|(at, _)| usize::from(*at) == col);
-        &self.marks[start..start + length]
+    pub(super) fn combining_at(&self, col: usize) -> &[(u16, char)] {
+        let start = self.combining.partition_point(|(at, _)| usize::from(*at) < col);
+        let length = self.combining[start..].partition_point(|(at, _)| usize::from(*at) == col);
+        &self.combining[start..start + length]
     }
 
-    fn drop_marks(&mut self, from: usize, to: usize) {
-        if !self.marks.is_empty() {
-            self.marks.retain(|(at, _)| !(from..to).contains(&usize::from(*at)));
+    fn drop_combining(&mut self, from: usize, to: usize) {
+        if !self.combining.is_empty() {
+            self.combining.retain(|(at, _)| !(from..to).contains(&usize::from(*at)));
         }
     }
 
@@ -188,7 +188,7 @@ impl Line {
             for at in [col.saturating_sub(1), col] {
                 self.cells[at] = Cell::blank(self.cells[at].pen.background);
             }
-            self.drop_marks(col.saturating_sub(1), col + 1);
+            self.drop_combining(col.saturating_sub(1), col + 1);
         }
     }
 
@@ -196,14 +196,14 @@ impl Line {
     fn join(&mut self, next: Line) {
         let length = self.cells.len();
         self.cells.extend(next.cells);
-        self.long_marks(next.marks, length);
+        self.append_combining(next.combining, length);
         (self.rest, self.wrapped) = (next.rest, next.wrapped);
     }
 
     /// What stands at a column that no line has is not kept.
-    fn long_marks(&mut self, marks: Vec<(u16, char)>, after: usize) {
-        let moved = |(at, mark)| Some((u16::try_from(usize::from(at) + after).ok()?, mark));
-        self.marks.extend(marks.into_iter().filter_map(moved));
+    fn append_combining(&mut self, combining: Vec<(u16, char)>, after: usize) {
+        let moved = |(at, combined)| Some((u16::try_from(usize::from(at) + after).ok()?, combined));
+        self.combining.extend(combining.into_iter().filter_map(moved));
     }
 
     /// Makes lines of at most so many columns of it.
@@ -211,28 +211,33 @@ impl Line {
         let used = self.cells.iter().rposition(|cell| *cell != Cell::default()).map_or(0, |last| last + 1);
         if self.rest == Cell::default() {
             // An accent may stand on nothing.
-            let marked = self.marks.last().map_or(0, |(last, _)| usize::from(*last) + 1);
+            let marked = self.combining.last().map_or(0, |(last, _)| usize::from(*last) + 1);
             self.cells.truncate(used.max(marked));
         }
-        let (mut cells, mut marks) = (self.cells.as_slice(), self.marks.as_slice());
+        let (mut cells, mut combining) = (self.cells.as_slice(), self.combining.as_slice());
         let mut start = 0;
         while cells.len() > cols {
             // A wide character is not broken, unless there is room for nothing else.
             let end = if cells[cols].is_right_half() { (cols - 1).max(1) } else { cols };
             let (first, behind) = cells.split_at(end);
-            let here = marks.partition_point(|(at, _)| usize::from(*at) < start + end);
+            let here = combining.partition_point(|(at, _)| usize::from(*at) < start + end);
             let broken =
-                Line { rest: Cell::default(), wrapped: true, ..Line::of(first, &marks[..here], start) };
+                Line { rest: Cell::default(), wrapped: true, ..Line::of(first, &combining[..here], start) };
             lines.push_back(broken);
-            (cells, marks, start) = (behind, &marks[here..], start + end);
+            (cells, combining, start) = (behind, &combining[here..], start + end);
         }
-        lines.push_back(Line { rest: self.rest, wrapped: self.wrapped, ..Line::of(cells, marks, start) });
+        lines.push_back(Line { rest: self.rest, wrapped: self.wrapped, ..Line::of(cells, combining, start) });
     }
 
     /// A part of a line that begins at the column `start` of it.
-    fn of(cells: &[Cell], marks: &[(u16, char)], start: usize) -> Line {
-        let moved = |(at, mark): &(u16, char)| Some((u16::try_from(usize::from(*at) - start).ok()?, *mark));
-        Line { cells: cells.to_vec(), marks: marks.iter().filter_map(moved).collect(), ..Line::default() }
+    fn of(cells: &[Cell], combining: &[(u16, char)], start: usize) -> Line {
+        let moved =
+            |(at, combined): &(u16, char)| Some((u16::try_from(usize::from(*at) - start).ok()?, *combined));
+        Line {
+            cells: cells.to_vec(),
+            combining: combining.iter().filter_map(moved).collect(),
+            ..Line::default()
+        }
     }
 
     fn write(&mut self, col: usize, text: &[u8], pen: Pen) {
@@ -240,7 +245,7 @@ impl Line {
         self.part(col);
         let end = col + text.len();
         self.part(end);
-        self.drop_marks(col, end);
+        self.drop_combining(col, end);
         let over = text.len().min(self.cells.len() - col);
         let cell = |byte: &u8| Cell { glyph: u32::from(*byte), pen };
         for (place, byte) in self.cells[col..col + over].iter_mut().zip(text) {
@@ -253,7 +258,7 @@ impl Line {
         if to == usize::MAX {
             if from < self.cells.len() {
                 self.part(from);
-                self.drop_marks(from, to);
+                self.drop_combining(from, to);
                 self.cells.truncate(from);
             } else if self.rest != blank {
                 self.reach(from);
@@ -269,7 +274,7 @@ impl Line {
         self.reach(to);
         self.part(from);
         self.part(to);
-        self.drop_marks(from, to);
+        self.drop_combining(from, to);
         self.cells[from..to].fill(blank);
     }
 
@@ -283,12 +288,12 @@ impl Line {
         self.cells.splice(col..col, std::iter::repeat_n(blank, count));
         self.part(cols);
         self.cells.truncate(cols);
-        for (at, _) in self.marks.iter_mut().filter(|(at, _)| usize::from(*at) >= col) {
+        for (at, _) in self.combining.iter_mut().filter(|(at, _)| usize::from(*at) >= col) {
             // As far to the right as that, no line has a cell.
             *at = at.saturating_add(u16::try_from(count).unwrap_or(u16::MAX));
         }
         let length = self.cells.len();
-        self.marks.retain(|(at, _)| usize::from(*at) < length);
+        self.combining.retain(|(at, _)| usize::from(*at) < length);
     }
 
     fn delete(&mut self, col: usize, count: usize, cols: usize, blank: Cell) {
@@ -303,8 +308,8 @@ impl Line {
         let end = (col + count).min(length);
         self.part(col);
         self.part(end);
-        self.drop_marks(col, end);
-        for (at, _) in self.marks.iter_mut().filter(|(at, _)| usize::from(*at) >= end) {
+        self.drop_combining(col, end);
+        for (at, _) in self.combining.iter_mut().filter(|(at, _)| usize::from(*at) >= end) {
             *at -= (end - col) as u16;
         }
         self.cells.drain(col..end);
@@ -387,10 +392,10 @@ impl Grid {
         if line.cells[at].is_right_half() {
             at = at.saturating_sub(1);
         }
-        let length: usize = line.marks_at(at).iter().map(|(_, mark)| mark.len_utf8()).sum();
-        if length + character.len_utf8() <= LONGEST_MARKS {
-            let end = line.marks.partition_point(|(other, _)| usize::from(*other) <= at);
-            line.marks.insert(end, (at as u16, character));
+        let length: usize = line.combining_at(at).iter().map(|(_, combined)| combined.len_utf8()).sum();
+        if length + character.len_utf8() <= LONGEST_COMBINING {
+            let end = line.combining.partition_point(|(other, _)| usize::from(*other) <= at);
+            line.combining.insert(end, (at as u16, character));
         }
     }
 

@@ -11,7 +11,7 @@ pub(super) const PARAMETERS: usize = 32;
 pub(super) const LONGEST_STRING: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ParserState {
     #[default]
     Ground,
     Escape,
@@ -30,7 +30,7 @@ pub(super) enum State {
 /// A sequence, as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parser {
-    pub(super) state: State,
+    pub(super) state: ParserState,
     /// `?`, `>`, `<` or `=` before the parameters, or 0.
     pub(super) private: u8,
     /// The last byte before the final one that is neither, or 0.
@@ -72,7 +72,7 @@ const C1_LEAD: u8 = 0xc2;
 impl Parser {
     /// Takes ESC, or another byte while a sequence is under way.
     pub(super) fn take(&mut self, byte: u8) -> Action {
-        use State::*;
+        use ParserState::*;
         match (self.state, byte) {
             (_, 0x18 | 0x1a) => self.end(Action::Nothing),
             (Command { .. }, 0x1b) => {
@@ -130,7 +130,7 @@ impl Parser {
     }
 
     fn c1_in_string(&mut self, byte: u8) -> Action {
-        if self.state == State::Other {
+        if self.state == ParserState::Other {
             return self.c1(byte);
         }
         self.string.pop();
@@ -144,13 +144,13 @@ impl Parser {
     }
 
     fn begin(&mut self) {
-        self.state = State::Escape;
+        self.state = ParserState::Escape;
         (self.private, self.intermediate, self.count, self.lead) = (0, 0, 0, false);
         self.parameters[0] = Parameter::default();
     }
 
-    fn enter(&mut self, state: State) -> Action {
-        if matches!(state, State::Command { .. }) {
+    fn enter(&mut self, state: ParserState) -> Action {
+        if matches!(state, ParserState::Command { .. }) {
             self.string.clear();
         }
         self.state = state;
@@ -158,7 +158,7 @@ impl Parser {
     }
 
     fn end(&mut self, action: Action) -> Action {
-        self.state = State::Ground;
+        self.state = ParserState::Ground;
         self.lead = false;
         action
     }
@@ -166,9 +166,9 @@ impl Parser {
     fn keep(&mut self, byte: u8) {
         if self.string.len() == LONGEST_STRING {
             self.string.clear();
-            self.state = State::Command { too_long: true };
+            self.state = ParserState::Command { too_long: true };
         }
-        if self.state == (State::Command { too_long: false }) {
+        if self.state == (ParserState::Command { too_long: false }) {
             self.string.push(byte);
         }
     }
@@ -208,7 +208,7 @@ impl Parser {
     /// How much of these bytes cannot end the control string that is under way.
     pub(super) fn string_length(&self, bytes: &[u8]) -> usize {
         let may_end = |byte: &u8| matches!(*byte, 0x07 | 0x18 | 0x1a | 0x1b | C1_LEAD);
-        let passes_over = matches!(self.state, State::Command { too_long: true } | State::Other);
+        let passes_over = matches!(self.state, ParserState::Command { too_long: true } | ParserState::Other);
         if passes_over && !self.lead {
             return bytes.iter().position(may_end).unwrap_or(bytes.len());
         }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::{
     Cursor, Screen, TITLES, Writing,
     grid::{Cell, Colour, Grid, HISTORY, Line, Pen},
-    parser::{LONGEST_STRING, PARAMETERS, Parameter, State},
+    parser::{LONGEST_STRING, PARAMETERS, Parameter, ParserState},
 };
 
 /// Of this form of the bytes. Another one is another version's, and is not read.
@@ -50,22 +50,22 @@ impl Screen {
         self.titles.iter().for_each(|title| out.title(title));
         let parser = &self.parser;
         out.number(match parser.state {
-            State::Ground => 0,
-            State::Escape => 1,
-            State::Intermediate => 2,
-            State::ControlSequence => 3,
-            State::Command { too_long: false } => 4,
-            State::Command { too_long: true } => 5,
-            State::Other => 6,
+            ParserState::Ground => 0,
+            ParserState::Escape => 1,
+            ParserState::Intermediate => 2,
+            ParserState::ControlSequence => 3,
+            ParserState::Command { too_long: false } => 4,
+            ParserState::Command { too_long: true } => 5,
+            ParserState::Other => 6,
         });
-        if parser.state != State::Ground {
+        if parser.state != ParserState::Ground {
             out.bytes(&[parser.private, parser.intermediate, u8::from(parser.lead)]);
             out.size(parser.count);
             for parameter in &parser.parameters[..parser.count.max(1)] {
                 out.flags(&[parameter.is_sub]);
                 out.option(parameter.value.as_ref(), |out, value| out.number(u64::from(*value)));
             }
-            out.bytes(if matches!(parser.state, State::Command { .. }) { &parser.string } else { b"" });
+            out.bytes(if matches!(parser.state, ParserState::Command { .. }) { &parser.string } else { b"" });
         }
         out.0
     }
@@ -140,10 +140,10 @@ impl Writer {
         for line in lines {
             self.flags(&[line.wrapped]);
             self.cell(line.rest);
-            self.size(line.marks.len());
-            for (col, mark) in &line.marks {
+            self.size(line.combining.len());
+            for (col, combined) in &line.combining {
                 self.number(u64::from(*col));
-                self.number(u64::from(u32::from(*mark)));
+                self.number(u64::from(u32::from(*combined)));
             }
             self.size(line.cells.len());
             for run in line.cells.chunk_by(|a, b| a.pen == b.pen) {
@@ -210,12 +210,12 @@ impl<'a> Reader<'a> {
         let parser = &mut screen.parser;
         parser.state = match self.number(6)? {
             0 => return Some(()),
-            1 => State::Escape,
-            2 => State::Intermediate,
-            3 => State::ControlSequence,
-            4 => State::Command { too_long: false },
-            5 => State::Command { too_long: true },
-            _ => State::Other,
+            1 => ParserState::Escape,
+            2 => ParserState::Intermediate,
+            3 => ParserState::ControlSequence,
+            4 => ParserState::Command { too_long: false },
+            5 => ParserState::Command { too_long: true },
+            _ => ParserState::Other,
         };
         let &[private, intermediate, lead] = self.bytes(3)? else { return None };
         (parser.private, parser.intermediate, parser.lead) = (private, intermediate, lead != 0);
@@ -319,9 +319,9 @@ impl<'a> Reader<'a> {
             let [wrapped] = self.flags()?;
             let (glyph, pen) = (self.glyph()?, self.pen()?);
             let rest = self.cell(glyph, pen)?;
-            let mut marks = Vec::new();
+            let mut combining = Vec::new();
             for _ in 0..self.count(u64::MAX)? {
-                marks.push((self.number(LONGEST_SIDE)? as u16, self.character()?));
+                combining.push((self.number(LONGEST_SIDE)? as u16, self.character()?));
             }
             let length = self.count(LONGEST_SIDE)?;
             let mut cells = Vec::with_capacity(length);
@@ -339,12 +339,12 @@ impl<'a> Reader<'a> {
                     cells.push(self.cell(glyph, pen)?);
                 }
             }
-            let is_sound = marks.is_sorted_by_key(|(col, _)| *col)
-                && marks.last().is_none_or(|(col, _)| usize::from(*col) < length);
+            let is_sound = combining.is_sorted_by_key(|(col, _)| *col)
+                && combining.last().is_none_or(|(col, _)| usize::from(*col) < length);
             if !is_sound {
                 return None;
             }
-            lines.push_back(Line { cells, rest, marks, wrapped });
+            lines.push_back(Line { cells, rest, combining, wrapped });
         }
         Some(lines)
     }

@@ -133,7 +133,7 @@ impl Screen {
             return self.cols();
         }
         let cells = line.cells[..kept].iter().enumerate();
-        let is_seen_at = |(col, cell): &(usize, &Cell)| is_seen(cell) || !line.marks_at(*col).is_empty();
+        let is_seen_at = |(col, cell): &(usize, &Cell)| is_seen(cell) || !line.combining_at(*col).is_empty();
         cells.rev().find(is_seen_at).map_or(0, |(col, _)| col + 1)
     }
 }
@@ -144,7 +144,7 @@ impl Line {
         let cell = self.cell(col);
         if !cell.is_right_half() {
             text.push(cell.character());
-            text.extend(self.marks_at(col).iter().map(|(_, mark)| *mark));
+            text.extend(self.combining_at(col).iter().map(|(_, mark)| *mark));
         }
     }
 }

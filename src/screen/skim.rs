@@ -9,7 +9,7 @@
 
 use memchr::{memchr, memchr2, memchr3, memmem, memrchr_iter};
 
-use super::{Screen, State, grid::HISTORY};
+use super::{ParserState, Screen, grid::HISTORY};
 
 /// What is shorter is drawn: finding out costs as much.
 const WORTH_IT: usize = 512 * 1024;
@@ -49,7 +49,7 @@ impl Screen {
     fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
         let is_whole = (self.top, self.bottom, self.cursor.row) == (0, last, last);
-        is_whole && self.parser.state == State::Ground && self.held.is_empty()
+        is_whole && self.parser.state == ParserState::Ground && self.held.is_empty()
     }
 
     /// Where the last lines begin, behind which nothing of what is before them is left.

@@ -267,18 +267,18 @@ impl Picture {
         let mut col = cells.start;
         while col < cells.end {
             let (cell, x) = (line.cell(col), col * WIDTH);
-            let (next, centred) = match Kind::of(line, col) {
-                Kind::Blank => {
+            let (next, centred) = match GlyphKind::of(line, col) {
+                GlyphKind::Blank => {
                     col += 1;
                     continue;
                 }
-                Kind::Shape => {
+                GlyphKind::Shape => {
                     self.shape(cell.character(), x, y, ink, paper);
                     col += 1;
                     continue;
                 }
-                Kind::Letter => (end_of_run(line, col, cells.end), false),
-                Kind::Other => ((col + 1 + usize::from(cell.is_wide())).min(cells.end), true),
+                GlyphKind::Letter => (end_of_run(line, col, cells.end), false),
+                GlyphKind::Other => ((col + 1 + usize::from(cell.is_wide())).min(cells.end), true),
             };
             let bits = [(pen.has(Pen::BOLD), BOLD), (pen.has(Pen::ITALIC), ITALIC), (centred, CENTRED)];
             let bits: usize = bits.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
@@ -379,7 +379,7 @@ impl Picture {
 }
 
 /// How what stands in a cell gets into the picture.
-enum Kind {
+enum GlyphKind {
     Blank,
     /// It is drawn.
     Shape,
@@ -388,27 +388,27 @@ enum Kind {
     Other,
 }
 
-impl Kind {
-    fn of(line: &Line, col: usize) -> Kind {
+impl GlyphKind {
+    fn of(line: &Line, col: usize) -> GlyphKind {
         let cell = line.cell(col);
-        let is_bare = line.marks_at(col).is_empty();
+        let is_bare = line.combining_at(col).is_empty();
         match cell.character() {
-            ' ' if is_bare => Kind::Blank,
-            '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '\u{e0b0}'..='\u{e0b3}' => Kind::Shape,
-            _ if !is_bare || cell.is_wide() => Kind::Other,
+            ' ' if is_bare => GlyphKind::Blank,
+            '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '\u{e0b0}'..='\u{e0b3}' => GlyphKind::Shape,
+            _ if !is_bare || cell.is_wide() => GlyphKind::Other,
             // Latin, Greek and Cyrillic; dashes and quotation marks.
             '!'..='~' | '\u{a1}'..='\u{24f}' | '\u{370}'..='\u{52f}' | '\u{2010}'..='\u{203a}' => {
-                Kind::Letter
+                GlyphKind::Letter
             }
-            _ => Kind::Other,
+            _ => GlyphKind::Other,
         }
     }
 }
 
 /// Where the run of letters ends that begins at `col`.
 fn end_of_run(line: &Line, col: usize, end: usize) -> usize {
-    let is_letter = |at: usize| at < end && matches!(Kind::of(line, at), Kind::Letter);
-    let is_blank = |at: usize| at < end && matches!(Kind::of(line, at), Kind::Blank);
+    let is_letter = |at: usize| at < end && matches!(GlyphKind::of(line, at), GlyphKind::Letter);
+    let is_blank = |at: usize| at < end && matches!(GlyphKind::of(line, at), GlyphKind::Blank);
     let goes_on = |at: usize| {
         let is_between_words = at - col < RUN && is_blank(at) && is_letter(at + 1);
         at - col < LONGEST_RUN && (is_letter(at) || is_between_words)

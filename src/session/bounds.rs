@@ -15,7 +15,7 @@ use crate::{
 
 /// The sessions that bind a process to their write roots.
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct WriteRootPolicy {
     // By the numbers that their handles are.
     bound: Vec<u32>,
     // Of no use but to be closed where a look at a process has no other descriptor:
@@ -23,16 +23,16 @@ pub(crate) struct Bounds {
     spare: Option<OwnedFd>,
 }
 
-impl Bounds {
+impl WriteRootPolicy {
     /// Those of this process, which may itself be inside such a session; `own`
     /// is the session that it serves, whose processes may talk to it.
-    pub(crate) fn ours(own: Option<&Handle>) -> Bounds {
-        Bounds::of(std::process::id(), own)
+    pub(crate) fn ours(own: Option<&Handle>) -> WriteRootPolicy {
+        WriteRootPolicy::of(std::process::id(), own)
     }
 
-    fn of(server: u32, own: Option<&Handle>) -> Bounds {
+    fn of(server: u32, own: Option<&Handle>) -> WriteRootPolicy {
         let bound = binding(server).flatten().into_iter().chain(own.map(Handle::number));
-        Bounds { bound: bound.collect(), spare: spare() }
+        WriteRootPolicy { bound: bound.collect(), spare: spare() }
     }
 
     /// Is nothing asked of us by this process that it may not do itself? Of one
@@ -51,7 +51,7 @@ impl Bounds {
 
 /// Does the relay of a session, which has this PID, serve us?
 pub(super) fn serves_us(relay: u32, session: &Handle) -> bool {
-    Bounds::of(relay, Some(session)).admit(std::process::id())
+    WriteRootPolicy::of(relay, Some(session)).admit(std::process::id())
 }
 
 fn spare() -> Option<OwnedFd> {
@@ -61,7 +61,7 @@ fn spare() -> Option<OwnedFd> {
 /// The session that a process is confined by, if it is; `None` where it has gone
 /// meanwhile, or has made its mark unreadable.
 fn binding(pid: u32) -> Option<Option<u32>> {
-    match confinement::mark_of(pid) {
+    match confinement::tag_of(pid) {
         Some(None) => Some(None),
         mark if processes::has_no_new_privileges(pid)? => mark,
         _ => Some(None),

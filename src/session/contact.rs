@@ -18,19 +18,19 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    queries::Modes,
+    queries::PrivateModes,
     session::{
         Handle, Patience, SessionDir,
-        protocol::{Answer, KeyModes, LONGEST_LINE, Request, SizeSince},
+        protocol::{KeyModes, LONGEST_LINE, Request, Response, SizeSince},
         typing::Typing,
     },
-    sys::{deadline::Deadline, poll::Turn, pty::Size, socket},
+    sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
-const LONGEST_ANSWER: usize = 512 << 10;
+const LONGEST_RESPONSE: usize = 512 << 10;
 
-pub(crate) struct Contact {
+pub(crate) struct RelayClient {
     handle: Handle,
     stream: UnixStream,
     patience: Patience,
@@ -66,9 +66,9 @@ pub(crate) struct Typed {
     pub(crate) cut: bool,
 }
 
-impl Contact {
+impl RelayClient {
     /// `None` where the session has ended.
-    pub(crate) fn open(session: &SessionDir) -> Result<Option<Contact>> {
+    pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
         let Some(stream) = session.connect()? else {
             return Ok(None);
         };
@@ -77,7 +77,7 @@ impl Contact {
             return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
         }
         stream.set_nonblocking(true).trying(&what)?;
-        Ok(Some(Contact {
+        Ok(Some(RelayClient {
             handle: session.handle().clone(),
             stream,
             patience: session.patience(),
@@ -122,7 +122,7 @@ impl Contact {
     }
 
     /// Asks to be told when something changes; what comes of it is for
-    /// [`Contact::hear_news`], and nothing else can be asked before that.
+    /// [`RelayClient::hear_news`], and nothing else can be asked before that.
     /// `false` where the session has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
         self.following =
@@ -132,24 +132,24 @@ impl Contact {
 
     pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         match self.hear_or(deadline, stop)? {
-            Heard::Answer(Answer::Changed { seen, size }) => {
+            Received::Response(Response::Changed { seen, size }) => {
                 self.seen = seen;
                 self.size = size;
                 self.following = false;
                 Ok(News::Changed)
             }
-            Heard::Answer(Answer::Ended { code }) => {
+            Received::Response(Response::Ended { code }) => {
                 self.exit_code = code;
                 Ok(News::Ended)
             }
-            Heard::Answer(_) => Err(self.misunderstood()),
-            Heard::End => Ok(News::Ended),
-            Heard::Nothing => Ok(News::TimedOut),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(News::Ended),
+            Received::Nothing => Ok(News::TimedOut),
         }
     }
 
     /// Has the terminal's size told with the news, too.
-    pub(crate) fn sized(mut self) -> Contact {
+    pub(crate) fn sized(mut self) -> RelayClient {
         self.sized = true;
         self
     }
@@ -190,7 +190,7 @@ impl Contact {
             }
         }
         match self.hear(deadline)? {
-            Heard::Nothing => self.stop_typing(),
+            Received::Nothing => self.stop_typing(),
             heard => self.typed(heard),
         }
     }
@@ -200,18 +200,20 @@ impl Contact {
         // Where the relay has gone, hearing tells.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         match self.hear(self.patience())? {
-            Heard::Nothing => Err(self.silent_and("; no more of the text will be typed")),
+            Received::Nothing => Err(self.silent_and("; no more of the text will be typed")),
             heard => self.typed(heard),
         }
     }
 
-    fn typed(&self, heard: Heard) -> Result<Option<Typed>> {
+    fn typed(&self, heard: Received) -> Result<Option<Typed>> {
         match heard {
-            Heard::Answer(Answer::Typed { count, held }) => Ok(Some(Typed { count, held, cut: false })),
-            Heard::Answer(Answer::Cut { count }) => Ok(Some(Typed { count, held: false, cut: true })),
-            Heard::End => Ok(None),
-            Heard::Answer(_) => Err(self.misunderstood()),
-            Heard::Nothing => Err(self.silent()),
+            Received::Response(Response::Typed { count, held }) => {
+                Ok(Some(Typed { count, held, cut: false }))
+            }
+            Received::Response(Response::Cut { count }) => Ok(Some(Typed { count, held: false, cut: true })),
+            Received::End => Ok(None),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::Nothing => Err(self.silent()),
         }
     }
 
@@ -219,7 +221,7 @@ impl Contact {
     /// it is. `None` where the session has ended.
     pub(crate) fn state(&mut self) -> Result<Option<(String, Option<String>)>> {
         match self.ask(&Request::State)? {
-            Some(Answer::State { doing, stalled }) => Ok(Some((doing, stalled))),
+            Some(Response::State { doing, stalled }) => Ok(Some((doing, stalled))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -229,7 +231,7 @@ impl Contact {
     /// parent, or the keeper has gone.
     pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
         match self.ask(&Request::Keeper)? {
-            Some(Answer::Keeper { pid }) => Ok(pid),
+            Some(Response::Keeper { pid }) => Ok(pid),
             _ => Ok(None),
         }
     }
@@ -249,13 +251,13 @@ impl Contact {
         loop {
             let look = self.patience().min(deadline);
             match self.hear_or(look, stop)? {
-                Heard::Answer(Answer::Noted) => return Ok(News::Changed),
-                Heard::Answer(_) => return Err(self.misunderstood()),
-                Heard::End => return Ok(News::Ended),
-                Heard::Nothing if !look.has_passed() => return Ok(News::TimedOut),
+                Received::Response(Response::Noted) => return Ok(News::Changed),
+                Received::Response(_) => return Err(self.misunderstood()),
+                Received::End => return Ok(News::Ended),
+                Received::Nothing if !look.has_passed() => return Ok(News::TimedOut),
                 // Others have it, or the relay has been stopped: which answers nobody.
-                Heard::Nothing => match Contact::open(session)? {
-                    Some(mut contact) => drop(contact.place()?),
+                Received::Nothing => match RelayClient::open(session)? {
+                    Some(mut client) => drop(client.place()?),
                     None => return Ok(News::Ended),
                 },
             }
@@ -272,10 +274,10 @@ impl Contact {
         Ok(self.shell_place()?.map(|(offset, last, _)| (offset, last)))
     }
 
-    /// The same, and where the shell's prompt is, in a word of [`Answer::Place`].
+    /// The same, and where the shell's prompt is, in a word of [`Response::Place`].
     pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, String)>> {
         match self.ask(&Request::Place)? {
-            Some(Answer::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
+            Some(Response::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -285,9 +287,9 @@ impl Contact {
     /// that has taken its place, if one has. `None` where the session has ended.
     pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
         match self.ask(&Request::Shell)? {
-            Some(Answer::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
+            Some(Response::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
             // A relay of an older version cannot tell.
-            Some(Answer::Unknown) => Ok(Some((false, None))),
+            Some(Response::Unknown) => Ok(Some((false, None))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -296,7 +298,7 @@ impl Contact {
     /// Whether who waits for input does so for somebody else, as ssh.
     pub(crate) fn passes_on(&mut self) -> Result<bool> {
         match self.ask(&Request::Shell)? {
-            Some(Answer::Shell { passes_on, .. }) => Ok(passes_on),
+            Some(Response::Shell { passes_on, .. }) => Ok(passes_on),
             _ => Ok(false),
         }
     }
@@ -305,7 +307,7 @@ impl Contact {
     /// remembers it. `None` where the session has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
         match self.ask(&Request::Typing { since })? {
-            Some(Answer::Typing(typing)) => Ok(Some(typing)),
+            Some(Response::Typing(typing)) => Ok(Some(typing)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -315,7 +317,7 @@ impl Contact {
     /// and the length of the log. `None` where the session has ended.
     pub(crate) fn look(&mut self) -> Result<Option<(String, u64, u64)>> {
         match self.ask(&Request::Look)? {
-            Some(Answer::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
+            Some(Response::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -325,7 +327,7 @@ impl Contact {
     /// would, past all that is queued. `false` where the session has ended.
     pub(crate) fn signal(&mut self, name: &str) -> Result<bool> {
         match self.ask(&Request::Signal { name: name.to_owned() })? {
-            Some(Answer::Noted) => Ok(true),
+            Some(Response::Noted) => Ok(true),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
         }
@@ -335,8 +337,8 @@ impl Contact {
     /// ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
         match self.ask(&Request::Modes)? {
-            Some(Answer::Modes(modes)) => Ok(Some(modes)),
-            Some(Answer::Refused { why }) => Err(self.refused("look at the terminal", &why)),
+            Some(Response::Modes(modes)) => Ok(Some(modes)),
+            Some(Response::Refused { why }) => Err(self.refused("look at the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -346,8 +348,8 @@ impl Contact {
     /// none at the moment. `None` where the session has ended.
     pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
         match self.ask(&Request::Press { byte })? {
-            Some(Answer::Noted) => Ok(Some(true)),
-            Some(Answer::Refused { .. }) => Ok(Some(false)),
+            Some(Response::Noted) => Ok(Some(true)),
+            Some(Response::Refused { .. }) => Ok(Some(false)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -365,14 +367,16 @@ impl Contact {
             other => other.trying(self.what())?,
         }
         match self.hear(self.patience())? {
-            Heard::Answer(Answer::Typed { count, .. }) if count == secret.len() as u64 => Ok(Some(true)),
-            Heard::Answer(Answer::Typed { .. }) => {
+            Received::Response(Response::Typed { count, .. }) if count == secret.len() as u64 => {
+                Ok(Some(true))
+            }
+            Received::Response(Response::Typed { .. }) => {
                 Err(self.refused("type the secret into the terminal", "only a part went in"))
             }
-            Heard::Answer(Answer::Refused { .. }) => Ok(Some(false)),
-            Heard::Answer(_) => Err(self.misunderstood()),
-            Heard::End => Ok(None),
-            Heard::Nothing => Err(self.silent()),
+            Received::Response(Response::Refused { .. }) => Ok(Some(false)),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(None),
+            Received::Nothing => Err(self.silent()),
         }
     }
 
@@ -380,12 +384,12 @@ impl Contact {
     pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
         let what = "find the current folder";
         match self.ask(&Request::Folder)? {
-            Some(Answer::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
-            Some(Answer::Folder { path, removed: true }) => {
+            Some(Response::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
+            Some(Response::Folder { path, removed: true }) => {
                 let path = OsString::from_vec(path);
                 Err(self.refused(what, &format!("'{}' has been removed", path.display())))
             }
-            Some(Answer::Refused { why }) => Err(self.refused(what, &why)),
+            Some(Response::Refused { why }) => Err(self.refused(what, &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -395,8 +399,8 @@ impl Contact {
     /// and synced; `None` where all is well, or the session has ended.
     pub(crate) fn sync_error(&mut self) -> Result<Option<String>> {
         match self.ask(&Request::Synced)? {
-            Some(Answer::Noted) | None => Ok(None),
-            Some(Answer::Refused { why }) => Ok(Some(why)),
+            Some(Response::Noted) | None => Ok(None),
+            Some(Response::Refused { why }) => Ok(Some(why)),
             Some(_) => Err(self.misunderstood()),
         }
     }
@@ -404,8 +408,8 @@ impl Contact {
     /// How large the terminal is. `None` where the session has ended.
     pub(crate) fn size(&mut self) -> Result<Option<Size>> {
         match self.ask(&Request::Size)? {
-            Some(Answer::Size { cols, rows }) => Ok(Some(Size { cols, rows })),
-            Some(Answer::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
+            Some(Response::Size { cols, rows }) => Ok(Some(Size { cols, rows })),
+            Some(Response::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -415,26 +419,26 @@ impl Contact {
     /// as this contact lasts; `false` where the session has ended.
     pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
         match self.ask(&Request::View { cols: size.cols, rows: size.rows })? {
-            Some(Answer::Noted) => Ok(true),
-            Some(Answer::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
         }
     }
 
     /// The modes that the program has set. `None` where the session has ended.
-    pub(crate) fn private_modes(&mut self) -> Result<Option<Modes>> {
+    pub(crate) fn private_modes(&mut self) -> Result<Option<PrivateModes>> {
         match self.ask(&Request::Private)? {
-            Some(Answer::Private { modes }) => {
-                Modes::decode(modes).map(Some).ok_or_else(|| self.misunderstood())
+            Some(Response::Private { modes }) => {
+                PrivateModes::decode(modes).map(Some).ok_or_else(|| self.misunderstood())
             }
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
     }
 
-    /// Has some bytes typed, no more than `Contact::MOST_KEYS`, and does not wait until
-    /// they are: then [`Contact::has_typed`] is to be asked when there is something to
+    /// Has some bytes typed, no more than `RelayClient::MOST_KEYS`, and does not wait until
+    /// they are: then [`RelayClient::has_typed`] is to be asked when there is something to
     /// read, and nothing else before it was true. `false` where the session has ended.
     pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
         if !self.say(&Request::Type { length: bytes.len() as u64 })? {
@@ -452,18 +456,18 @@ impl Contact {
     /// Have they been typed, or been discarded by an interrupt? `News::TimedOut`: not yet.
     pub(crate) fn has_typed(&mut self) -> Result<News> {
         match self.hear(Deadline::after(Duration::ZERO))? {
-            Heard::Answer(Answer::Typed { .. } | Answer::Cut { .. }) => Ok(News::Changed),
-            Heard::Answer(_) => Err(self.misunderstood()),
-            Heard::End => Ok(News::Ended),
-            Heard::Nothing => Ok(News::TimedOut),
+            Received::Response(Response::Typed { .. } | Response::Cut { .. }) => Ok(News::Changed),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(News::Ended),
+            Received::Nothing => Ok(News::TimedOut),
         }
     }
 
     /// Changes that; `false` where the session has ended.
     pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
         match self.ask(&Request::Resize { cols: size.cols, rows: size.rows })? {
-            Some(Answer::Noted) => Ok(true),
-            Some(Answer::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
         }
@@ -486,14 +490,14 @@ impl Contact {
         Ok(())
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Option<Answer>> {
+    fn ask(&mut self, request: &Request) -> Result<Option<Response>> {
         if !self.say(request)? {
             return Ok(None);
         }
         match self.hear(self.patience())? {
-            Heard::Answer(answer) => Ok(Some(answer)),
-            Heard::End => Ok(None),
-            Heard::Nothing => Err(self.silent()),
+            Received::Response(response) => Ok(Some(response)),
+            Received::End => Ok(None),
+            Received::Nothing => Err(self.silent()),
         }
     }
 
@@ -507,34 +511,34 @@ impl Contact {
         }
     }
 
-    fn hear(&mut self, deadline: Deadline) -> Result<Heard> {
+    fn hear(&mut self, deadline: Deadline) -> Result<Received> {
         self.hear_or(deadline, None)
     }
 
-    fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Heard> {
+    fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
         let mut searched = 0;
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.inbox[searched..]) {
                 let end = searched + end;
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
-                let answer = Answer::decode(&line[..end]);
-                return answer.map(Heard::Answer).ok_or_else(|| self.misunderstood());
+                let response = Response::decode(&line[..end]);
+                return response.map(Received::Response).ok_or_else(|| self.misunderstood());
             }
-            if self.inbox.len() > LONGEST_ANSWER {
+            if self.inbox.len() > LONGEST_RESPONSE {
                 return Err(self.misunderstood());
             }
             searched = self.inbox.len();
             let mut buffer = [0; LONGEST_LINE];
             match self.stream.read(&mut buffer) {
-                Ok(0) => return Ok(Heard::End),
+                Ok(0) => return Ok(Received::End),
                 Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !self.wait(Way::In, deadline, stop)? {
-                        return Ok(Heard::Nothing);
+                        return Ok(Received::Nothing);
                     }
                 }
-                Err(error) if has_hung_up(&error) => return Ok(Heard::End),
+                Err(error) if has_hung_up(&error) => return Ok(Received::End),
                 Err(error) => return Err(error).trying(self.what()),
             }
         }
@@ -542,15 +546,15 @@ impl Contact {
 
     fn wait(&self, way: Way, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
-            let mut turn = Turn::new();
+            let mut poll_set = PollSet::new();
             match way {
-                Way::In => turn.readable(&self.stream, true),
-                Way::Out => turn.writable(&self.stream, true),
+                Way::In => poll_set.readable(&self.stream, true),
+                Way::Out => poll_set.writable(&self.stream, true),
             }
             if let Some(stop) = &stop {
-                turn.readable(stop, false);
+                poll_set.readable(stop, false);
             }
-            let events = turn.wait(deadline).trying(self.what())?;
+            let events = poll_set.wait(deadline).trying(self.what())?;
             if events.contains(&true) {
                 return Ok(true);
             }
@@ -586,7 +590,7 @@ impl Contact {
     }
 }
 
-impl AsFd for Contact {
+impl AsFd for RelayClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -598,8 +602,8 @@ enum Way {
     Out,
 }
 
-enum Heard {
-    Answer(Answer),
+enum Received {
+    Response(Response),
     End,
     Nothing,
 }

@@ -21,8 +21,9 @@ use crate::{
     numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, Contact, Echo, EndedBy, Events, Form, Glance, Handle, Log, MARK, Marks, Name, Notice,
-        Patience, RELAY, Receipt, Settings, Unmarked, bounds, end::names, runner, typing::Typing,
+        Completion, EchoFilter, EndedBy, Events, ExitRecord, Glance, Handle, Marks, Name, Notice, OutputLog,
+        Patience, RELAY, RelayClient, SESSION_ENV, Settings, TextForm, Unmarked, bounds, end::names, runner,
+        typing::Typing,
     },
     sys::{
         child::ExitStatus,
@@ -30,14 +31,14 @@ use crate::{
         deadline::Deadline,
         files::{self, Folder},
         lock, poll,
-        processes::{Held, Process},
+        processes::{PidFd, Process},
         pty::Size,
         socket,
     },
     text,
 };
 
-pub(crate) use launch::Launch;
+pub(crate) use launch::SessionSpec;
 
 pub(crate) const OUTPUT: &str = "output.log";
 /// Where output.log begins by now, if it is bounded.
@@ -45,11 +46,11 @@ pub(crate) const LOG_START: &str = "log_start";
 pub(crate) const INPUT: &str = "input.fifo";
 pub(crate) const COMPLETIONS: &str = "completion.log";
 pub(crate) const EXIT_CODE: &str = "exit_code";
-pub(crate) const RECEIPT: &str = "exit.json";
+pub(crate) const EXIT_RECORD: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
 pub(super) const ENDING: &str = "ending";
-const RECEIPT_LOCK: &str = "lock.exit";
+const EXIT_RECORD_LOCK: &str = "lock.exit";
 pub(super) const PID: &str = "pid";
 pub(super) const RELAY_PID: &str = "daemon_pid";
 pub(super) const SLAVE: &str = "slave_pty";
@@ -66,8 +67,8 @@ pub(super) const READ_CURSOR: &str = "read_cursor";
 pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
 pub(crate) const SIZES: &str = "sizes";
 pub(crate) const TIMES: &str = "times";
-pub(super) const SCREEN: &str = "screen";
-const SCREEN_LOCK: &str = "lock.screen";
+pub(super) const SCREEN_CACHE: &str = "screen";
+const SCREEN_CACHE_LOCK: &str = "lock.screen";
 
 /// How long a killed relay may take to be gone.
 const GOING: Duration = Duration::from_secs(5);
@@ -81,7 +82,7 @@ pub(super) const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
 /// A cursor, a PID, a name: all are shorter.
 pub(super) const LONGEST_WORD: u64 = 128;
 /// Larger than any screen that we keep.
-const LONGEST_SCREEN: u64 = 256 * 1024 * 1024;
+const LONGEST_SCREEN_CACHE: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
 pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
@@ -90,10 +91,10 @@ const BEFORE: u64 = 64 * 1024;
 
 /// What is about to become of a dead session's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Going {
+pub(crate) enum Removal {
     /// It is removed, by one who knows this of what ended it.
-    Away(EndedBy),
-    Nowhere,
+    By(EndedBy),
+    None,
 }
 
 /// A session, alive or dead.
@@ -207,12 +208,12 @@ impl SessionDir {
     fn is_served(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
         let is_nobody = |error: io::Error| matches!(error.kind(), ConnectionRefused | NotFound);
-        !self.folder.has(RECEIPT)
+        !self.folder.has(EXIT_RECORD)
             && !socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_err_and(is_nobody)
     }
 
     pub(crate) fn is_interactive(&self) -> Result<bool> {
-        Ok(Launch::is_interactive(&self.command()?))
+        Ok(SessionSpec::is_interactive(&self.command()?))
     }
 
     pub(crate) fn name(&self) -> Option<Name> {
@@ -238,11 +239,11 @@ impl SessionDir {
     /// took hold of the process proves it, since the relay that holds it has had
     /// that PID all the while. Where somebody else holds the lock, or has changed the
     /// file, its name and arguments tell that it is another.
-    pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, Held)>> {
+    pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, PidFd)>> {
         let Some(pid) = self.relay_pid() else { return Ok(None) };
-        let held = Held::open(pid)?;
+        let pidfd = PidFd::open(pid)?;
         let is_relay = || Process::read(pid).is_some_and(|process| names(&process, RELAY, &self.handle));
-        Ok(held.filter(|_| self.is_served_by(pid) && is_relay()).map(|held| (pid, held)))
+        Ok(pidfd.filter(|_| self.is_served_by(pid) && is_relay()).map(|pidfd| (pid, pidfd)))
     }
 
     /// Is it alive, and is this what its relay says is its PID?
@@ -252,8 +253,8 @@ impl SessionDir {
 
     /// Is it alive, and does its relay say that this is its keeper?
     pub(crate) fn is_kept_by(&self, pid: u32) -> bool {
-        let contact = Contact::open(self).ok().flatten();
-        contact.is_some_and(|mut contact| contact.keeper().ok().flatten() == Some(pid))
+        let client = RelayClient::open(self).ok().flatten();
+        client.is_some_and(|mut client| client.keeper().ok().flatten() == Some(pid))
     }
 
     /// Of the child, for other programs to see.
@@ -284,7 +285,7 @@ impl SessionDir {
 
     /// The receipt of a dead session, if there is one by now.
     pub(crate) fn notice(&self) -> Option<Notice> {
-        Notice::parse(self.folder.read(RECEIPT, Notice::LONGEST).ok()?)
+        Notice::parse(self.folder.read(EXIT_RECORD, Notice::LONGEST).ok()?)
     }
 
     /// Makes sure that the end of this dead session, in `sessions`, is told;
@@ -293,37 +294,37 @@ impl SessionDir {
     ///
     /// The session's own lock is not for this: whoever held it would make the
     /// dead look alive. Once dead, it is dead for good.
-    pub(crate) fn tell_end(&self, events: &Events, sessions: &Folder, going: Going) -> io::Result<()> {
+    pub(crate) fn tell_end(&self, events: &Events, sessions: &Folder, removal: Removal) -> io::Result<()> {
         if events.has(&self.handle) {
             return Ok(());
         }
-        let lock = match self.folder.open_lock(RECEIPT_LOCK) {
+        let lock = match self.folder.open_lock(EXIT_RECORD_LOCK) {
             // No file can be made in a folder that has been removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        let _locked = lock::take(lock, RECEIPT_LOCK, lock::Kind::Alone, self.patience.deadline())?;
+        let _locked = lock::take(lock, EXIT_RECORD_LOCK, lock::LockKind::Alone, self.patience.deadline())?;
         if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
             return Ok(());
         }
-        let unnoted = match going {
-            Going::Away(cause) => cause,
-            Going::Nowhere => EndedBy::Unknown,
+        let unnoted = match removal {
+            Removal::By(cause) => cause,
+            Removal::None => EndedBy::Unknown,
         };
-        let receipt = self.late_receipt(unnoted);
+        let exit_record = self.late_exit_record(unnoted);
         let tell = || {
-            if !self.folder.has(RECEIPT) {
-                let json = receipt.json();
-                match receipt.ended {
-                    Some(ended) => drop(self.folder.replace_as_of(RECEIPT, json.as_bytes(), ended)?),
-                    None => self.folder.replace(RECEIPT, json.as_bytes())?,
+            if !self.folder.has(EXIT_RECORD) {
+                let json = exit_record.json();
+                match exit_record.ended {
+                    Some(ended) => drop(self.folder.replace_as_of(EXIT_RECORD, json.as_bytes(), ended)?),
+                    None => self.folder.replace(EXIT_RECORD, json.as_bytes())?,
                 }
             }
             events.tell(&self.handle, &self.folder)
         };
         match tell() {
             // The log is about to go anyway, and leaves room.
-            Err(error) if files::may_pass(&error) && going != Going::Nowhere => {
+            Err(error) if files::may_pass(&error) && removal != Removal::None => {
                 self.folder.remove_file(OUTPUT.as_ref())?;
                 tell()
             }
@@ -333,10 +334,10 @@ impl SessionDir {
 
     /// What can be said of an end that the relay did not write down. `unnoted`
     /// is what ended it where nobody noted that.
-    pub(crate) fn late_receipt(&self, unnoted: EndedBy) -> Receipt {
+    pub(crate) fn late_exit_record(&self, unnoted: EndedBy) -> ExitRecord {
         let log = self.log().ok();
         let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
-        Receipt {
+        ExitRecord {
             handle: self.handle.clone(),
             name: self.name(),
             settings: self.settings(),
@@ -351,11 +352,11 @@ impl SessionDir {
     }
 
     /// The last lines with anything visible in them, looked for in the last
-    /// `Evidence::TAIL` bytes, as the programs printed them: without our marks.
+    /// `Diagnosis::TAIL` bytes, as the programs printed them: without our marks.
     /// None where the log cannot be read.
     pub(crate) fn last_lines(&self) -> Vec<Vec<u8>> {
         let Some(tail) = self.log().ok().and_then(|log| log.tail().ok()) else { return Vec::new() };
-        text::last_visible_lines(&self.without_marks(&tail), Receipt::LAST_LINES)
+        text::last_visible_lines(&self.without_marks(&tail), ExitRecord::LAST_LINES)
     }
 
     /// What takes the marks of its shell out of what it printed.
@@ -401,8 +402,8 @@ impl SessionDir {
             if !relay.is_ending() {
                 return Ok(false);
             }
-            if let Some(held) = self.trying(relay.hold(), what)? {
-                self.trying(poll::wait_readable(&held, Deadline::after(GOING)), what)?;
+            if let Some(pidfd) = self.trying(relay.hold(), what)? {
+                self.trying(poll::wait_readable(&pidfd, Deadline::after(GOING)), what)?;
             }
         }
         Ok(!self.is_alive()?)
@@ -435,14 +436,14 @@ impl SessionDir {
 
     /// The secret that its shell's marks carry; `None` where it has no such shell.
     fn secret(&self) -> Result<Option<String>> {
-        self.trying(Launch::secret(&self.folder), "read the secret")
+        self.trying(SessionSpec::secret(&self.folder), "read the secret")
     }
 
-    pub(crate) fn log(&self) -> Result<Log> {
+    pub(crate) fn log(&self) -> Result<OutputLog> {
         let opened = self.folder.open_file(OUTPUT).and_then(|file| {
             let bounded = self.folder.has(LOG_START);
             let folder = bounded.then(|| self.folder.open_folder(".".as_ref())).transpose()?;
-            Ok(Log::new(file, folder))
+            Ok(OutputLog::new(file, folder))
         });
         self.trying(opened, "open the log")
     }
@@ -472,16 +473,16 @@ impl SessionDir {
 
     /// What somebody who looked at the screen has left for the next one.
     pub(crate) fn kept_screen(&self) -> Option<Vec<u8>> {
-        self.folder.read(SCREEN, LONGEST_SCREEN).ok()
+        self.folder.read(SCREEN_CACHE, LONGEST_SCREEN_CACHE).ok()
     }
 
     /// Replaces that; somebody else who does the same at the moment will do.
     pub(crate) fn keep_screen(&self, content: &[u8]) -> io::Result<()> {
-        let lock = self.folder.open_lock(SCREEN_LOCK)?;
+        let lock = self.folder.open_lock(SCREEN_CACHE_LOCK)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(error)) => Err(error),
-            Ok(()) => self.folder.replace(SCREEN, content),
+            Ok(()) => self.folder.replace(SCREEN_CACHE, content),
         }
     }
 
@@ -520,7 +521,7 @@ impl SessionDir {
     pub(crate) fn prepare_run(&self, sessions: &Path, command: &[u8], last: u64) -> Result<Vec<u8>> {
         let folder = sessions.join(self.handle.as_str());
         let written = || {
-            let secret = Launch::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
+            let secret = SessionSpec::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
             let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
             let script = runner::script(&secret, last, &rcfile, &text, &trap, command);
             if self.folder.open_file(RUN_TRAP).is_err() {
@@ -560,18 +561,18 @@ impl SessionDir {
 
     /// Are we a process of this session?
     pub(crate) fn is_around_us(&self) -> bool {
-        std::env::var_os(MARK).is_some_and(|handle| handle == self.handle.as_str())
+        std::env::var_os(SESSION_ENV).is_some_and(|handle| handle == self.handle.as_str())
     }
 
     /// What tells the output from `anchor` on from the echo of what was typed,
     /// and where in the log it must begin to read.
     pub(crate) fn echo_from(
         &self,
-        log: &Log,
+        log: &OutputLog,
         typing: Option<&Typing>,
         anchor: u64,
-        form: Form,
-    ) -> Result<(Echo, u64)> {
+        form: TextForm,
+    ) -> Result<(EchoFilter, u64)> {
         let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
         let recent = |offset: u64| offset.saturating_add(BEFORE) >= anchor;
         let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
@@ -579,7 +580,7 @@ impl SessionDir {
         let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
         let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
         let start = first - length as u64;
-        let mut echo = Echo::new(self.secret()?.as_deref(), form, start, anchor);
+        let mut echo = EchoFilter::new(self.secret()?.as_deref(), form, start, anchor);
         echo.note_typed(keys);
         Ok((echo, start))
     }
@@ -691,25 +692,25 @@ pub(crate) struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// Keeps all others from it. Waits for who has it, for a while.
-    pub(crate) fn take(&self) -> Result<Reader<'_>> {
+    pub(crate) fn take(&self) -> Result<ReadCursor<'_>> {
         let (name, deadline) = (lock_of(&self.file), (self.patience)(self.session));
-        let taken = lock::wait(&self.lock, &name, lock::Kind::Alone, deadline);
+        let taken = lock::wait(&self.lock, &name, lock::LockKind::Alone, deadline);
         self.session.trying(taken, "take the cursor")?;
-        Ok(Reader(self))
+        Ok(ReadCursor(self))
     }
 }
 
 /// A cursor that is ours alone for as long as we hold this.
-pub(crate) struct Reader<'a>(&'a Cursor<'a>);
+pub(crate) struct ReadCursor<'a>(&'a Cursor<'a>);
 
-impl Drop for Reader<'_> {
+impl Drop for ReadCursor<'_> {
     fn drop(&mut self) {
         // It goes with the file at the latest.
         let _ = self.0.lock.unlock();
     }
 }
 
-impl Reader<'_> {
+impl ReadCursor<'_> {
     /// Where to go on.
     pub(crate) fn place(&self) -> Result<u64> {
         let Cursor { session, file, first, .. } = self.0;

@@ -36,7 +36,7 @@ use crate::{
     text::{self, Strip},
 };
 
-const MARK: &[u8] = b"\x1b]133;";
+const OPENING: &[u8] = b"\x1b]133;";
 /// More than any mark of ours has.
 const LONGEST_MARK: usize = 120;
 /// More text in one line than this, and it is no echo.
@@ -44,9 +44,9 @@ const LONGEST_LINE: usize = 128 * 1024;
 const MOST_EXPECTED: usize = 1_000;
 const MOST_PROMPTS: usize = 16;
 
-pub(crate) struct Echo {
+pub(crate) struct EchoFilter {
     tag: Vec<u8>,
-    form: Form,
+    form: TextForm,
     strip: Strip,
     /// Where in the log the next byte of `text` belongs.
     offset: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Echo {
 
 /// In what form text comes out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TextForm {
     /// To be looked at by programs: no colours.
     Plain,
     /// To be shown as an answer: with colours, and where a line is the echo of
@@ -92,13 +92,13 @@ struct Expected {
     at: Option<Vec<u8>>,
 }
 
-impl Echo {
+impl EchoFilter {
     /// For the log's bytes from `start` on, the beginning of a line; `secret` as of
     /// [`Marks::new`].
     ///
     /// [`Marks::new`]: crate::session::Marks::new
-    pub(crate) fn new(secret: Option<&str>, form: Form, start: u64, anchor: u64) -> Echo {
-        Echo {
+    pub(crate) fn new(secret: Option<&str>, form: TextForm, start: u64, anchor: u64) -> EchoFilter {
+        EchoFilter {
             tag: marks::tag(secret),
             form,
             strip: Strip::new(),
@@ -129,7 +129,7 @@ impl Echo {
         let kept = unfinished_mark(&bytes);
         self.rest = bytes.split_off(bytes.len() - kept);
         let mut at = 0;
-        while let Some(ahead) = memmem::find(&bytes[at..], MARK) {
+        while let Some(ahead) = memmem::find(&bytes[at..], OPENING) {
             let start = at + ahead;
             let end = bytes[start..].iter().take(LONGEST_MARK).position(|byte| *byte == 0x07);
             let Some(end) = end.map(|length| start + length + 1) else {
@@ -139,7 +139,7 @@ impl Echo {
             };
             self.segment(&bytes[at..start], out);
             if memmem::find(&bytes[start..end], &self.tag).is_some() {
-                self.heed_mark(bytes[start + MARK.len()], out);
+                self.heed_mark(bytes[start + OPENING.len()], out);
             }
             self.segment(&bytes[start..end], out);
             at = end;
@@ -219,7 +219,7 @@ impl Echo {
 
     fn filter(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut plain = Vec::with_capacity(bytes.len());
-        if self.form == (Form::Answer { colours: true }) {
+        if self.form == (TextForm::Answer { colours: true }) {
             text::strip_but_colours(&mut self.strip, bytes, &mut plain);
         } else {
             self.strip.feed(bytes, &mut plain);
@@ -318,7 +318,7 @@ impl Echo {
     }
 
     fn end_line(&mut self, out: &mut Vec<u8>) {
-        let answer = self.form != Form::Plain;
+        let answer = self.form != TextForm::Plain;
         if self.editing {
             self.begin_line();
             if self.enters > 0 && !self.fancy {
@@ -483,9 +483,9 @@ fn unfinished_mark(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len() - bytes.len().min(LONGEST_MARK)..];
     let Some(start) = memchr::memrchr(0x1b, tail) else { return 0 };
     let begun = &tail[start..];
-    let is_one = match begun.get(MARK.len()..) {
-        Some(more) => begun.starts_with(MARK) && !more.contains(&0x07),
-        None => MARK.starts_with(begun),
+    let is_one = match begun.get(OPENING.len()..) {
+        Some(more) => begun.starts_with(OPENING) && !more.contains(&0x07),
+        None => OPENING.starts_with(begun),
     };
     if is_one { begun.len() } else { 0 }
 }
@@ -508,7 +508,7 @@ mod tests {
     }
 
     fn seen_in_pieces(typed: &[Keys], log: &str, anchor: u64, length: usize) -> String {
-        let mut echo = Echo::new(Some("5ec2e7"), Form::Plain, 0, anchor);
+        let mut echo = EchoFilter::new(Some("5ec2e7"), TextForm::Plain, 0, anchor);
         echo.note_typed(typed.to_vec());
         let mut out = Vec::new();
         for piece in log.as_bytes().chunks(length) {

@@ -12,12 +12,12 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Contact, EndedBy, Handle, KEEPER, MARK, MONITOR, RELAY, SessionDir},
+    session::{EndedBy, Handle, KEEPER, MONITOR, RELAY, RelayClient, SESSION_ENV, SessionDir},
     sys::{
         deadline::Deadline,
         files::Folder,
-        poll::{self, Turn},
-        processes::{self, Held, Process},
+        poll::{self, PollSet},
+        processes::{self, PidFd, Process},
         signals::{self, SIGCONT, SIGKILL, SIGTERM},
     },
 };
@@ -25,7 +25,7 @@ use crate::{
 /// How long a killed process may take to be gone, and a relay to write down
 /// the end. Only a process inside a system call that cannot be interrupted, or
 /// a machine in trouble, takes longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long after SIGTERM comes SIGKILL, where nobody wants it otherwise.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
@@ -89,9 +89,9 @@ pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: Ended
 
 /// Ends a session whose folder is gone, or out of reach; its relay, `held`, is held
 /// on to.
-pub(crate) fn end_without_folder(handle: &Handle, relay: u32, held: &Held) -> Result<()> {
+pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> Result<()> {
     let what = || format!("end session '{handle}', whose folder is gone");
-    let root = Root::new(relay, held).trying(what())?;
+    let root = Root::new(relay, pidfd).trying(what())?;
     let members = Members {
         handle: handle.clone(),
         child: None,
@@ -102,9 +102,9 @@ pub(crate) fn end_without_folder(handle: &Handle, relay: u32, held: &Held) -> Re
     };
     let left = end_processes(&members, None, GRACE).trying(what())?;
     // It ends by itself once its child has; one that was stopped does not.
-    let ended = poll::wait_readable(held, Deadline::after(PATIENCE)).and_then(|ended| match ended {
+    let ended = poll::wait_readable(pidfd, Deadline::after(KILL_TIMEOUT)).and_then(|ended| match ended {
         true => Ok(()),
-        false => held.signal(SIGKILL),
+        false => pidfd.signal(SIGKILL),
     });
     ended.trying(what())?;
     match &left[..] {
@@ -119,14 +119,14 @@ fn shown(left: &[Process]) -> String {
 }
 
 /// Takes hold of the relay, tells it why, and finds out who belongs to it.
-fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Members)> {
+fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<HeldRelay>, Members)> {
     // We may be inside the session, whose terminal hangs up before we are done.
     signals::disregard(signals::SIGHUP)?;
-    let mut relay = Relay::of(session)?;
+    let mut relay = HeldRelay::of(session)?;
     let keeper = match &mut relay {
         Some(relay) => {
             // One that was stopped must go on, to see its child end.
-            relay.held.signal(SIGCONT)?;
+            relay.pidfd.signal(SIGCONT)?;
             relay.tell_cause(cause);
             if !relay.stays {
                 // Who sees it end may be quicker than we are. Where there is no
@@ -142,73 +142,72 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<Relay>, Mem
         child: session.pid(),
         interactive: session.is_interactive().unwrap_or(false),
         above: relay.as_ref().is_some_and(|relay| relay.stays) && !session.was_made_by_helper(),
-        relay: relay.as_ref().map(|relay| Root::new(relay.pid, &relay.held)).transpose()?,
+        relay: relay.as_ref().map(|relay| Root::new(relay.pid, &relay.pidfd)).transpose()?,
         keeper,
     };
     Ok((relay, members))
 }
 
 /// The relay of a live session, held on to.
-struct Relay {
+struct HeldRelay {
     pid: u32,
-    held: Held,
+    pidfd: PidFd,
     // `None` where it does not answer: it has been stopped, or has no more
     // descriptors to let us in.
-    contact: Option<Contact>,
+    client: Option<RelayClient>,
     // It knows that we end the session, and stays until we are done.
     stays: bool,
 }
 
-impl Relay {
+impl HeldRelay {
     /// `None` where the session is dead.
-    fn of(session: &SessionDir) -> io::Result<Option<Relay>> {
-        let Some((pid, held)) = session.hold_relay()? else { return Ok(None) };
-        let contact = Contact::open(session).ok().flatten();
-        Ok(Some(Relay { pid, held, contact, stays: false }))
+    fn of(session: &SessionDir) -> io::Result<Option<HeldRelay>> {
+        let Some((pid, pidfd)) = session.hold_relay()? else { return Ok(None) };
+        let client = RelayClient::open(session).ok().flatten();
+        Ok(Some(HeldRelay { pid, pidfd, client, stays: false }))
     }
 
     /// It goes without saying, too: then it writes down another cause.
     fn tell_cause(&mut self, cause: EndedBy) {
-        self.stays =
-            self.contact.as_mut().is_some_and(|contact| contact.ending(cause.word()).unwrap_or(false));
+        self.stays = self.client.as_mut().is_some_and(|client| client.ending(cause.word()).unwrap_or(false));
         if !self.stays {
             // Nor would it answer another time.
-            self.contact = None;
+            self.client = None;
         }
     }
 
     /// Does somebody wait for what is typed?
     fn awaits_input(&mut self) -> bool {
-        let state = self.contact.as_mut().and_then(|contact| contact.state().ok().flatten());
+        let state = self.client.as_mut().and_then(|client| client.state().ok().flatten());
         state.is_some_and(|(doing, _)| matches!(doing.as_str(), "prompt" | "line" | "raw"))
     }
 
     /// The keeper of its child, held on to. That the relay still has it after
     /// we took hold proves that it is no other process.
     fn keeper(&mut self, handle: &Handle) -> io::Result<Option<Root>> {
-        let Some(contact) = self.contact.as_mut().filter(|_| self.stays) else { return Ok(None) };
-        let Some(pid) = contact.keeper().ok().flatten() else { return Ok(None) };
-        let held = Held::open(pid)?;
-        let same = contact.keeper().ok().flatten() == Some(pid);
+        let Some(client) = self.client.as_mut().filter(|_| self.stays) else { return Ok(None) };
+        let Some(pid) = client.keeper().ok().flatten() else { return Ok(None) };
+        let pidfd = PidFd::open(pid)?;
+        let same = client.keeper().ok().flatten() == Some(pid);
         let is_keeper = || Process::read(pid).is_some_and(|process| names(&process, KEEPER, handle));
-        Ok(held.filter(|_| same && is_keeper()).map(|held| Root { pid, held }))
+        Ok(pidfd.filter(|_| same && is_keeper()).map(|pidfd| Root { pid, pidfd }))
     }
 
     /// It ends by itself once its child has and we are done; one that does not
     /// is killed. Returns it if even that was in vain.
     fn wait_or_kill(mut self, session: &SessionDir, cause: EndedBy) -> io::Result<Option<Process>> {
-        if let Some(contact) = &mut self.contact {
+        if let Some(client) = &mut self.client {
             // Where it does not hear, our going tells it.
-            let _ = contact.done();
+            let _ = client.done();
         }
-        drop(self.contact);
-        if poll::wait_readable(&self.held, Deadline::after(PATIENCE))? {
+        drop(self.client);
+        if poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))? {
             return Ok(None);
         }
         // It will not tell.
         let _ = session.note_ending(cause);
-        self.held.signal(SIGKILL)?;
-        let gone = poll::wait_readable(&self.held, Deadline::after(PATIENCE))?;
+        self.pidfd.signal(SIGKILL)?;
+        let gone = poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))?;
         Ok(Process::read(self.pid).filter(|_| !gone))
     }
 }
@@ -229,12 +228,12 @@ struct Members {
 /// One of those whom a session descends from.
 struct Root {
     pid: u32,
-    held: Held,
+    pidfd: PidFd,
 }
 
 impl Root {
-    fn new(pid: u32, held: &Held) -> io::Result<Root> {
-        Ok(Root { pid, held: held.again()? })
+    fn new(pid: u32, pidfd: &PidFd) -> io::Result<Root> {
+        Ok(Root { pid, pidfd: pidfd.again()? })
     }
 }
 
@@ -250,7 +249,7 @@ impl Members {
         let found = if processes::lists_children() { self.below(root) } else { self.among_all(false)? };
         // While it was there, its PID was its own, and nobody got out of its sight.
         let stays =
-            Process::read(root.pid).is_some_and(|root| !root.is_ending()) && !root.held.has_ended()?;
+            Process::read(root.pid).is_some_and(|root| !root.is_ending()) && !root.pidfd.has_ended()?;
         if stays { Ok(found) } else { self.among_all(true) }
     }
 
@@ -267,23 +266,23 @@ impl Members {
     }
 
     /// Those among all processes of this machine.
-    fn among_all(&self, by_mark: bool) -> io::Result<Vec<Process>> {
+    fn among_all(&self, by_variable: bool) -> io::Result<Vec<Process>> {
         let all = processes::all()?;
         let mut ours = HashSet::new();
         for root in self.relay.iter().chain(&self.keeper) {
-            if !root.held.has_ended()? {
+            if !root.pidfd.has_ended()? {
                 ours.insert(root.pid);
             }
         }
-        if by_mark {
-            let marked = all.iter().filter(|process| self.marks(process));
-            let marked: Vec<&Process> = marked.filter(|process| !self.is_anothers_root(process)).collect();
+        if by_variable {
+            let bearers = all.iter().filter(|process| self.has_session_env(process));
+            let bearers: Vec<&Process> = bearers.filter(|process| !self.is_anothers_root(process)).collect();
             // A number of a kernel session that one of ours is in cannot be
             // another's: so whoever has dropped the mark, but not left, is ours.
-            let sessions: HashSet<i32> = marked.iter().map(|process| process.session).collect();
+            let sessions: HashSet<i32> = bearers.iter().map(|process| process.session).collect();
             let sessions: HashSet<i32> =
-                sessions.into_iter().filter(|session| self.leads(*session, &marked)).collect();
-            ours.extend(marked.iter().map(|process| process.pid));
+                sessions.into_iter().filter(|session| self.leads(*session, &bearers)).collect();
+            ours.extend(bearers.iter().map(|process| process.pid));
             ours.extend(
                 all.iter().filter(|process| sessions.contains(&process.session)).map(|process| process.pid),
             );
@@ -315,20 +314,21 @@ impl Members {
 
     /// Does it say that it is our keeper?
     fn is_keeper(&self, process: &Process) -> bool {
-        self.marks(process) && names(process, KEEPER, &self.handle)
+        self.has_session_env(process) && names(process, KEEPER, &self.handle)
     }
 
     /// Is a kernel session all ours: does its leader bear the mark, or did it
     /// begin with our child?
-    fn leads(&self, session: i32, marked: &[&Process]) -> bool {
+    fn leads(&self, session: i32, bearers: &[&Process]) -> bool {
         let leader = u32::try_from(session).ok();
-        leader == self.child || marked.iter().any(|process| Some(process.pid) == leader)
+        leader == self.child || bearers.iter().any(|process| Some(process.pid) == leader)
     }
 
     /// Anybody may put it into the environment of a process of their own, so that of
     /// another user's means nothing.
-    fn marks(&self, process: &Process) -> bool {
-        process.had_in_environment(format!("{MARK}={}", self.handle).as_bytes()) && process.is_of_our_user()
+    fn has_session_env(&self, process: &Process) -> bool {
+        process.had_in_environment(format!("{SESSION_ENV}={}", self.handle).as_bytes())
+            && process.is_of_our_user()
     }
 
     /// Those keepers that do not end. A relay that stands above all has none.
@@ -336,7 +336,7 @@ impl Members {
         let keepers = match &self.keeper {
             Some(keeper) => {
                 let process = Process::read(keeper.pid);
-                process.filter(|_| keeper.held.has_ended().is_ok_and(|ended| !ended)).into_iter().collect()
+                process.filter(|_| keeper.pidfd.has_ended().is_ok_and(|ended| !ended)).into_iter().collect()
             }
             None if self.above => Vec::new(),
             None => {
@@ -403,15 +403,15 @@ pub(super) fn names(process: &Process, role: &str, handle: &Handle) -> bool {
 
 /// Waits until these have ended; kills what does not, and tells what is left.
 fn wait_or_kill(keepers: &[Process]) -> io::Result<Vec<Process>> {
-    for (_, held) in hold_all(keepers)? {
-        if !poll::wait_readable(&held, Deadline::after(PATIENCE))? {
-            held.signal(SIGKILL)?;
-            poll::wait_readable(&held, Deadline::after(PATIENCE))?;
+    for (_, pidfd) in hold_all(keepers)? {
+        if !poll::wait_readable(&pidfd, Deadline::after(KILL_TIMEOUT))? {
+            pidfd.signal(SIGKILL)?;
+            poll::wait_readable(&pidfd, Deadline::after(KILL_TIMEOUT))?;
         }
     }
     Ok(keepers
         .iter()
-        .filter(|keeper| keeper.hold().is_ok_and(|held| held.is_some()) && !has_ended(keeper))
+        .filter(|keeper| keeper.hold().is_ok_and(|pidfd| pidfd.is_some()) && !has_ended(keeper))
         .cloned()
         .collect())
 }
@@ -426,7 +426,7 @@ fn has_ended(process: &Process) -> bool {
 /// grace, too. Nor is what that starts.
 fn end_processes(
     members: &Members,
-    mut relay: Option<&mut Relay>,
+    mut relay: Option<&mut HeldRelay>,
     grace: Duration,
 ) -> io::Result<Vec<Process>> {
     let grace = Deadline::after(grace);
@@ -442,8 +442,8 @@ fn end_processes(
         }
         let handling = |process: &&Process| asked.contains(&process.pid) && process.catches(SIGTERM);
         left_alone.extend(left.iter().filter(handling).map(|process| process.pid));
-        let held = hold_all(&left)?;
-        for (process, held) in &held {
+        let pidfds = hold_all(&left)?;
+        for (process, pidfd) in &pidfds {
             if asked.contains(&process.pid) || left_alone.contains(&process.pid) {
                 continue;
             }
@@ -453,11 +453,11 @@ fn end_processes(
             }
             asked.insert(process.pid);
             // Who may not be signalled is found among the survivors.
-            let _ = held.signal(SIGTERM);
+            let _ = pidfd.signal(SIGTERM);
             // A stopped process gets no signal but this and SIGKILL.
-            let _ = held.signal(SIGCONT);
+            let _ = pidfd.signal(SIGCONT);
         }
-        wait_for_any(&held, grace)?;
+        wait_for_any(&pidfds, grace)?;
     }
     kill_processes(members)
 }
@@ -465,47 +465,47 @@ fn end_processes(
 /// Is all that is left a shell that runs nothing? It ignores SIGTERM, as interactive
 /// ones do, and nobody will type what it waits for: so waiting out the grace would be
 /// waiting for nothing.
-fn is_idle_shell(left: &[Process], members: &Members, relay: Option<&mut Relay>) -> bool {
+fn is_idle_shell(left: &[Process], members: &Members, relay: Option<&mut HeldRelay>) -> bool {
     let [only] = left else { return false };
-    only.ignores(SIGTERM) && (members.interactive || relay.is_some_and(Relay::awaits_input))
+    only.ignores(SIGTERM) && (members.interactive || relay.is_some_and(HeldRelay::awaits_input))
 }
 
 fn kill_processes(members: &Members) -> io::Result<Vec<Process>> {
-    let patience = Deadline::after(PATIENCE);
+    let patience = Deadline::after(KILL_TIMEOUT);
     loop {
         let left = members.now()?;
         if left.is_empty() {
             return Ok(left);
         }
-        let held = hold_all(&left)?;
-        let refused = held.iter().filter(|(_, held)| held.signal(SIGKILL).is_err()).count();
-        if patience.has_passed() || refused == held.len() && !held.is_empty() {
+        let pidfds = hold_all(&left)?;
+        let refused = pidfds.iter().filter(|(_, pidfd)| pidfd.signal(SIGKILL).is_err()).count();
+        if patience.has_passed() || refused == pidfds.len() && !pidfds.is_empty() {
             return Ok(left);
         }
-        wait_for_any(&held, patience)?;
+        wait_for_any(&pidfds, patience)?;
     }
 }
 
-fn hold_all(processes: &[Process]) -> io::Result<Vec<(&Process, Held)>> {
+fn hold_all(processes: &[Process]) -> io::Result<Vec<(&Process, PidFd)>> {
     let mut all = Vec::new();
     for process in processes {
-        if let Some(held) = process.hold()? {
-            all.push((process, held));
+        if let Some(pidfd) = process.hold()? {
+            all.push((process, pidfd));
         }
     }
     Ok(all)
 }
 
 /// Waits until one of them has ended.
-fn wait_for_any(held: &[(&Process, Held)], deadline: Deadline) -> io::Result<()> {
-    if held.is_empty() {
+fn wait_for_any(pidfds: &[(&Process, PidFd)], deadline: Deadline) -> io::Result<()> {
+    if pidfds.is_empty() {
         return Ok(());
     }
-    let mut turn = Turn::new();
-    for (_, held) in held {
-        turn.readable(held, ());
+    let mut poll_set = PollSet::new();
+    for (_, pidfd) in pidfds {
+        poll_set.readable(pidfd, ());
     }
-    turn.wait(deadline)?;
+    poll_set.wait(deadline)?;
     Ok(())
 }
 

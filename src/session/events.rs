@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    session::{Handle, dir::RECEIPT, exit::Notice},
+    session::{Handle, dir::EXIT_RECORD, exit::Notice},
     sys::{
         deadline::Deadline,
         files::{self, Folder},
@@ -38,11 +38,11 @@ pub(crate) struct Events(Folder);
 
 impl Events {
     /// Opens the folder in a state folder, and makes it where it is not there.
-    pub(crate) fn open(home: &Path) -> io::Result<Events> {
-        let open = || Folder::open(home)?.open_folder(OsStr::new(EVENTS));
+    pub(crate) fn open(state_dir: &Path) -> io::Result<Events> {
+        let open = || Folder::open(state_dir)?.open_folder(OsStr::new(EVENTS));
         let folder = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                files::make_private_folders(&home.join(EVENTS))?;
+                files::make_private_folders(&state_dir.join(EVENTS))?;
                 open()?
             }
             other => other?,
@@ -64,7 +64,7 @@ impl Events {
         // Made where nobody has yet; opened anew, since closing it is not to
         // look like a relay's end.
         drop(self.live()?);
-        lock::take(self.0.open_file(ALIVE)?, ALIVE, lock::Kind::Shared, Deadline::after(COLLECTING))
+        lock::take(self.0.open_file(ALIVE)?, ALIVE, lock::LockKind::Shared, Deadline::after(COLLECTING))
     }
 
     /// The same for `gc`: `None` where somebody follows.
@@ -81,11 +81,11 @@ impl Events {
     /// told already is fine. At no time may two do this for one session.
     pub(crate) fn tell(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
         let name = file_of(handle);
-        match session.link(RECEIPT, &self.0, &name) {
+        match session.link(EXIT_RECORD, &self.0, &name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) if cannot_be_linked(&error) => {
-                let receipt = session.read(RECEIPT, Notice::LONGEST)?;
-                self.0.replace_as_of(&name, &receipt, session.modified(RECEIPT)?).map(drop)
+                let exit_record = session.read(EXIT_RECORD, Notice::LONGEST)?;
+                self.0.replace_as_of(&name, &exit_record, session.modified(EXIT_RECORD)?).map(drop)
             }
             other => other,
         }

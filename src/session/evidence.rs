@@ -4,12 +4,12 @@ use std::{fmt, time::Duration};
 
 use crate::{
     numbers,
-    session::{Contact, Form, SessionDir},
+    session::{RelayClient, SessionDir, TextForm},
     text,
 };
 
 /// Makes a failed wait's message one that needs no second look.
-pub(crate) struct Evidence {
+pub(crate) struct Diagnosis {
     waited: Duration,
     doing: Option<String>,
     // Why the relay does not tell.
@@ -17,23 +17,23 @@ pub(crate) struct Evidence {
     last_line: Option<String>,
 }
 
-impl Evidence {
+impl Diagnosis {
     /// How much of a log's end is looked at for what was printed last.
     pub(crate) const TAIL: u64 = 64 * 1024;
 
     /// What was printed last since something was typed, without its echo, in one
     /// line that can be shown; and nothing that was printed before the place `since`
     /// in the log.
-    fn last_line(session: &SessionDir, contact: Option<Contact>, since: u64) -> Option<String> {
+    fn last_line(session: &SessionDir, client: Option<RelayClient>, since: u64) -> Option<String> {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
-        let typing = contact.and_then(|mut contact| contact.typing(0).ok().flatten());
+        let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
         let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
         // The echo of what was typed before is before it, too.
         let typing = typing.filter(|typing| typing.anchor >= since);
         let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
-        let from = anchor.max(end.saturating_sub(Evidence::TAIL));
-        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, Form::Plain).ok()?;
+        let from = anchor.max(end.saturating_sub(Diagnosis::TAIL));
+        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, TextForm::Plain).ok()?;
         let mut seen = Vec::new();
         echo.feed(&log.bytes(start, end).ok()?, &mut seen);
         echo.finish(&mut seen);
@@ -42,31 +42,31 @@ impl Evidence {
 
     /// The same as the end of a message that has no more to say of the wait.
     pub(crate) fn and_last_line(session: &SessionDir) -> String {
-        let line = Evidence::last_line(session, Contact::open(session).ok().flatten(), 0);
+        let line = Diagnosis::last_line(session, RelayClient::open(session).ok().flatten(), 0);
         line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
     /// The evidence where nobody has waited.
-    pub(crate) fn now(session: &SessionDir) -> Evidence {
-        Evidence::gather(session, Duration::ZERO)
+    pub(crate) fn now(session: &SessionDir) -> Diagnosis {
+        Diagnosis::gather(session, Duration::ZERO)
     }
 
     /// Gathers what can be had; what cannot is left out.
-    pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Evidence {
-        Evidence::of_output(session, 0, waited)
+    pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
+        Diagnosis::of_output(session, 0, waited)
     }
 
     /// The same where it is known from where in the log on there is output.
-    pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Evidence {
-        let mut contact = Contact::open(session).ok().flatten();
+    pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
+        let mut client = RelayClient::open(session).ok().flatten();
         let (mut doing, mut silence) = (None, None);
-        match contact.as_mut().map(Contact::state) {
+        match client.as_mut().map(RelayClient::state) {
             Some(Ok(state)) => doing = state.map(|(doing, _)| doing),
             // Nor would it answer another time.
-            Some(Err(_)) => silence = contact.take().map(|contact| contact.reason()),
+            Some(Err(_)) => silence = client.take().map(|client| client.reason()),
             None => {}
         }
-        Evidence { waited, doing, silence, last_line: Evidence::last_line(session, contact, start) }
+        Diagnosis { waited, doing, silence, last_line: Diagnosis::last_line(session, client, start) }
     }
 
     /// Does something other than a shell at its prompt wait for input?
@@ -75,7 +75,7 @@ impl Evidence {
     }
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for Diagnosis {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "after {}", seconds(self.waited))?;
         if let Some(doing) = &self.doing {

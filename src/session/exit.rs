@@ -42,7 +42,7 @@ impl EndedBy {
 }
 
 /// All that is to be told of an ending.
-pub(crate) struct Receipt {
+pub(crate) struct ExitRecord {
     pub(crate) handle: Handle,
     pub(crate) name: Option<Name>,
     pub(crate) settings: Settings,
@@ -60,7 +60,7 @@ pub(crate) struct Receipt {
     pub(crate) drained: bool,
 }
 
-impl Receipt {
+impl ExitRecord {
     /// How many of the last lines it shows.
     pub(crate) const LAST_LINES: usize = 5;
 
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
 
-    fn receipt(name: Option<&[u8]>) -> Receipt {
+    fn exit_record(name: Option<&[u8]>) -> ExitRecord {
         let trap = b",\"ended\":9,\"timed_out\":true,\"pane_id\":\"x\"".to_vec();
-        Receipt {
+        ExitRecord {
             handle: Handle::parse(b"0badcafe").unwrap(),
             name: name.map(|name| Name::parse(name).unwrap()),
             settings: Settings { title: Some(trap.clone()), ..Settings::default() },
@@ -176,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_reads_as_it_was_written_whatever_was_printed() {
+    fn an_exit_record_reads_as_it_was_written_whatever_was_printed() {
         for (name, like) in [(Some(&b"b-ad"[..]), true), (None, false)] {
             for (ended_by, timed_out) in
                 [(EndedBy::Kill, false), (EndedBy::Timeout, true), (EndedBy::IdleTimeout, true)]
             {
-                let line = Receipt { ended_by, ..receipt(name) }.json();
+                let line = ExitRecord { ended_by, ..exit_record(name) }.json();
                 let notice = Notice::parse(line.clone().into_bytes()).unwrap();
                 assert_eq!(notice.line(), line);
                 assert_eq!(notice.ended, Some(Duration::from_millis(7_500)));
@@ -189,7 +189,7 @@ mod tests {
                 assert_eq!(notice.is_named_like("ad"), like);
             }
         }
-        let unknown = Receipt { started: None, ended: None, ..receipt(None) }.json();
+        let unknown = ExitRecord { started: None, ended: None, ..exit_record(None) }.json();
         assert!(unknown.contains("\"started\":null,\"ended\":null,\"duration_ms\":null,"), "{unknown}");
         assert_eq!(Notice::parse(unknown.into_bytes()).unwrap().ended, None);
         assert!(

@@ -20,7 +20,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        EndedBy, Events, Glance, Going, Handle, Name, Notice, SessionDir, Summary, Target, dir, handle,
+        EndedBy, Events, Glance, Handle, Name, Notice, Removal, SessionDir, Summary, Target, dir, handle,
     },
     sys::{
         deadline::Deadline,
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-pub(crate) struct Home {
+pub(crate) struct StateDir {
     // Absolute: a relay leaves the folder that it is started in.
     path: PathBuf,
     // `None` where nothing has been made yet.
@@ -53,28 +53,28 @@ const ENSURING: Duration = Duration::from_secs(20);
 const NEW: &str = ".new.";
 const GONE: &str = ".gone.";
 
-impl Home {
+impl StateDir {
     /// Opens the state folder; one that is not there yet has no sessions.
-    pub(crate) fn open() -> Result<Home> {
-        Home::open_at(Home::chosen_path()?)
+    pub(crate) fn open() -> Result<StateDir> {
+        StateDir::open_at(StateDir::chosen_path()?)
     }
 
     /// Opens the state folder, and makes it where it is not there yet.
-    pub(crate) fn open_or_make() -> Result<Home> {
-        let home = Home::open()?;
-        if home.sessions.is_some() {
-            return Ok(home);
+    pub(crate) fn open_or_make() -> Result<StateDir> {
+        let state_dir = StateDir::open()?;
+        if state_dir.sessions.is_some() {
+            return Ok(state_dir);
         }
-        let what = format!("make the state folder '{}'", home.path.display());
-        files::make_private_folders(&home.path).trying(&what)?;
+        let what = format!("make the state folder '{}'", state_dir.path.display());
+        files::make_private_folders(&state_dir.path).trying(&what)?;
         // Nothing is put into a folder that is not ours alone.
-        let home = Home::open_at(home.path)?;
-        match Folder::open(&home.path).and_then(|folder| folder.make_folder(OsStr::new(SESSIONS))) {
+        let state_dir = StateDir::open_at(state_dir.path)?;
+        match Folder::open(&state_dir.path).and_then(|folder| folder.make_folder(OsStr::new(SESSIONS))) {
             // By another call, at the same time.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => drop(other.trying(&what)?),
         }
-        Home::open_at(home.path)
+        StateDir::open_at(state_dir.path)
     }
 
     /// `$NBS_TS_HOME`, else `$HOME/.nbs-ts`.
@@ -86,12 +86,12 @@ impl Home {
         files::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
     }
 
-    fn open_at(path: PathBuf) -> Result<Home> {
+    fn open_at(path: PathBuf) -> Result<StateDir> {
         let what = format!("use the state folder '{}'", path.display());
         let refused = |reason| Err(Failure::Failed(format!("cannot {what}: {reason}")));
         let folder = match Folder::open_if_not_strangers_link(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Home { path, sessions: None });
+                return Ok(StateDir { path, sessions: None });
             }
             other => other.trying(&what)?,
         };
@@ -106,7 +106,7 @@ impl Home {
         if let Some(reason) = sessions.as_ref().map(Folder::distrust).transpose().trying(&what)?.flatten() {
             return Err(Failure::Failed(format!("cannot {what}: '{SESSIONS}': {reason}")));
         }
-        Ok(Home { path, sessions })
+        Ok(StateDir { path, sessions })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -148,7 +148,7 @@ impl Home {
     pub(crate) fn lock_ensuring(&self) -> Result<File> {
         let locked = Folder::open(&self.path)
             .and_then(|folder| folder.open_lock(ENSURE_LOCK))
-            .and_then(|lock| lock::take(lock, ENSURE_LOCK, lock::Kind::Alone, Deadline::after(ENSURING)));
+            .and_then(|lock| lock::take(lock, ENSURE_LOCK, lock::LockKind::Alone, Deadline::after(ENSURING)));
         locked.trying(format_args!("lock the state folder '{}'", self.path.display()))
     }
 
@@ -258,7 +258,7 @@ impl Home {
         };
         // One whose relay cannot be ended tells its end itself, if it can.
         let told = match session.is_alive() {
-            Ok(false) => self.tell_end(&session, Going::Away(cause)),
+            Ok(false) => self.tell_end(&session, Removal::By(cause)),
             _ => Ok(()),
         };
         let gone = OsString::from(format!("{GONE}{handle}"));
@@ -276,9 +276,9 @@ impl Home {
         Events::open(&self.path).trying(format_args!("open the events in '{}'", self.path.display()))
     }
 
-    fn tell_end(&self, session: &SessionDir, going: Going) -> Result<()> {
+    fn tell_end(&self, session: &SessionDir, removal: Removal) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
-        let told = session.tell_end(&self.events()?, sessions, going);
+        let told = session.tell_end(&self.events()?, sessions, removal);
         told.trying(format_args!("write down the end of session '{}'", session.handle()))
     }
 
@@ -297,7 +297,7 @@ impl Home {
     /// The same of one.
     pub(super) fn tell_end_of(&self, handle: Handle) -> Result<()> {
         let session = self.open_session(handle)?;
-        if session.ends()? { self.tell_end(&session, Going::Nowhere) } else { Ok(()) }
+        if session.ends()? { self.tell_end(&session, Removal::None) } else { Ok(()) }
     }
 
     /// The receipt of a session that has ended, also of one that was removed
@@ -321,21 +321,21 @@ impl Home {
 
     /// The receipt's line, whatever it takes: where a killed relay has written
     /// none, it is written now; where it cannot be, it is at least put together.
-    pub(crate) fn receipt(&self, session: &SessionDir) -> String {
+    pub(crate) fn exit_record(&self, session: &SessionDir) -> String {
         let told = || {
             if self.notice(session).is_none() && session.ends()? {
-                self.tell_end(session, Going::Nowhere)?;
+                self.tell_end(session, Removal::None)?;
             }
             Ok::<_, Failure>(self.notice(session))
         };
         match told() {
             Ok(Some(notice)) => notice.line().to_owned(),
-            Ok(None) | Err(_) => session.late_receipt(EndedBy::Unknown).json(),
+            Ok(None) | Err(_) => session.late_exit_record(EndedBy::Unknown).json(),
         }
     }
 
     /// Begins a session: a folder of its own, not yet to be seen, and its lock.
-    pub(crate) fn make(&self) -> Result<Making> {
+    pub(crate) fn make(&self) -> Result<PendingSession> {
         let what = format!("make a session in '{}'", self.sessions_path().display());
         let sessions = self.sessions.as_ref().ok_or_else(|| Failure::Failed(format!("cannot {what}")))?;
         let events = self.events()?;
@@ -363,7 +363,7 @@ impl Home {
             match lock.try_lock() {
                 Ok(()) if folder.still_names(dir::META, &lock) => {
                     let sessions = sessions.again().trying(&what)?;
-                    return Ok(Making { handle, folder, lock, sessions });
+                    return Ok(PendingSession { handle, folder, lock, sessions });
                 }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => {
@@ -485,7 +485,7 @@ impl Retention {
     const LONGEST_READ: Duration = Retention::DEFAULT;
 }
 
-/// What [`Home::collect`] did.
+/// What [`StateDir::collect`] did.
 #[derive(Default)]
 pub(crate) struct Collected {
     /// Each with how long it had been dead, if that is known.
@@ -496,7 +496,7 @@ pub(crate) struct Collected {
 }
 
 /// A session that is being made: seen by nobody, and locked.
-pub(crate) struct Making {
+pub(crate) struct PendingSession {
     pub(crate) handle: Handle,
     pub(crate) folder: Folder,
     /// Its `meta`, which is locked.
@@ -504,16 +504,20 @@ pub(crate) struct Making {
     sessions: Folder,
 }
 
-impl Making {
+impl PendingSession {
     /// Takes up, in the relay, what `create` has begun: `lock` is what the
     /// relay was handed. `None` if that is not the lock of this session.
-    pub(crate) fn take_over(sessions: &Path, handle: Handle, lock: File) -> io::Result<Option<Making>> {
+    pub(crate) fn take_over(
+        sessions: &Path,
+        handle: Handle,
+        lock: File,
+    ) -> io::Result<Option<PendingSession>> {
         let sessions = Folder::open(sessions)?;
         let folder = sessions.open_folder(&OsString::from(format!("{NEW}{handle}")))?;
         if !folder.still_names(dir::META, &lock) {
             return Ok(None);
         }
-        Ok(Some(Making { handle, folder, lock, sessions }))
+        Ok(Some(PendingSession { handle, folder, lock, sessions }))
     }
 
     /// The same folder as a session.
@@ -537,7 +541,7 @@ impl Making {
 
     /// Removes it; for when it could not be completed.
     pub(crate) fn abandon(self) -> io::Result<()> {
-        let Making { handle, folder, lock, sessions } = self;
+        let PendingSession { handle, folder, lock, sessions } = self;
         let name = OsString::from(format!("{NEW}{handle}"));
         match sessions.remove_folder(&name) {
             // On NFS and many a FUSE a removed file stays, under another name,

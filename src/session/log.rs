@@ -11,11 +11,11 @@ use std::{cell::Cell, fs::File, io, os::unix::fs::FileExt};
 
 use crate::{
     numbers::number,
-    session::{Evidence, LOG_START},
+    session::{Diagnosis, LOG_START},
     sys::files::{self, Folder},
 };
 
-pub(crate) struct Log {
+pub(crate) struct OutputLog {
     file: File,
     // Of one that is bounded: where it is written down from where on it is there.
     bounded: Option<Folder>,
@@ -34,9 +34,9 @@ const PAGE: usize = 4096;
 /// A number, and more.
 const LONGEST_START: u64 = 128;
 
-impl Log {
-    pub(crate) fn new(file: File, bounded: Option<Folder>) -> Log {
-        Log { file, bounded, lost: Cell::new(0) }
+impl OutputLog {
+    pub(crate) fn new(file: File, bounded: Option<Folder>) -> OutputLog {
+        OutputLog { file, bounded, lost: Cell::new(0) }
     }
 
     /// How many bytes there are now, with those that are gone.
@@ -161,20 +161,20 @@ impl Log {
     /// The end of the log.
     pub(crate) fn tail(&self) -> io::Result<Vec<u8>> {
         let end = self.length()?;
-        self.bytes(end.saturating_sub(Evidence::TAIL), end)
+        self.bytes(end.saturating_sub(Diagnosis::TAIL), end)
     }
 }
 
 #[cfg(test)]
-impl Log {
+impl OutputLog {
     /// One that holds this.
-    pub(crate) fn of(content: &[u8]) -> Log {
+    pub(crate) fn of(content: &[u8]) -> OutputLog {
         let path =
             std::env::temp_dir().join(format!("nbs-log-{}-{:x}", std::process::id(), fastrand::u64(..)));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         io::Write::write_all(&mut file, content).unwrap();
-        Log::new(file, None)
+        OutputLog::new(file, None)
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
         let mut long: Vec<u8> = (0..200_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
         long.extend_from_slice(b"unfinished");
         for content in [&b""[..], b"a", b"a\n", b"a\nb", b"a\nb\n", b"\n\n\n", &long] {
-            let log = Log::of(content);
+            let log = OutputLog::of(content);
             for count in [0, 1, 2, 3, 1_000, 150_000, 1_000_000] {
                 let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
                 let kept = lines.len().min(count);
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn blocks_are_all_the_bytes_in_order() {
         let content: Vec<u8> = (0..3 * BLOCK + 5).map(|n| (n % 251) as u8).collect();
-        let log = Log::of(&content);
+        let log = OutputLog::of(&content);
         assert_eq!(log.bytes(0, u64::MAX).unwrap(), content);
         assert_eq!(log.bytes(7, 9).unwrap(), content[7..9]);
         assert_eq!(log.bytes(9, 7).unwrap(), b"");
@@ -216,7 +216,7 @@ mod tests {
         std::fs::write(&path, vec![b'x'; LENGTH]).unwrap();
         std::fs::write(folder.join(LOG_START), "0").unwrap();
         let open = || Folder::open(&folder).unwrap();
-        let log = Log::new(File::open(&path).unwrap(), Some(open()));
+        let log = OutputLog::new(File::open(&path).unwrap(), Some(open()));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (file, folder) = (File::options().write(true).open(&path).unwrap(), open());

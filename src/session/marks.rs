@@ -37,7 +37,7 @@ pub(crate) enum Mark {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundMark {
     pub(crate) mark: Mark,
     /// The log's bytes from `start` up to, and without, `end` are the mark.
     pub(crate) start: u64,
@@ -62,11 +62,11 @@ pub(crate) struct Marks {
 /// that. What may count next is always something later.
 #[derive(Clone, Copy)]
 struct Reached {
-    last: Option<(u64, Stage)>,
+    last: Option<(u64, MarkKind)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum MarkKind {
     Done,
     PromptStart,
     PromptEnd,
@@ -85,7 +85,7 @@ impl Marks {
 
     /// The same, where the shell has last reported `last` and its prompt stands.
     pub(crate) fn resumed(secret: Option<&str>, offset: u64, last: Option<u64>) -> Marks {
-        let reached = Reached { last: last.map(|last| (last, Stage::PromptEnd)) };
+        let reached = Reached { last: last.map(|last| (last, MarkKind::PromptEnd)) };
         Marks { reached, ..Marks::new(secret, offset) }
     }
 
@@ -95,7 +95,7 @@ impl Marks {
     }
 
     /// Appends the marks that end in these bytes, the next of the log.
-    pub(crate) fn feed(&mut self, bytes: &[u8], found: &mut Vec<Found>) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], found: &mut Vec<FoundMark>) {
         let mut at = 0;
         while at < bytes.len() {
             if self.held.is_empty() {
@@ -113,7 +113,7 @@ impl Marks {
                 if bytes[at] == BEL {
                     at += 1;
                     if let Some(mark) = parsed(&self.held, &self.tag) {
-                        found.push(Found {
+                        found.push(FoundMark {
                             mark: self.reached.accept(mark),
                             start: self.start,
                             end: self.offset + at as u64,
@@ -151,7 +151,7 @@ impl Reached {
     /// makes the kernel throw away what it has of the output (termios(3),
     /// NOFLSH). So a later number is as good as the next.
     fn accept(&mut self, mark: Mark) -> Mark {
-        use Stage::*;
+        use MarkKind::*;
         let (seq, stage) = match mark {
             Mark::Done { seq, .. } => (seq, Done),
             Mark::PromptStart { seq } => (seq, PromptStart),
@@ -231,7 +231,7 @@ mod tests {
         format!("\x1b]133;D;{code};nbs={SECRET}.{seq}\x07")
     }
 
-    fn found_in(pieces: &[&[u8]], offset: u64) -> Vec<Found> {
+    fn found_in(pieces: &[&[u8]], offset: u64) -> Vec<FoundMark> {
         let mut marks = Marks::new(Some(SECRET), offset);
         let mut found = Vec::new();
         for piece in pieces {
@@ -268,7 +268,7 @@ mod tests {
             let (start, end) = (at, at + part.len() as u64);
             if part.starts_with('\x1b') {
                 let mark = marks.next().unwrap();
-                expected.push(Found { mark, start, end });
+                expected.push(FoundMark { mark, start, end });
             }
             at = end;
         }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn the_longest_mark_is_found() {
         let mut marks = Marks::new(Some(SECRET), 0);
-        marks.reached.last = Some((u64::MAX - 1, Stage::Done));
+        marks.reached.last = Some((u64::MAX - 1, MarkKind::Done));
         let mut found = Vec::new();
         marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);
         let (seq, code) = (u64::MAX, i32::MIN);
@@ -398,7 +398,7 @@ mod tests {
 
     /// Output with marks and much that resembles them, and what is in it by
     /// the rules in their plainest form: a list of what has counted.
-    fn made_up(random: &mut fastrand::Rng) -> (Vec<u8>, Vec<Found>) {
+    fn made_up(random: &mut fastrand::Rng) -> (Vec<u8>, Vec<FoundMark>) {
         let mut text = Vec::new();
         let mut found = Vec::new();
         let mut counted: Vec<Mark> = Vec::new();
@@ -444,7 +444,7 @@ mod tests {
                 counted.push(mark);
             }
             let mark = if counts { mark } else { Stale };
-            found.push(Found { mark, start, end });
+            found.push(FoundMark { mark, start, end });
         }
         (text, found)
     }

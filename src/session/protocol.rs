@@ -218,7 +218,7 @@ impl SizeSince {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     /// The session has now changed so many times. `size`: for who has asked.
     Changed {
         seen: u64,
@@ -281,7 +281,7 @@ pub(crate) enum Answer {
         path: Vec<u8>,
         removed: bool,
     },
-    /// In the form of [`crate::queries::Modes::encode`].
+    /// In the form of [`crate::queries::PrivateModes::encode`].
     Private {
         modes: u64,
     },
@@ -298,25 +298,25 @@ pub(crate) enum Answer {
     Unknown,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn encode(&self) -> String {
         match self {
-            Answer::Changed { seen, size: None } => format!("changed {seen}\n"),
-            Answer::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
+            Response::Changed { seen, size: None } => format!("changed {seen}\n"),
+            Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
                 format!("changed {seen} {cols} {rows} {offset}\n")
             }
-            Answer::Typed { count, held } => {
+            Response::Typed { count, held } => {
                 format!("typed {count}{}\n", if *held { " held" } else { "" })
             }
-            Answer::State { doing, stalled } => match stalled {
+            Response::State { doing, stalled } => match stalled {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Answer::Place { offset, last, prompt } => {
+            Response::Place { offset, last, prompt } => {
                 let last = last.map_or("-".to_owned(), |last| last.to_string());
                 format!("place {offset} {last} {prompt}\n")
             }
-            Answer::Shell { waits, passes_on, successor } => {
+            Response::Shell { waits, passes_on, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
                 let waits = match (waits, passes_on) {
                     (true, false) => "waits",
@@ -326,80 +326,82 @@ impl Answer {
                 };
                 format!("shell {waits} {successor}\n")
             }
-            Answer::Typing(typing) => {
+            Response::Typing(typing) => {
                 // It may be long: in one piece of memory.
                 let mut line = "typing ".to_owned();
                 typing.encode_onto(&mut line);
                 line + "\n"
             }
-            Answer::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
-            Answer::Keeper { pid } => {
+            Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
+            Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
-            Answer::Ended { code } => {
+            Response::Ended { code } => {
                 format!("ended {}\n", code.map_or("-".to_owned(), |code| code.to_string()))
             }
-            Answer::Modes(modes) => modes.encode(),
-            Answer::Cut { count } => format!("cut {count}\n"),
-            Answer::Folder { path, removed } => {
+            Response::Modes(modes) => modes.encode(),
+            Response::Cut { count } => format!("cut {count}\n"),
+            Response::Folder { path, removed } => {
                 format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
             }
-            Answer::Private { modes } => format!("private {modes}\n"),
-            Answer::Size { cols, rows } => format!("size {cols} {rows}\n"),
-            Answer::Refused { why } => format!("refused {why}\n"),
-            Answer::Noted => "noted\n".to_owned(),
-            Answer::Unknown => "unknown\n".to_owned(),
+            Response::Private { modes } => format!("private {modes}\n"),
+            Response::Size { cols, rows } => format!("size {cols} {rows}\n"),
+            Response::Refused { why } => format!("refused {why}\n"),
+            Response::Noted => "noted\n".to_owned(),
+            Response::Unknown => "unknown\n".to_owned(),
         }
     }
 
-    pub(crate) fn decode(line: &[u8]) -> Option<Answer> {
+    pub(crate) fn decode(line: &[u8]) -> Option<Response> {
         let line = std::str::from_utf8(line).ok()?;
         if let Some(words) = line.strip_prefix("modes ") {
-            return KeyModes::decode(words).map(Answer::Modes);
+            return KeyModes::decode(words).map(Response::Modes);
         }
         if let Some(why) = line.strip_prefix("refused ") {
-            return Some(Answer::Refused { why: why.to_owned() });
+            return Some(Response::Refused { why: why.to_owned() });
         }
         Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
-            ["cut", count] => Answer::Cut { count: count.parse().ok()? },
-            ["folder", "there", path] => Answer::Folder { path: parse_hex(path)?, removed: false },
-            ["folder", "removed", path] => Answer::Folder { path: parse_hex(path)?, removed: true },
-            ["changed", seen] => Answer::Changed { seen: seen.parse().ok()?, size: None },
+            ["cut", count] => Response::Cut { count: count.parse().ok()? },
+            ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
+            ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
+            ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
-                Answer::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
+                Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
             }
-            ["typed", count] => Answer::Typed { count: count.parse().ok()?, held: false },
-            ["typed", count, "held"] => Answer::Typed { count: count.parse().ok()?, held: true },
-            ["state", doing] => Answer::State { doing: doing.to_owned(), stalled: None },
-            ["state", doing, why] => Answer::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) },
+            ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
+            ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
+            ["state", doing] => Response::State { doing: doing.to_owned(), stalled: None },
+            ["state", doing, why] => {
+                Response::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) }
+            }
             ["place", offset, rest] => {
                 let (last, prompt) = rest.split_once(' ')?;
                 let last = if last == "-" { None } else { Some(last.parse().ok()?) };
-                Answer::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
+                Response::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
             }
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
                 let successor = if successor == "-" { None } else { Some(name(successor)?) };
                 let passes_on = waits.ends_with("-on");
-                Answer::Shell { waits: waits.starts_with("waits"), passes_on, successor }
+                Response::Shell { waits: waits.starts_with("waits"), passes_on, successor }
             }
-            ["typing", first, rest] => Answer::Typing(Typing::decode(first, rest)?),
+            ["typing", first, rest] => Response::Typing(Typing::decode(first, rest)?),
             ["look", doing, rest] => {
                 let (unread, offset) = rest.split_once(' ')?;
-                Answer::Look {
+                Response::Look {
                     doing: doing.to_owned(),
                     unread: unread.parse().ok()?,
                     offset: offset.parse().ok()?,
                 }
             }
-            ["size", cols, rows] => Answer::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
-            ["private", modes] => Answer::Private { modes: modes.parse().ok()? },
-            ["keeper", "-"] => Answer::Keeper { pid: None },
-            ["keeper", pid] => Answer::Keeper { pid: Some(pid.parse().ok()?) },
-            ["ended", "-"] => Answer::Ended { code: None },
-            ["ended", code] => Answer::Ended { code: Some(code.parse().ok()?) },
-            ["noted"] => Answer::Noted,
-            ["unknown"] => Answer::Unknown,
+            ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["private", modes] => Response::Private { modes: modes.parse().ok()? },
+            ["keeper", "-"] => Response::Keeper { pid: None },
+            ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
+            ["ended", "-"] => Response::Ended { code: None },
+            ["ended", code] => Response::Ended { code: Some(code.parse().ok()?) },
+            ["noted"] => Response::Noted,
+            ["unknown"] => Response::Unknown,
             _ => return None,
         })
     }
@@ -449,42 +451,42 @@ mod tests {
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
-            Answer::Changed { seen: 7, size: None },
-            Answer::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
-            Answer::Size { cols: 80, rows: 24 },
-            Answer::Private { modes: u64::MAX },
-            Answer::Typed { count: 3, held: false },
-            Answer::Typed { count: 3, held: true },
-            Answer::State { doing: "prompt".into(), stalled: None },
-            Answer::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
-            Answer::Keeper { pid: None },
-            Answer::Keeper { pid: Some(7) },
-            Answer::Ended { code: None },
-            Answer::Ended { code: Some(137) },
-            Answer::Modes(KeyModes {
+            Response::Changed { seen: 7, size: None },
+            Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
+            Response::Size { cols: 80, rows: 24 },
+            Response::Private { modes: u64::MAX },
+            Response::Typed { count: 3, held: false },
+            Response::Typed { count: 3, held: true },
+            Response::State { doing: "prompt".into(), stalled: None },
+            Response::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
+            Response::Keeper { pid: None },
+            Response::Keeper { pid: Some(7) },
+            Response::Ended { code: None },
+            Response::Ended { code: Some(137) },
+            Response::Modes(KeyModes {
                 application_cursor: true,
                 bracketed_paste: false,
                 secret: true,
                 end_of_input: Some(4),
                 signals: vec![3, 28, 26],
             }),
-            Answer::Modes(KeyModes {
+            Response::Modes(KeyModes {
                 application_cursor: false,
                 bracketed_paste: true,
                 secret: false,
                 end_of_input: None,
                 signals: Vec::new(),
             }),
-            Answer::Cut { count: 12 },
-            Answer::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
-            Answer::Folder { path: b"/".to_vec(), removed: true },
-            Answer::Refused { why: "no hidden line is asked for".into() },
-            Answer::Shell { waits: true, passes_on: false, successor: None },
-            Answer::Shell { waits: true, passes_on: true, successor: None },
-            Answer::Shell { waits: false, passes_on: true, successor: None },
-            Answer::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
-            Answer::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
-            Answer::Typing(Typing {
+            Response::Cut { count: 12 },
+            Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
+            Response::Folder { path: b"/".to_vec(), removed: true },
+            Response::Refused { why: "no hidden line is asked for".into() },
+            Response::Shell { waits: true, passes_on: false, successor: None },
+            Response::Shell { waits: true, passes_on: true, successor: None },
+            Response::Shell { waits: false, passes_on: true, successor: None },
+            Response::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
+            Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
+            Response::Typing(Typing {
                 anchor: 7,
                 total: 9,
                 keys: vec![
@@ -492,14 +494,14 @@ mod tests {
                     Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
                 ],
             }),
-            Answer::Look { doing: "raw".into(), unread: 3, offset: 4 },
-            Answer::Place { offset: 12, last: None, prompt: "unknown".into() },
-            Answer::Place { offset: 12, last: Some(3), prompt: "stands".into() },
-            Answer::Noted,
-            Answer::Unknown,
+            Response::Look { doing: "raw".into(), unread: 3, offset: 4 },
+            Response::Place { offset: 12, last: None, prompt: "unknown".into() },
+            Response::Place { offset: 12, last: Some(3), prompt: "stands".into() },
+            Response::Noted,
+            Response::Unknown,
         ];
-        for answer in answers {
-            assert_eq!(Answer::decode(without_end(&answer.encode())), Some(answer));
+        for response in answers {
+            assert_eq!(Response::decode(without_end(&response.encode())), Some(response));
         }
     }
 
@@ -534,9 +536,9 @@ mod tests {
                     let again = Request::decode(without_end(&request.encode()));
                     assert_eq!(again, Some(request), "seed {seed}: {line:?}");
                 }
-                if let Some(answer) = Answer::decode(&line) {
-                    let again = Answer::decode(without_end(&answer.encode()));
-                    assert_eq!(again, Some(answer), "seed {seed}: {line:?}");
+                if let Some(response) = Response::decode(&line) {
+                    let again = Response::decode(without_end(&response.encode()));
+                    assert_eq!(again, Some(response), "seed {seed}: {line:?}");
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
     outcome::{Failure, Result},
-    session::{Contact, Evidence, News, SessionDir, Typed},
+    session::{Diagnosis, News, RelayClient, SessionDir, Typed},
     sys::deadline::Deadline,
 };
 
@@ -24,7 +24,7 @@ pub(crate) const REPEAT: Duration = Duration::from_millis(200);
 /// read first, that is as if the deadline had passed.
 pub(crate) fn wake(
     session: &SessionDir,
-    turn: &mut Contact,
+    turn: &mut RelayClient,
     deadline: Deadline,
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<bool> {
@@ -45,7 +45,7 @@ pub(crate) fn wake(
         }
         let news = match &mut news {
             Some(news) => news,
-            none => none.insert(Contact::open(session)?.ok_or_else(|| session.ended())?),
+            none => none.insert(RelayClient::open(session)?.ok_or_else(|| session.ended())?),
         };
         let until = again.min(deadline);
         if news.news_or(until, stop)? == News::TimedOut && !until.has_passed() {
@@ -57,8 +57,8 @@ pub(crate) fn wake(
 /// Types all of it, and gives how many bytes that were. It has as long as the session's
 /// patience lasts; how long that was is for messages.
 pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
-    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
-    let typed = contact.type_in(bytes, session.patience().over())?.ok_or_else(|| session.ended())?;
+    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let typed = client.type_in(bytes, session.patience().over())?.ok_or_else(|| session.ended())?;
     if typed.count < bytes.len() as u64 {
         return Err(incomplete(session, typed, bytes.len(), timeout));
     }
@@ -81,7 +81,7 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
     Failure::TimedOut(format!(
         "cannot {what}: {why}{} of {length} bytes went in {}",
         typed.count,
-        Evidence::gather(session, timeout)
+        Diagnosis::gather(session, timeout)
     ))
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration
         true => Ok(()),
         false => Err(Failure::TimedOut(format!(
             "cannot {what}: none was asked for {}",
-            Evidence::gather(session, timeout)
+            Diagnosis::gather(session, timeout)
         ))),
     }
 }
@@ -122,14 +122,14 @@ pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration
 /// `false` where the deadline passed first.
 fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool> {
     // One to be told of changes by, and one to ask.
-    let mut changes = Contact::open(session)?.ok_or_else(|| session.ended())?;
-    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
+    let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut interval = FIRST_LOOK;
     loop {
         // So the secret does not leave us before there is reason to think that
         // it will be wanted; whether it is, typing it decides.
-        let wanted = contact.modes()?.ok_or_else(|| session.ended())?.secret;
-        if wanted && contact.type_secret(line)?.ok_or_else(|| session.ended())? {
+        let wanted = client.modes()?.ok_or_else(|| session.ended())?.secret;
+        if wanted && client.type_secret(line)?.ok_or_else(|| session.ended())? {
             return Ok(true);
         }
         if deadline.has_passed() {

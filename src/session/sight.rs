@@ -14,7 +14,7 @@ use std::io;
 use crate::{
     outcome::{Result, Trying},
     screen::Screen,
-    session::{Log, SessionDir},
+    session::{OutputLog, SessionDir},
     sys::pty::Size,
 };
 
@@ -33,31 +33,31 @@ const MAGIC: &[u8] = b"nbs-screen\n";
 const KNOWN_BY: u64 = 4096;
 
 /// The screen of a session, at some place in its log.
-pub(crate) struct Sight {
+pub(crate) struct ScreenCache {
     pub(crate) screen: Screen,
     offset: u64,
     // The offset of what lies in the folder; 0 if nothing does.
     kept: u64,
 }
 
-impl Sight {
+impl ScreenCache {
     /// The screen as it is now.
-    pub(crate) fn look(session: &SessionDir) -> Result<Sight> {
+    pub(crate) fn look(session: &SessionDir) -> Result<ScreenCache> {
         let log = session.log()?;
         let length = log.length().trying(what(session))?;
-        Sight::look_at(session, &log, length)
+        ScreenCache::look_at(session, &log, length)
     }
 
     /// The screen as it was when the log had come to `length`; or later, if somebody
     /// has looked at it since.
-    pub(crate) fn look_at(session: &SessionDir, log: &Log, length: u64) -> Result<Sight> {
+    pub(crate) fn look_at(session: &SessionDir, log: &OutputLog, length: u64) -> Result<ScreenCache> {
         let now = log.length().trying(what(session))?;
-        let mut sight = match Sight::kept(session, log, now) {
-            Some(sight) => sight,
-            None => Sight { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
+        let mut cache = match ScreenCache::kept(session, log, now) {
+            Some(cache) => cache,
+            None => ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
         };
-        sight.follow(session, log, length)?;
-        Ok(sight)
+        cache.follow(session, log, length)?;
+        Ok(cache)
     }
 
     /// The offset in the log that it has come to.
@@ -67,7 +67,7 @@ impl Sight {
 
     /// Takes what has come since, up to `length`, which must have been asked for
     /// before the sizes are read here.
-    pub(crate) fn follow(&mut self, session: &SessionDir, log: &Log, length: u64) -> Result<()> {
+    pub(crate) fn follow(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
         let sizes = session.sizes()?;
         let mut begins_anew = false;
         loop {
@@ -104,7 +104,7 @@ impl Sight {
         Ok(())
     }
 
-    fn kept(session: &SessionDir, log: &Log, length: u64) -> Option<Sight> {
+    fn kept(session: &SessionDir, log: &OutputLog, length: u64) -> Option<ScreenCache> {
         let kept = session.kept_screen()?;
         let (sum, rest) = kept.strip_prefix(MAGIC)?.split_first_chunk()?;
         if u64::from_le_bytes(*sum) != checksum(rest) {
@@ -121,10 +121,10 @@ impl Sight {
         if there && u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
             return None;
         }
-        Some(Sight { screen: Screen::resumed(saved)?, offset, kept: offset })
+        Some(ScreenCache { screen: Screen::resumed(saved)?, offset, kept: offset })
     }
 
-    fn keep(&self, session: &SessionDir, log: &Log) -> io::Result<()> {
+    fn keep(&self, session: &SessionDir, log: &OutputLog) -> io::Result<()> {
         let print = fingerprint(log, self.offset)?.to_le_bytes();
         let rest = [&self.offset.to_le_bytes()[..], &print, &self.screen.save()].concat();
         session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())
@@ -139,7 +139,7 @@ fn what(session: &SessionDir) -> String {
     format!("read the output of session '{}'", session.handle())
 }
 
-fn fingerprint(log: &Log, offset: u64) -> io::Result<u64> {
+fn fingerprint(log: &OutputLog, offset: u64) -> io::Result<u64> {
     Ok(checksum(&log.bytes(offset.saturating_sub(KNOWN_BY), offset)?))
 }
 

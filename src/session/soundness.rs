@@ -19,8 +19,8 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, time::Duration};
 use crate::{
     outcome::Result,
     session::{
-        ALIVE, Completion, EVENTS, Events, HELPER_LOCK, HELPER_SOCKET, Handle, Home, KEEPER, MARK, MONITOR,
-        Name, RELAY, SessionDir, dir, handle_of, home, settings::SETTINGS,
+        ALIVE, Completion, EVENTS, Events, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER, MONITOR, Name, RELAY,
+        SESSION_ENV, SessionDir, StateDir, dir, handle_of, home, settings::SETTINGS,
     },
     sys::{
         deadline::Deadline,
@@ -39,7 +39,7 @@ pub(crate) struct Fault {
 
 /// What was looked at.
 #[derive(Default)]
-pub(crate) struct Looked {
+pub(crate) struct CheckReport {
     pub(crate) alive: usize,
     pub(crate) dead: usize,
     pub(crate) faults: Vec<Fault>,
@@ -60,7 +60,7 @@ const OF_A_SESSION: [(&str, Nature); 30] = [
     (dir::SLAVE, Nature::File),
     (dir::COMPLETIONS, Nature::File),
     (dir::EXIT_CODE, Nature::File),
-    (dir::RECEIPT, Nature::File),
+    (dir::EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),
     (dir::READ_CURSOR, Nature::File),
     ("read_cursor.NAME", Nature::File),
@@ -73,7 +73,7 @@ const OF_A_SESSION: [(&str, Nature); 30] = [
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
     (dir::TIMES, Nature::File),
-    (dir::SCREEN, Nature::File),
+    (dir::SCREEN_CACHE, Nature::File),
     (dir::SECRET, Nature::File),
     (LOCKS, Nature::File),
     (dir::PRIVATE, Nature::Folder),
@@ -83,7 +83,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_HOME: [(&str, Nature); 6] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 6] = [
     (home::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -103,34 +103,34 @@ const GOING: Duration = Duration::from_secs(2);
 /// is synced.
 const SYNCING: Duration = Duration::from_secs(20);
 
-impl Home {
+impl StateDir {
     /// Looks at all of it; writes what receipts are missing.
-    pub(crate) fn look(&self) -> Result<Looked> {
-        let mut looked = Looked::default();
-        looked.faults.extend(self.strangers_in_home());
+    pub(crate) fn check(&self) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        report.faults.extend(self.strangers_in_state_dir());
         let events = self.events()?;
         for name in self.names()? {
             match Handle::parse(name.as_bytes()) {
-                Some(handle) => self.look_at(handle, &events, &mut looked),
+                Some(handle) => self.look_at(handle, &events, &mut report),
                 None if home::is_on_its_way(&name) => {}
-                None => looked.faults.push(unknown(&self.sessions_path().display(), &name)),
+                None => report.faults.push(unknown(&self.sessions_path().display(), &name)),
             }
         }
-        looked.faults.extend(self.faults_of_events(&events));
-        looked.faults.extend(self.left_behind());
-        Ok(looked)
+        report.faults.extend(self.faults_of_events(&events));
+        report.faults.extend(self.left_behind());
+        Ok(report)
     }
 
-    fn strangers_in_home(&self) -> Vec<Fault> {
+    fn strangers_in_state_dir(&self) -> Vec<Fault> {
         let Ok(folder) = Folder::open(self.path()) else { return Vec::new() };
         let known = |name: &OsStr| match name.as_bytes().starts_with(TRIAL.as_bytes()) {
             true => Some(Nature::File),
-            false => OF_THE_HOME.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
+            false => OF_THE_STATE_DIR.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
         };
         strangers(&folder, &self.path().display(), known)
     }
 
-    fn look_at(&self, handle: Handle, events: &Events, looked: &mut Looked) {
+    fn look_at(&self, handle: Handle, events: &Events, report: &mut CheckReport) {
         let Ok(session) = self.open_session(handle.clone()) else { return };
         let mut faults = Vec::new();
         // Where that cannot be told it counts as alive, and is told.
@@ -149,8 +149,8 @@ impl Home {
         }
         faults.extend(session.faults(&self.sessions_path().join(session.handle().as_str()).display()));
         if self.still_has(&session) {
-            looked.faults.append(&mut faults);
-            *(if alive { &mut looked.alive } else { &mut looked.dead }) += 1;
+            report.faults.append(&mut faults);
+            *(if alive { &mut report.alive } else { &mut report.dead }) += 1;
         }
     }
 
@@ -183,13 +183,13 @@ impl Home {
         let (going, synced) = (Deadline::after(GOING), Deadline::after(SYNCING));
         let mut faults = Vec::new();
         for process in processes::all().unwrap_or_default() {
-            let Some(handle) = self.mark_of(&process).filter(|handle| !self.may_have_processes(handle))
+            let Some(handle) = self.session_of(&process).filter(|handle| !self.may_have_processes(handle))
             else {
                 continue;
             };
-            let Ok(Some(held)) = process.hold() else { continue };
+            let Ok(Some(pidfd)) = process.hold() else { continue };
             let patience = if process.name == RELAY { synced } else { going };
-            if poll::wait_readable(&held, patience).unwrap_or(false) || self.may_have_processes(&handle) {
+            if poll::wait_readable(&pidfd, patience).unwrap_or(false) || self.may_have_processes(&handle) {
                 continue;
             }
             let pid = process.pid;
@@ -207,12 +207,12 @@ impl Home {
     /// The session of this state folder that a process is of, if it is of one. A
     /// relay and a keeper say so in their arguments, for they may have been started
     /// from inside another.
-    fn mark_of(&self, process: &Process) -> Option<Handle> {
+    fn session_of(&self, process: &Process) -> Option<Handle> {
         if process.has_ended() || (process.name == MONITOR && process.runs_our_file()) {
             return None;
         }
-        let [mark, state, home] = process.variables([MARK, "NBS_TS_HOME", "HOME"]);
-        let mark = Handle::parse(&mark?)?;
+        let [variable, state, home] = process.variables([SESSION_ENV, "NBS_TS_HOME", "HOME"]);
+        let variable = Handle::parse(&variable?)?;
         let path = match state.filter(|state| !state.is_empty()) {
             Some(state) => OsStr::from_bytes(&state).into(),
             None => std::path::Path::new(OsStr::from_bytes(&home?)).join(home::USUAL),
@@ -221,9 +221,9 @@ impl Home {
             return None;
         }
         if process.name == RELAY || process.name == KEEPER {
-            return process.arguments().get(1).and_then(|word| Handle::parse(word)).or(Some(mark));
+            return process.arguments().get(1).and_then(|word| Handle::parse(word)).or(Some(variable));
         }
-        Some(mark)
+        Some(variable)
     }
 
     /// Is it alive, or being made? It is made before it is alive, so that is asked
@@ -427,7 +427,7 @@ mod tests {
         listed.sort_unstable();
         known.sort_unstable();
         assert_eq!(known, listed);
-        for (name, _) in OF_THE_HOME {
+        for (name, _) in OF_THE_STATE_DIR {
             assert!(readme.contains(&format!("`{name}")), "{name}");
         }
     }

@@ -8,7 +8,7 @@ use std::{ops::Range, time::Instant};
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Found, Log, Mark, Marks},
+    session::{FoundMark, Mark, Marks, OutputLog},
 };
 
 pub(crate) struct Trace {
@@ -22,7 +22,7 @@ pub(crate) struct Trace {
     pub(crate) unseen: u64,
     /// How far the log has been read.
     pub(crate) next: u64,
-    found: Vec<Found>,
+    found: Vec<FoundMark>,
     /// The shell has begun to execute a line, which may be ours.
     pub(crate) has_entered: bool,
     /// When we saw it begin.
@@ -74,7 +74,7 @@ impl Trace {
     }
 
     /// Reads on.
-    pub(crate) fn look(&mut self, log: &Log) -> Result<()> {
+    pub(crate) fn look(&mut self, log: &OutputLog) -> Result<()> {
         let mut lost = 0;
         let (marks, found) = (&mut self.marks, &mut self.found);
         let mut skip = |marks: &mut Marks| {
@@ -106,7 +106,7 @@ impl Trace {
         Ok(())
     }
 
-    fn heed(&mut self, found: &Found) {
+    fn heed(&mut self, found: &FoundMark) {
         self.stage = match (self.stage, found.mark) {
             // Of the command whose turn it is: ours, whatever completed before it.
             (Stage::Typed, Mark::Running { seq }) => {

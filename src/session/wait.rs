@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use crate::{
     outcome::{Failure, Result},
-    session::{Contact, Evidence, News, SessionDir},
+    session::{Diagnosis, News, RelayClient, SessionDir},
     sys::deadline::Deadline,
 };
 
 pub(crate) struct Wait<'a> {
     session: &'a SessionDir,
     // `None` once the session has ended.
-    contact: Option<Contact>,
+    client: Option<RelayClient>,
     timeout: Duration,
     deadline: Deadline,
 }
 
 /// Why there will be nothing more to look at.
 #[derive(Debug)]
-pub(crate) enum Over {
+pub(crate) enum WaitEnd {
     Ended,
     TimedOut,
     /// The relay does not tell of changes, for this reason.
@@ -32,39 +32,39 @@ impl<'a> Wait<'a> {
     /// As long as the session's patience lasts; how long that was is for messages.
     pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
         let deadline = session.patience().over();
-        Ok(Wait { session, contact: Contact::open(session)?, timeout, deadline })
+        Ok(Wait { session, client: RelayClient::open(session)?, timeout, deadline })
     }
 
     /// Returns when it is time to look: the first time at once, then after each
     /// change; with a reason, when it is the last time.
-    pub(crate) fn next(&mut self) -> Option<Over> {
-        let Some(contact) = &mut self.contact else { return Some(Over::Ended) };
-        match contact.news(self.deadline) {
-            Ok(News::Changed) if self.deadline.has_passed() => Some(Over::TimedOut),
+    pub(crate) fn next(&mut self) -> Option<WaitEnd> {
+        let Some(client) = &mut self.client else { return Some(WaitEnd::Ended) };
+        match client.news(self.deadline) {
+            Ok(News::Changed) if self.deadline.has_passed() => Some(WaitEnd::TimedOut),
             Ok(News::Changed) => None,
-            Ok(News::TimedOut) => Some(Over::TimedOut),
+            Ok(News::TimedOut) => Some(WaitEnd::TimedOut),
             Ok(News::Ended) => {
-                self.contact = None;
-                Some(Over::Ended)
+                self.client = None;
+                Some(WaitEnd::Ended)
             }
-            Err(failure) => Some(Over::Untold(failure)),
+            Err(failure) => Some(WaitEnd::Untold(failure)),
         }
     }
 
     /// What to say when it did not come to what was waited for.
-    pub(crate) fn in_vain(&self, why: Over, what: &str) -> Failure {
+    pub(crate) fn in_vain(&self, why: WaitEnd, what: &str) -> Failure {
         match why {
-            Over::Ended => Failure::Failed(format!(
+            WaitEnd::Ended => Failure::Failed(format!(
                 "cannot {what}: {}{}",
                 self.session.ended(),
-                Evidence::and_last_line(self.session)
+                Diagnosis::and_last_line(self.session)
             )),
-            Over::TimedOut => Failure::TimedOut(format!(
+            WaitEnd::TimedOut => Failure::TimedOut(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
-                Evidence::gather(self.session, self.timeout)
+                Diagnosis::gather(self.session, self.timeout)
             )),
-            Over::Untold(failure) => failure,
+            WaitEnd::Untold(failure) => failure,
         }
     }
 

@@ -38,11 +38,11 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Two limits that have had no effect since Linux 2.4 (getrlimit(2)), and what they
 /// are called in /proc/PID/limits. Nobody but root can raise a hard limit, and all
 /// descendants have it: so they are where a mark is that cannot be shed.
-const MARKS: [(Resource, &str); 2] =
+const TAGGED_LIMITS: [(Resource, &str); 2] =
     [(Resource::Locks, "Max file locks"), (Resource::Rss, "Max resident set")];
 
 /// More than any limit that somebody might take for one, and less than none.
-const MARK: u64 = 1 << 48;
+const TAG: u64 = 1 << 48;
 
 /// Where a process may write. All paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub(crate) struct Confinement {
 impl Confinement {
     /// Why it could not be enforced here and now, if it could not.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * MARK);
-        if MARKS.into_iter().any(too_low) {
+        let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * TAG);
+        if TAGGED_LIMITS.into_iter().any(too_low) {
             return Err(io::Error::other("there is a hard limit on locks or on the resident set already"));
         }
         ruleset(&self.roots).map(drop)
@@ -66,8 +66,8 @@ impl Confinement {
     /// starts, and marks them with a number. The terminal on standard input stays
     /// open to writing.
     pub(crate) fn enforce(&self, number: u32) -> io::Result<()> {
-        for ((resource, _), mark) in MARKS.into_iter().zip(marks(number)) {
-            setrlimit(resource, Rlimit { current: Some(mark), maximum: Some(mark) })?;
+        for ((resource, _), tag) in TAGGED_LIMITS.into_iter().zip(tags(number)) {
+            setrlimit(resource, Rlimit { current: Some(tag), maximum: Some(tag) })?;
         }
         let terminal = PathBeneath::new(rustix::stdio::stdin(), of_devices());
         let restricted = ruleset(&self.roots)?
@@ -84,21 +84,21 @@ impl Confinement {
 
 /// Whoever lowers one of the two to have another number would have to raise the
 /// other.
-fn marks(number: u32) -> [u64; 2] {
-    [number, !number].map(|number| MARK + u64::from(number))
+fn tags(number: u32) -> [u64; 2] {
+    [number, !number].map(|number| TAG + u64::from(number))
 }
 
 /// The number that a process is marked with, if it is. `None` where it has gone, or
 /// has spoilt its mark.
-pub(crate) fn mark_of(pid: u32) -> Option<Option<u32>> {
+pub(crate) fn tag_of(pid: u32) -> Option<Option<u32>> {
     let limits = match pid == std::process::id() {
-        true => MARKS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
-        false => processes::hard_limits(pid, MARKS.map(|(_, name)| name))?,
+        true => TAGGED_LIMITS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
+        false => processes::hard_limits(pid, TAGGED_LIMITS.map(|(_, name)| name))?,
     };
     let [Some(first), Some(second)] = limits else { return None };
     let Some(first) = first else { return Some(None) };
-    let number = u32::try_from(first.checked_sub(MARK)?).ok()?;
-    ([first, second?] == marks(number)).then_some(Some(number))
+    let number = u32::try_from(first.checked_sub(TAG)?).ok()?;
+    ([first, second?] == tags(number)).then_some(Some(number))
 }
 
 /// A folder as a root: absolute, and without links. No link on the way that the

@@ -10,7 +10,7 @@ use std::{
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LinkKind {
     Symbolic,
     Hard,
 }
@@ -35,7 +35,7 @@ pub(crate) fn make<'a>(
     ourselves: &Path,
     folder: &Path,
     names: &'a [String],
-    kind: Kind,
+    kind: LinkKind,
     force: bool,
 ) -> Result<(), (&'a str, io::Error)> {
     let mut wanted = Vec::new();
@@ -60,11 +60,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
     inode(one).is_some_and(|one| inode(other) == Some(one))
 }
 
-fn make_one(target: &Path, folder: &Path, name: &str, kind: Kind) -> io::Result<()> {
+fn make_one(target: &Path, folder: &Path, name: &str, kind: LinkKind) -> io::Result<()> {
     let beside: PathBuf = folder.join(format!(".{name}.{}", std::process::id()));
     match kind {
-        Kind::Symbolic => symlink(target, &beside)?,
-        Kind::Hard => fs::hard_link(target, &beside)?,
+        LinkKind::Symbolic => symlink(target, &beside)?,
+        LinkKind::Hard => fs::hard_link(target, &beside)?,
     }
     let renamed = fs::rename(&beside, folder.join(name));
     // rename(2) leaves both where they are links to one file already.

@@ -22,36 +22,36 @@ const STACK: usize = 32 * 1024;
 
 /// Who else may have it at the same time.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum LockKind {
     Alone,
     Shared,
 }
 
-impl Kind {
+impl LockKind {
     fn try_lock(self, file: &File) -> Result<(), TryLockError> {
         match self {
-            Kind::Alone => file.try_lock(),
-            Kind::Shared => file.try_lock_shared(),
+            LockKind::Alone => file.try_lock(),
+            LockKind::Shared => file.try_lock_shared(),
         }
     }
 
     fn lock(self, file: &File) -> io::Result<()> {
         match self {
-            Kind::Alone => file.lock(),
-            Kind::Shared => file.lock_shared(),
+            LockKind::Alone => file.lock(),
+            LockKind::Shared => file.lock_shared(),
         }
     }
 }
 
 /// Locks a file, known as `name`, for as long as it is open.
-pub(crate) fn take(file: File, name: &str, kind: Kind, deadline: Deadline) -> io::Result<File> {
+pub(crate) fn take(file: File, name: &str, kind: LockKind, deadline: Deadline) -> io::Result<File> {
     wait(&file, name, kind, deadline)?;
     Ok(file)
 }
 
 /// Waits until a file is locked by us. Where somebody else has had it locked until the
 /// deadline, that is an error of the kind `TimedOut`, which says who.
-pub(crate) fn wait(file: &File, name: &str, kind: Kind, deadline: Deadline) -> io::Result<()> {
+pub(crate) fn wait(file: &File, name: &str, kind: LockKind, deadline: Deadline) -> io::Result<()> {
     if is_taken(file, kind, deadline)? {
         return Ok(());
     }
@@ -67,7 +67,7 @@ pub(crate) fn wait(file: &File, name: &str, kind: Kind, deadline: Deadline) -> i
     Err(io::Error::new(io::ErrorKind::TimedOut, why))
 }
 
-fn is_taken(file: &File, kind: Kind, deadline: Deadline) -> io::Result<bool> {
+fn is_taken(file: &File, kind: LockKind, deadline: Deadline) -> io::Result<bool> {
     match kind.try_lock(file) {
         Ok(()) => return Ok(true),
         Err(TryLockError::WouldBlock) => {}
@@ -120,13 +120,13 @@ mod tests {
         let far = Deadline::after(Duration::from_secs(1_000));
         let soon = Deadline::after(Duration::from_millis(1));
         let ours = format!("process {} has 'it' locked", std::process::id());
-        let one = take(one, "it", Kind::Alone, soon).unwrap();
-        let refused = take(three, "it", Kind::Shared, soon).unwrap_err();
+        let one = take(one, "it", LockKind::Alone, soon).unwrap();
+        let refused = take(three, "it", LockKind::Shared, soon).unwrap_err();
         assert_eq!((refused.kind(), refused.to_string()), (io::ErrorKind::TimedOut, ours));
         let (begun, waits) = mpsc::channel();
         let waiting = thread::spawn(move || {
             begun.send(()).unwrap();
-            take(two, "it", Kind::Shared, far)
+            take(two, "it", LockKind::Shared, far)
         });
         waits.recv().unwrap();
         drop(one);

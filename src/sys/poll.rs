@@ -12,20 +12,20 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::sys::deadline::Deadline;
 
 /// Invariant: the meanings are as many as the descriptors, in one order.
-pub(crate) struct Turn<'a, Event> {
+pub(crate) struct PollSet<'a, Event> {
     descriptors: Vec<PollFd<'a>>,
     // Those of the first descriptors stand here, for musl's malloc(3) asks the
     // kernel for a page for so much, and gives it back, at each turn.
-    first: [Meaning<Event>; 8],
-    more: Vec<Meaning<Event>>,
+    first: [Readiness<Event>; 8],
+    more: Vec<Readiness<Event>>,
 }
 
 /// What a descriptor that is ready means, and what its peer's going does.
-type Meaning<Event> = (Option<Event>, Option<Event>);
+type Readiness<Event> = (Option<Event>, Option<Event>);
 
-impl<'a, Event: Copy> Turn<'a, Event> {
+impl<'a, Event: Copy> PollSet<'a, Event> {
     pub(crate) fn new() -> Self {
-        Turn { descriptors: Vec::new(), first: [(None, None); 8], more: Vec::new() }
+        PollSet { descriptors: Vec::new(), first: [(None, None); 8], more: Vec::new() }
     }
 
     pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
@@ -109,18 +109,18 @@ impl<'a, Event: Copy> Turn<'a, Event> {
 
 /// Has the peer of a socket gone by now, or hung up its half?
 pub(crate) fn has_left(socket: &impl AsFd) -> io::Result<bool> {
-    let mut turn = Turn::new();
-    turn.left(socket, ());
-    Ok(!turn.wait(Deadline::after(Duration::ZERO))?.is_empty())
+    let mut poll_set = PollSet::new();
+    poll_set.left(socket, ());
+    Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
 }
 
 /// Waits until `descriptor` can be read, or has ended; `false` when the
 /// deadline has passed first.
 pub(crate) fn wait_readable(descriptor: &impl AsFd, deadline: Deadline) -> io::Result<bool> {
     loop {
-        let mut turn = Turn::new();
-        turn.readable(descriptor, ());
-        if !turn.wait(deadline)?.is_empty() {
+        let mut poll_set = PollSet::new();
+        poll_set.readable(descriptor, ());
+        if !poll_set.wait(deadline)?.is_empty() {
             return Ok(true);
         }
         if deadline.has_passed() {

@@ -1,6 +1,6 @@
 //! The processes of this machine, as /proc shows them, and holding on to one.
 //!
-//! A PID is a number that is given out again. A [`Held`] process is a pidfd:
+//! A PID is a number that is given out again. A [`PidFd`] process is a pidfd:
 //! what is signalled through it is the process that was meant, or nobody.
 
 use std::{
@@ -195,10 +195,10 @@ impl Process {
     }
 
     /// Takes hold of it; `None` where it has gone, and its PID may be another's.
-    pub(crate) fn hold(&self) -> io::Result<Option<Held>> {
-        let Some(held) = Held::open(self.pid)? else { return Ok(None) };
+    pub(crate) fn hold(&self) -> io::Result<Option<PidFd>> {
+        let Some(pidfd) = PidFd::open(self.pid)? else { return Ok(None) };
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
-        Ok(same.then_some(held))
+        Ok(same.then_some(pidfd))
     }
 }
 
@@ -279,7 +279,7 @@ impl Thread {
     pub(crate) fn awaits(&self) -> Awaited {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
         let awaited = match called.as_deref().and_then(Called::parse).map(|called| (called.kind(), called)) {
-            None | Some((Kind::Unknown, _)) => self.sleeps_in(),
+            None | Some((SyscallKind::Unknown, _)) => self.sleeps_in(),
             Some((kind, called)) => Awaited::Input(self.inputs(kind, &called)),
         };
         // The call of a stopped thread is still shown, so this comes last.
@@ -292,22 +292,24 @@ impl Thread {
     }
 
     /// The descriptors that the call waits for input from.
-    fn inputs(&self, kind: Kind, called: &Called) -> Vec<i32> {
+    fn inputs(&self, kind: SyscallKind, called: &Called) -> Vec<i32> {
         let [first, second, ..] = called.arguments;
         // An int is in the lower half of a register; in the other may be anything.
         let int = |argument: u64| argument & u64::from(u32::MAX);
         match kind {
-            Kind::Read => i32::try_from(int(first)).into_iter().collect(),
-            Kind::Poll => polled(&self.memory(first, int(second) * 8)),
-            Kind::Select => selected(&self.memory(second, int(first).div_ceil(64) * 8), int(first)),
-            Kind::Epoll => {
+            SyscallKind::Read => i32::try_from(int(first)).into_iter().collect(),
+            SyscallKind::Poll => polled(&self.memory(first, int(second) * 8)),
+            SyscallKind::Select => selected(&self.memory(second, int(first).div_ceil(64) * 8), int(first)),
+            SyscallKind::Epoll => {
                 let fdinfo = self.0.join(format!("fdinfo/{}", int(first)));
                 epolled(&fs::read_to_string(fdinfo).unwrap_or_default())
             }
             // Among our kinds only poll(2) is resumed in this way, after a stop,
             // and its arguments are still in the registers.
-            Kind::Restart if self.sleeps_in() == Awaited::SomePoll => self.inputs(Kind::Poll, called),
-            Kind::Restart | Kind::Other | Kind::Unknown => Vec::new(),
+            SyscallKind::Restart if self.sleeps_in() == Awaited::SomePoll => {
+                self.inputs(SyscallKind::Poll, called)
+            }
+            SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown => Vec::new(),
         }
     }
 
@@ -381,7 +383,7 @@ struct Called {
 
 /// What a system call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SyscallKind {
     Read,
     Poll,
     Select,
@@ -412,29 +414,29 @@ impl Called {
     /// From the kernel's arch/x86/entry/syscalls/syscall_64.tbl and
     /// include/uapi/asm-generic/unistd.h. A 32-bit program has other numbers and
     /// counts as one that waits for something else.
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SyscallKind {
         match self.number {
-            -1 => Kind::Other,
+            -1 => SyscallKind::Other,
             number if cfg!(target_arch = "x86_64") => match number {
                 // read, readv (musl's stdio), splice (some cats)
-                0 | 19 | 275 => Kind::Read,
+                0 | 19 | 275 => SyscallKind::Read,
                 // poll, ppoll
-                7 | 271 => Kind::Poll,
+                7 | 271 => SyscallKind::Poll,
                 // select, pselect6
-                23 | 270 => Kind::Select,
+                23 | 270 => SyscallKind::Select,
                 // epoll_wait, epoll_pwait, epoll_pwait2
-                232 | 281 | 441 => Kind::Epoll,
-                219 => Kind::Restart,
-                _ => Kind::Other,
+                232 | 281 | 441 => SyscallKind::Epoll,
+                219 => SyscallKind::Restart,
+                _ => SyscallKind::Other,
             },
             number if cfg!(target_arch = "aarch64") => match number {
-                63 | 65 | 76 => Kind::Read,
-                73 => Kind::Poll,
-                72 => Kind::Select,
-                22 | 441 => Kind::Epoll,
-                _ => Kind::Other,
+                63 | 65 | 76 => SyscallKind::Read,
+                73 => SyscallKind::Poll,
+                72 => SyscallKind::Select,
+                22 | 441 => SyscallKind::Epoll,
+                _ => SyscallKind::Other,
             },
-            _ => Kind::Unknown,
+            _ => SyscallKind::Unknown,
         }
     }
 }
@@ -533,27 +535,27 @@ pub(crate) fn all() -> io::Result<Vec<Process>> {
 /// A process that cannot be mistaken for another: a pidfd (pidfd_open(2),
 /// Linux 5.3). It is readable once the process has ended.
 #[derive(Debug)]
-pub(crate) struct Held(OwnedFd);
+pub(crate) struct PidFd(OwnedFd);
 
-impl AsFd for Held {
+impl AsFd for PidFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl Held {
-    pub(crate) fn open(pid: u32) -> io::Result<Option<Held>> {
+impl PidFd {
+    pub(crate) fn open(pid: u32) -> io::Result<Option<PidFd>> {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(descriptor) => Ok(Some(Held(descriptor))),
+            Ok(descriptor) => Ok(Some(PidFd(descriptor))),
             Err(rustix::io::Errno::SRCH) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The same process, held on to once more.
-    pub(crate) fn again(&self) -> io::Result<Held> {
-        Ok(Held(self.0.try_clone()?))
+    pub(crate) fn again(&self) -> io::Result<PidFd> {
+        Ok(PidFd(self.0.try_clone()?))
     }
 
     pub(crate) fn has_ended(&self) -> io::Result<bool> {
@@ -669,7 +671,7 @@ mod tests {
         assert!(finds(ourselves.group, ourselves.session, &[]), "by reading all of /proc");
         assert!(!finds(-1, ourselves.session, &[ourselves.pid]));
         assert!(!finds(ourselves.group, -1, &[ourselves.pid]), "not in the session");
-        Held::open(child.id()).unwrap().unwrap().signal(9).unwrap();
+        PidFd::open(child.id()).unwrap().unwrap().signal(9).unwrap();
         { child }.wait().unwrap();
     }
 

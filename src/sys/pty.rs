@@ -119,8 +119,8 @@ impl Master {
         Ok(rustix::io::write(self, bytes)?)
     }
 
-    pub(crate) fn modes(&self) -> io::Result<Modes> {
-        Ok(Modes(termios::tcgetattr(self)?))
+    pub(crate) fn modes(&self) -> io::Result<TerminalModes> {
+        Ok(TerminalModes(termios::tcgetattr(self)?))
     }
 
     /// Discards what was typed and has not been read: what the slave's line
@@ -138,9 +138,9 @@ impl Master {
 }
 
 /// How the terminal treats its input (termios(3)).
-pub(crate) struct Modes(Termios);
+pub(crate) struct TerminalModes(Termios);
 
-impl Modes {
+impl TerminalModes {
     pub(crate) fn is_canonical(&self) -> bool {
         self.0.local_modes.contains(LocalModes::ICANON)
     }
@@ -215,9 +215,9 @@ impl Modes {
 }
 
 #[cfg(test)]
-impl Modes {
+impl TerminalModes {
     /// Those of a new terminal, but for whether it takes lines, and shows what is typed.
-    pub(crate) fn of(lines: bool, echo: bool) -> Modes {
+    pub(crate) fn of(lines: bool, echo: bool) -> TerminalModes {
         let mut modes = Master::open(Size::DEFAULT).unwrap().modes().unwrap();
         modes.0.local_modes.set(LocalModes::ICANON, lines);
         modes.0.local_modes.set(LocalModes::ECHO, echo);

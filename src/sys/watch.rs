@@ -71,7 +71,7 @@ fn told_limit(errno: Errno, at_limit: Errno, name: &str) -> io::Error {
 
 /// What has happened in a folder that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum FolderChange {
     /// There is a file of this name, new or in the place of another.
     Came(OsString),
     /// Somebody who had it open for writing has closed it, or has ended.
@@ -108,7 +108,7 @@ impl Watch {
     }
 
     /// All that has happened by now, in order; does not wait.
-    pub(crate) fn changes(&self) -> io::Result<Vec<Change>> {
+    pub(crate) fn changes(&self) -> io::Result<Vec<FolderChange>> {
         let mut changes = Vec::new();
         self.0.take(|event| {
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
@@ -118,21 +118,21 @@ impl Watch {
     }
 }
 
-fn change(events: ReadFlags, name: Option<OsString>) -> Option<Change> {
+fn change(events: ReadFlags, name: Option<OsString>) -> Option<FolderChange> {
     if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-        return Some(Change::Missed);
+        return Some(FolderChange::Missed);
     }
     if events.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT) {
-        return Some(Change::FolderWent);
+        return Some(FolderChange::FolderWent);
     }
     let name = name?;
     if events.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
-        return Some(Change::Came(name));
+        return Some(FolderChange::Came(name));
     }
     if events.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
-        return Some(Change::Went(name));
+        return Some(FolderChange::Went(name));
     }
-    events.contains(ReadFlags::CLOSE_WRITE).then_some(Change::Written(name))
+    events.contains(ReadFlags::CLOSE_WRITE).then_some(FolderChange::Written(name))
 }
 
 /// The folder itself has another name now, or none. Of a folder that somebody
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(watch.changes().unwrap(), []);
         elsewhere(&folder, "exec 3>>a; ln a b; mv b c; exec 3>&-; rm c");
         let changes = watch.changes().unwrap();
-        use Change::*;
+        use FolderChange::*;
         let expected = [Came("b".into()), Went("b".into()), Came("c".into()), Written("a".into())];
         assert_eq!(changes[..4], expected);
         assert_eq!(changes[4..], [Went("c".into())]);

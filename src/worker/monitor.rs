@@ -18,34 +18,34 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Home},
+    session::{EndedBy, StateDir},
     sys::{
         child, clock,
         deadline::Deadline,
-        poll::Turn,
+        poll::PollSet,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
     text,
     worker::{
         MONITOR, TaskFile,
         lookout::Lookout,
-        phase::{Next, Phase, Standing, Why},
+        phase::{Next, Standing, Why, WorkerPhase},
         sessions::{self, Followed},
     },
 };
 
 /// How long a worker may take.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct WorkerLimits {
     /// Until its session appears.
     pub(crate) startup: Duration,
     /// In all.
     pub(crate) timeout: Duration,
 }
 
-impl Limits {
-    pub(crate) const DEFAULT: Limits =
-        Limits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
+impl WorkerLimits {
+    pub(crate) const DEFAULT: WorkerLimits =
+        WorkerLimits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
 }
 
 /// What is said to a monitor: that the agent is about to be started; then that it
@@ -68,7 +68,7 @@ pub(crate) struct Watched {
 impl Watched {
     /// Starts the monitor of a worker; returns when nothing can fail there any
     /// more.
-    pub(crate) fn start(root: &Path, task: &TaskFile, limits: Limits) -> Result<Watched> {
+    pub(crate) fn start(root: &Path, task: &TaskFile, limits: WorkerLimits) -> Result<Watched> {
         let what = "start the monitor";
         let (mut word, theirs) = UnixStream::pair().trying(what)?;
         let mut command = child::ourselves(MONITOR);
@@ -120,20 +120,20 @@ impl Watched {
 
 pub(crate) struct Monitor {
     task: TaskFile,
-    limits: Limits,
-    log: Log,
+    limits: WorkerLimits,
+    log: MonitorLog,
     lookout: Lookout,
     stop: Signals,
     // Whoever started us; `None` once it has nothing more to say.
     word: Option<UnixStream>,
     followed: Vec<Followed>,
-    phase: Phase,
+    phase: WorkerPhase,
     // What was in the way the last time, so that it is said once.
     trouble: Option<String>,
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum MonitorEvent {
     Changed,
     SessionEnded,
     Stop,
@@ -143,11 +143,11 @@ enum Event {
 impl Monitor {
     /// Makes ready to watch over a worker, for who listens at the other end of
     /// `word`, which is told.
-    pub(crate) fn prepare(task: TaskFile, limits: Limits, word: UnixStream) -> Result<Monitor> {
-        let prepared = || -> Result<(Signals, Log)> {
+    pub(crate) fn prepare(task: TaskFile, limits: WorkerLimits, word: UnixStream) -> Result<Monitor> {
+        let prepared = || -> Result<(Signals, MonitorLog)> {
             let stop = Signals::catch(&[SIGTERM, SIGINT, SIGHUP]).trying("catch signals")?;
-            Home::open()?;
-            Ok((stop, Log::make(&log_folder())?))
+            StateDir::open()?;
+            Ok((stop, MonitorLog::make(&log_folder())?))
         };
         let tell = |answer: Vec<u8>| {
             (&word).write_all(&answer).and_then(|()| word.shutdown(std::net::Shutdown::Write))
@@ -163,7 +163,7 @@ impl Monitor {
         // Where it has gone, its word that does not come tells.
         let _ = tell([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
         let now = Instant::now();
-        let phase = Phase {
+        let phase = WorkerPhase {
             startup: now,
             timeout: now,
             standing: Standing::new(now),
@@ -188,7 +188,7 @@ impl Monitor {
             self.limits.startup
         ));
         let now = Instant::now();
-        let latest = |limit| now.checked_add(limit).unwrap_or(now + Limits::DEFAULT.timeout);
+        let latest = |limit| now.checked_add(limit).unwrap_or(now + WorkerLimits::DEFAULT.timeout);
         self.phase.startup = latest(self.limits.startup);
         self.phase.timeout = latest(self.limits.timeout);
         self.phase.standing = Standing::new(now);
@@ -230,27 +230,27 @@ impl Monitor {
             let blind =
                 self.trouble.is_some() || self.followed.iter().any(|session| session.relay().is_none());
             let deadline = self.lookout.at_the_latest(Deadline::at(until), blind);
-            let mut turn = Turn::new();
-            turn.readable(&self.stop, Event::Stop);
+            let mut poll_set = PollSet::new();
+            poll_set.readable(&self.stop, MonitorEvent::Stop);
             if let Some(watch) = self.lookout.watched() {
-                turn.readable(watch, Event::Changed);
+                poll_set.readable(watch, MonitorEvent::Changed);
             }
             if let Some(word) = &self.word {
-                turn.readable(word, Event::Word);
+                poll_set.readable(word, MonitorEvent::Word);
             }
             for relay in self.followed.iter().filter_map(Followed::relay) {
-                turn.readable(relay, Event::SessionEnded);
+                poll_set.readable(relay, MonitorEvent::SessionEnded);
             }
-            for event in turn.wait(deadline).trying("wait")? {
+            for event in poll_set.wait(deadline).trying("wait")? {
                 match event {
                     // The look that follows tells what.
-                    Event::Changed | Event::SessionEnded => {}
-                    Event::Stop => {
+                    MonitorEvent::Changed | MonitorEvent::SessionEnded => {}
+                    MonitorEvent::Stop => {
                         self.stop.take();
                         self.phase.told = true;
                         self.log.say("told to end by a signal");
                     }
-                    Event::Word => match self.heard() {
+                    MonitorEvent::Word => match self.heard() {
                         Some(NEVER_MIND) => {
                             // Somebody else may have removed it.
                             let _ = self.task.remove();
@@ -285,8 +285,8 @@ impl Monitor {
 
     /// Looks at everything that can be looked at; tells what could not.
     fn look_at_all(&mut self) -> Result<()> {
-        let home = Home::open();
-        let sessions = home.as_ref().ok().map(Home::sessions_path);
+        let state_dir = StateDir::open();
+        let sessions = state_dir.as_ref().ok().map(StateDir::sessions_path);
         let folders: Vec<&Path> =
             [Some(self.task.folder()), sessions.as_deref()].into_iter().flatten().collect();
         let watched = self.lookout.watch(&folders);
@@ -296,19 +296,19 @@ impl Monitor {
             }
             self.phase.standing.note(reading, Instant::now());
         });
-        let found = home.and_then(|home| self.find_sessions(&home));
+        let found = state_dir.and_then(|state_dir| self.find_sessions(&state_dir));
         // Whether or not they can be listed; a relay that has ended has for ever.
         self.let_go(Followed::has_ended);
         watched.trying("watch for changes, and so looks from time to time")?;
         read.and(found)
     }
 
-    fn find_sessions(&mut self, home: &Home) -> Result<()> {
-        let found = sessions::find(home, self.task.worker(), &self.task.all_workers())?;
+    fn find_sessions(&mut self, state_dir: &StateDir) -> Result<()> {
+        let found = sessions::find(state_dir, self.task.worker(), &self.task.all_workers())?;
         for handle in &found.live {
             if !self.followed.iter().any(|session| session.handle == *handle) {
                 self.phase.had_session = true;
-                let session = Followed::open(home, handle)?;
+                let session = Followed::open(state_dir, handle)?;
                 if !session.has_ended() {
                     self.log.say(&format!("found session {handle}"));
                     self.followed.push(session);
@@ -319,7 +319,7 @@ impl Monitor {
             for handle in &found.dead {
                 self.phase.had_session = true;
                 self.log.say(&format!("session {handle} has ended before it was seen"));
-                self.keep_output(&Followed::open(home, handle)?);
+                self.keep_output(&Followed::open(state_dir, handle)?);
             }
         }
         // One whose folder somebody has removed lives on while its relay does.
@@ -380,7 +380,7 @@ impl Monitor {
 }
 
 /// What the monitor did, for who wants to know later.
-struct Log {
+struct MonitorLog {
     path: PathBuf,
     file: File,
 }
@@ -390,11 +390,11 @@ fn log_folder() -> PathBuf {
     set.map_or_else(|| "/tmp".into(), PathBuf::from)
 }
 
-impl Log {
+impl MonitorLog {
     /// Makes the log of this process, which nobody else can have made: a link or
     /// a file of that name is not used (open(2), O_EXCL), and is removed where it
     /// may be.
-    fn make(folder: &Path) -> Result<Log> {
+    fn make(folder: &Path) -> Result<MonitorLog> {
         let path = folder.join(format!("nbs-spawn-worker-monitor-{}.log", std::process::id()));
         let what = format!("make the monitor's log '{}'", path.display());
         let make = || OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
@@ -405,7 +405,7 @@ impl Log {
             }
             other => other.trying(what)?,
         };
-        Ok(Log { path, file })
+        Ok(MonitorLog { path, file })
     }
 
     fn say(&mut self, what: &str) {

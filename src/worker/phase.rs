@@ -85,7 +85,7 @@ pub(crate) enum Next {
 
 /// What a monitor knows.
 #[derive(Debug)]
-pub(crate) struct Phase {
+pub(crate) struct WorkerPhase {
     /// Until when the session may take to appear.
     pub(crate) startup: Instant,
     pub(crate) timeout: Instant,
@@ -98,7 +98,7 @@ pub(crate) struct Phase {
     pub(crate) told: bool,
 }
 
-impl Phase {
+impl WorkerPhase {
     /// What is to be done now, where `live` sessions of the worker are alive.
     pub(crate) fn next(&self, live: usize, now: Instant) -> Next {
         if self.had_session && live == 0 {
@@ -137,8 +137,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn begun(now: Instant) -> Phase {
-        Phase {
+    fn begun(now: Instant) -> WorkerPhase {
+        WorkerPhase {
             startup: now + 15 * SECOND,
             timeout: now + 600 * SECOND,
             standing: Standing::new(now),
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn one_that_is_told_to_end_does_not_leave_a_session_that_is_still_to_come_alone() {
         let now = Instant::now();
-        let mut phase = Phase { told: true, ..begun(now) };
+        let mut phase = WorkerPhase { told: true, ..begun(now) };
         assert_eq!(phase.next(0, now), Next::Wait(phase.startup));
         assert_eq!(phase.next(0, phase.startup), Next::Over(Why::Told));
         phase.had_session = true;
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn an_agent_that_may_not_have_been_started_has_the_startup_time_only() {
         let now = Instant::now();
-        let phase = Phase { doubtful: true, ..begun(now) };
+        let phase = WorkerPhase { doubtful: true, ..begun(now) };
         assert_eq!(phase.next(0, now), Next::Wait(now + 15 * SECOND));
         assert_eq!(phase.next(0, now + 15 * SECOND), Next::Over(Why::NeverBegun));
-        let phase = Phase { had_session: true, ..phase };
+        let phase = WorkerPhase { had_session: true, ..phase };
         assert_eq!(phase.next(1, now + 15 * SECOND), Next::Wait(now + 600 * SECOND));
     }
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_final_state_counts_once_it_has_stood_for_a_moment() {
         let now = Instant::now();
-        let mut phase = Phase { had_session: true, ..begun(now) };
+        let mut phase = WorkerPhase { had_session: true, ..begun(now) };
         phase.standing.note(Reading::Final("done".into()), now);
         assert_eq!(phase.next(1, now), Next::Wait(now + SETTLE));
         assert_eq!(phase.next(1, now + SETTLE), Next::Over(Why::State("done".into())));
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_short_time_does_not_leave_it_alone_either() {
         let now = Instant::now();
-        let mut phase = Phase { timeout: now + SECOND, ..begun(now) };
+        let mut phase = WorkerPhase { timeout: now + SECOND, ..begun(now) };
         assert_eq!(phase.next(0, now + SECOND), Next::Wait(phase.startup));
         assert_eq!(phase.next(0, phase.startup), Next::Over(Why::TimedOut));
         phase.had_session = true;
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_file_may_be_away_for_a_moment_and_no_longer() {
         let now = Instant::now();
-        let mut phase = Phase { had_session: true, ..begun(now) };
+        let mut phase = WorkerPhase { had_session: true, ..begun(now) };
         phase.standing.note(Reading::Absent, now);
         assert_eq!(phase.next(1, now), Next::Wait(now + ABSENCE));
         phase.standing.note(Reading::Absent, now + SECOND);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_session_that_is_gone_is_the_end_whatever_the_file_says() {
         let now = Instant::now();
-        let mut phase = Phase { had_session: true, ..begun(now) };
+        let mut phase = WorkerPhase { had_session: true, ..begun(now) };
         assert_eq!(phase.next(0, now), Next::Over(Why::SessionGone));
         phase.standing.note(Reading::Final("done".into()), now);
         assert_eq!(phase.next(0, now + SECOND), Next::Over(Why::SessionGone));

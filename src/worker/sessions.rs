@@ -4,8 +4,8 @@ use std::{io, time::Duration};
 
 use crate::{
     outcome::{Result, Trying},
-    session::{self, EndedBy, Glance, Handle, Home, Log, Name, Target},
-    sys::{deadline::Deadline, poll, processes::Held},
+    session::{self, EndedBy, Glance, Handle, Name, OutputLog, StateDir, Target},
+    sys::{deadline::Deadline, poll, processes::PidFd},
     worker::{TaskFile, WorkerHandle},
 };
 
@@ -13,41 +13,46 @@ use crate::{
 pub(crate) struct Followed {
     pub(crate) handle: Handle,
     // With its PID; `None` where it could not be held, for want of descriptors.
-    relay: Option<(u32, Held)>,
+    relay: Option<(u32, PidFd)>,
     // Open, so that what was printed can be read when the session is removed.
-    log: Option<Log>,
+    log: Option<OutputLog>,
 }
 
 /// Those that a look has found.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct WorkerSessions {
     pub(crate) live: Vec<Handle>,
     pub(crate) dead: Vec<Handle>,
 }
 
 /// The sessions whose names say that they are this worker's; `workers` are all
 /// of its project.
-pub(crate) fn find(home: &Home, worker: &WorkerHandle, workers: &[WorkerHandle]) -> Result<Found> {
+pub(crate) fn find(
+    state_dir: &StateDir,
+    worker: &WorkerHandle,
+    workers: &[WorkerHandle],
+) -> Result<WorkerSessions> {
     let is_its = |name: Option<&Name>| name.is_some_and(|name| worker.owns(name, workers));
-    let (live, dead): (Vec<_>, Vec<_>) = home.glances(&is_its)?.into_iter().partition(|glance| glance.alive);
+    let (live, dead): (Vec<_>, Vec<_>) =
+        state_dir.glances(&is_its)?.into_iter().partition(|glance| glance.alive);
     let handles = |glances: Vec<Glance>| glances.into_iter().map(|glance| glance.handle).collect();
-    Ok(Found { live: handles(live), dead: handles(dead) })
+    Ok(WorkerSessions { live: handles(live), dead: handles(dead) })
 }
 
 impl Followed {
-    pub(crate) fn open(home: &Home, handle: &Handle) -> Result<Followed> {
-        let session = home.session(&Target::Handle(handle.clone()))?;
+    pub(crate) fn open(state_dir: &StateDir, handle: &Handle) -> Result<Followed> {
+        let session = state_dir.session(&Target::Handle(handle.clone()))?;
         let relay = session.hold_relay().ok().flatten();
         Ok(Followed { handle: handle.clone(), relay, log: session.log().ok() })
     }
 
     /// Readable once its relay has ended; `None` where that must be looked for.
-    pub(crate) fn relay(&self) -> Option<&Held> {
-        self.relay.as_ref().map(|(_, held)| held)
+    pub(crate) fn relay(&self) -> Option<&PidFd> {
+        self.relay.as_ref().map(|(_, pidfd)| pidfd)
     }
 
-    pub(crate) fn into_relay(self) -> Option<Held> {
-        self.relay.map(|(_, held)| held)
+    pub(crate) fn into_relay(self) -> Option<PidFd> {
+        self.relay.map(|(_, pidfd)| pidfd)
     }
 
     /// Has its relay ended? No, as far as it can be told.
@@ -58,16 +63,16 @@ impl Followed {
 
     /// Ends it, keeps what it printed beside the task file, and removes it.
     pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
-        let home = Home::open();
-        let session = home.as_ref().ok().and_then(|home| home.session(&self.target()).ok());
+        let state_dir = StateDir::open();
+        let session = state_dir.as_ref().ok().and_then(|state_dir| state_dir.session(&self.target()).ok());
         match (&session, &self.relay) {
             (Some(session), _) => session::end_wholly(session, session::GRACE, cause)?,
             // All that is left to act on is its relay.
-            (None, Some((pid, held))) => session::end_without_folder(&self.handle, *pid, held)?,
+            (None, Some((pid, pidfd))) => session::end_without_folder(&self.handle, *pid, pidfd)?,
             (None, None) => {}
         }
         let kept = self.keep_output(task);
-        home?.remove(&self.handle, cause)?;
+        state_dir?.remove(&self.handle, cause)?;
         kept
     }
 

@@ -7,11 +7,11 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Home},
+    session::{Handle, StateDir},
     sys::{
         deadline::Deadline,
-        poll::Turn,
-        processes::{self, Held, Process},
+        poll::PollSet,
+        processes::{self, PidFd, Process},
     },
     worker::{
         MONITOR, TaskFile, WorkerHandle,
@@ -40,11 +40,11 @@ pub(crate) struct View {
 pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
     let files = TaskFile::all(root)?;
     let workers: Vec<WorkerHandle> = files.iter().map(|file| file.worker().clone()).collect();
-    let (home, monitors) = (Home::open()?, monitors()?);
+    let (state_dir, monitors) = (StateDir::open()?, monitors()?);
     let mut views = Vec::new();
     for task in files {
         let worker = task.worker();
-        let session = sessions::find(&home, worker, &workers)?.live.into_iter().next();
+        let session = sessions::find(&state_dir, worker, &workers)?.live.into_iter().next();
         let monitor = monitors.iter().find(|monitor| watches(monitor, worker)).map(|monitor| monitor.pid);
         // What it says is read after who could have written it was looked for.
         let Some((state, started)) = task.read()? else { continue };
@@ -69,7 +69,7 @@ fn watches(monitor: &Process, worker: &WorkerHandle) -> bool {
 }
 
 /// How a worker has ended.
-pub(crate) enum Ended {
+pub(crate) enum WorkerEnd {
     /// By this state, which is a final one; `true` where the task was done.
     State(String, bool),
     /// Without any: nobody is left who could write one.
@@ -77,23 +77,23 @@ pub(crate) enum Ended {
     TimedOut,
 }
 
-impl Ended {
+impl WorkerEnd {
     pub(crate) fn state(&self) -> &str {
         match self {
-            Ended::State(state, _) => state,
-            Ended::Lost => LOST,
-            Ended::TimedOut => "running",
+            WorkerEnd::State(state, _) => state,
+            WorkerEnd::Lost => LOST,
+            WorkerEnd::TimedOut => "running",
         }
     }
 }
 
 /// Waits until a worker has ended.
-pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Ended> {
-    let home = Home::open()?;
+pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<WorkerEnd> {
+    let state_dir = StateDir::open()?;
     let mut lookout = Lookout::default();
     let mut standing = Standing::new(Instant::now());
     loop {
-        let watched = lookout.watch(&[task.folder(), &home.sessions_path()]);
+        let watched = lookout.watch(&[task.folder(), &state_dir.sessions_path()]);
         let followed = followed(task)?;
         // Read after they were looked for: nobody who is gone by now writes later.
         let reading = task.reading()?;
@@ -104,39 +104,39 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Ended> {
         match reading {
             Reading::Final(state) if stands => {
                 let done = verdict(&state) == Some(true);
-                return Ok(Ended::State(state, done));
+                return Ok(WorkerEnd::State(state, done));
             }
             Reading::Absent if stands => return Err(task.missing()),
-            Reading::Open if is_over => return Ok(Ended::Lost),
-            _ if deadline.has_passed() => return Ok(Ended::TimedOut),
+            Reading::Open if is_over => return Ok(WorkerEnd::Lost),
+            _ if deadline.has_passed() => return Ok(WorkerEnd::TimedOut),
             _ => {}
         }
         let until = counts.map_or(deadline, |counts| deadline.min(Deadline::at(counts)));
         let blind = watched.is_err() || followed.iter().any(Option::is_none);
         let until = lookout.at_the_latest(until, blind);
-        let mut turn = Turn::new();
+        let mut poll_set = PollSet::new();
         if let Some(watch) = lookout.watched() {
-            turn.readable(watch, ());
+            poll_set.readable(watch, ());
         }
-        for held in followed.iter().flatten() {
-            turn.readable(held, ());
+        for pidfd in followed.iter().flatten() {
+            poll_set.readable(pidfd, ());
         }
-        turn.wait(until).trying(format_args!("wait for worker '{}'", task.worker()))?;
+        poll_set.wait(until).trying(format_args!("wait for worker '{}'", task.worker()))?;
     }
 }
 
 /// Those whose end may be the worker's, its monitor, else its sessions; `None`
 /// is one that could not be held on to.
-fn followed(task: &TaskFile) -> Result<Vec<Option<Held>>> {
+fn followed(task: &TaskFile) -> Result<Vec<Option<PidFd>>> {
     let worker = task.worker();
     if let Some(monitor) = monitors()?.iter().find(|monitor| watches(monitor, worker))
-        && let Some(held) = monitor.hold().trying("hold on to the monitor")?
+        && let Some(pidfd) = monitor.hold().trying("hold on to the monitor")?
     {
-        return Ok(vec![Some(held)]);
+        return Ok(vec![Some(pidfd)]);
     }
-    let home = Home::open()?;
-    let found = sessions::find(&home, worker, &task.all_workers())?;
-    let open = |handle| match Followed::open(&home, handle) {
+    let state_dir = StateDir::open()?;
+    let found = sessions::find(&state_dir, worker, &task.all_workers())?;
+    let open = |handle| match Followed::open(&state_dir, handle) {
         Err(Failure::NotFound(_)) => None,
         other => Some(other.map(Followed::into_relay)),
     };

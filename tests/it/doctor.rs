@@ -166,7 +166,7 @@ fn who_is_left_of_a_session_that_was_never_made_is_told() {
 }
 
 #[test]
-fn a_receipt_that_cannot_be_written_is_told() {
+fn an_exit_record_that_cannot_be_written_is_told() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
     fs::create_dir(&state).unwrap();

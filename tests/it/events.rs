@@ -120,7 +120,7 @@ fn create_ready(scratch: &Scratch, options: &[&str], rest: &str) -> String {
 type Way = fn(&Scratch) -> (String, [&'static str; 4]);
 
 #[test]
-fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_receipt() {
+fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
     let scratch = Scratch::new();
     scratch.ts(&["create", "--no-helper", "true"]).code(0);
     let mut helper = Helper::start(&scratch);
@@ -233,8 +233,8 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_receipt() {
     }
     // The same as the receipt in the folder, where there is one still.
     for handle in expected.keys().filter(|handle| scratch.folder(handle).exists()) {
-        let receipt = scratch.file(handle, "exit.json");
-        assert!(there.contains(&receipt), "{receipt}");
+        let exit_record = scratch.file(handle, "exit.json");
+        assert!(there.contains(&exit_record), "{exit_record}");
         assert_eq!(fs::metadata(scratch.folder(handle).join("exit.json")).unwrap().nlink(), 2);
     }
 
@@ -290,7 +290,7 @@ fn thirty_that_end_at_once_and_are_removed_at_once_are_all_told() {
 }
 
 #[test]
-fn many_who_kill_one_leave_one_receipt_and_no_nonsense() {
+fn many_who_kill_one_leave_one_exit_record_and_no_nonsense() {
     let scratch = Scratch::new();
     let follower = Follower::start(&scratch, "one");
     let mut all = BTreeSet::new();

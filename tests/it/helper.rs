@@ -255,9 +255,9 @@ fn every_way_to_end_arrives_as_what_it_was() {
         let handle = scratch.create(&["--require-helper", command]);
         scratch.ended(&handle);
         assert_eq!(scratch.file(&handle, "exit_code"), code, "{command}");
-        let receipt = scratch.file(&handle, "exit.json");
-        assert!(receipt.contains(&format!("\"signal\":{signal}")), "{command}: {receipt}");
-        assert!(receipt.contains("\"ended_by\":\"self\""), "{command}: {receipt}");
+        let exit_record = scratch.file(&handle, "exit.json");
+        assert!(exit_record.contains(&format!("\"signal\":{signal}")), "{command}: {exit_record}");
+        assert!(exit_record.contains("\"ended_by\":\"self\""), "{command}: {exit_record}");
     }
     helper.log_has("signal=9 (SIGKILL)");
     helper.log_has("signal=15 (SIGTERM)");
@@ -603,10 +603,10 @@ fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
     scratch.ended(&handle);
     assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
     assert_eq!(within(&mut scratch.ts(&["exit-code", &handle])).ok(), "-1\n");
-    let receipt = scratch.file(&handle, "exit.json");
+    let exit_record = scratch.file(&handle, "exit.json");
     assert!(
-        receipt.contains("\"exit_code\":-1") && receipt.contains("\"ended_by\":\"unknown\""),
-        "{receipt}"
+        exit_record.contains("\"exit_code\":-1") && exit_record.contains("\"ended_by\":\"unknown\""),
+        "{exit_record}"
     );
     within(&mut scratch.ts(&["kill", &other])).ok();
     // The relay of the other lets go of it before it ends itself.
@@ -650,8 +650,8 @@ fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
     });
     kill(keeper, 18);
     killing.finish().code(0);
-    let receipt = scratch.file(&handle, "exit.json");
-    assert!(receipt.contains("\"ended_by\":\"kill\""), "{receipt}");
+    let exit_record = scratch.file(&handle, "exit.json");
+    assert!(exit_record.contains("\"ended_by\":\"kill\""), "{exit_record}");
 }
 
 #[test]

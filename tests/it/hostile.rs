@@ -584,8 +584,8 @@ fn no_terminal_acts_on_what_users_and_programs_call_things() {
     // A receipt that was changed, as any program of ours can.
     let changed = scratch.create("true");
     scratch.wait_for_end(&changed);
-    let receipt = format!("{{\"a\":\"{evil}\",\"ended\":1}}\n");
-    fs::write(scratch.folder(&changed).join("exit.json"), receipt).unwrap();
+    let exit_record = format!("{{\"a\":\"{evil}\",\"ended\":1}}\n");
+    fs::write(scratch.folder(&changed).join("exit.json"), exit_record).unwrap();
     for words in [&["events"][..], &["attach", "--json", &changed]] {
         shown(scratch.ts(words));
     }

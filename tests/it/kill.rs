@@ -42,9 +42,9 @@ fn keep_leaves_what_was_said() {
     assert_eq!(ran.field("exit_code"), "143");
     scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 143\n");
     scratch.ts(&["read", &handle]).stdout("said\r\n");
-    let receipt = scratch.file(&handle, "exit.json");
-    assert_eq!(field(&receipt, "ended_by"), "\"kill\"");
-    assert_eq!(field(&receipt, "signal"), "\"SIGTERM\"");
+    let exit_record = scratch.file(&handle, "exit.json");
+    assert_eq!(field(&exit_record, "ended_by"), "\"kill\"");
+    assert_eq!(field(&exit_record, "signal"), "\"SIGTERM\"");
     scratch.ts(&["kill", &handle]).code(0);
     scratch.ts(&["status", &handle]).code(2);
 }

@@ -134,8 +134,8 @@ fn exit_codes_are_the_childs_own() {
         let handle = scratch.create(&format!("kill -{signal} $$"));
         scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{}\n", 128 + number));
         scratch.wait_for_end(&handle);
-        let receipt = scratch.file(&handle, "exit.json");
-        assert_eq!(field(&receipt, "signal"), format!("\"SIG{signal}\""), "{receipt}");
+        let exit_record = scratch.file(&handle, "exit.json");
+        assert_eq!(field(&exit_record, "signal"), format!("\"SIG{signal}\""), "{exit_record}");
     }
 }
 
@@ -402,12 +402,12 @@ fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
     assert!(scratch.file(&handle, "meta").ends_with(&format!("\nstart: {seconds}\n")), "{started}");
     scratch.ts(&["send", &handle, "go"]).code(0);
     scratch.wait_for_end(&handle);
-    let receipt = scratch.file(&handle, "exit.json");
-    let ended = field(&receipt, "ended");
+    let exit_record = scratch.file(&handle, "exit.json");
+    let ended = field(&exit_record, "ended");
     let others = [&["status", "--json", &handle][..], &["list", "--json"], &["events"]];
     let others: Vec<String> = others.iter().map(|call| scratch.ts(call).out()).collect();
     let removed = scratch.ts(&["gc", "--hours=0", "--json"]).out();
-    for told in others.iter().chain([&receipt, &removed]) {
+    for told in others.iter().chain([&exit_record, &removed]) {
         assert_eq!(
             (field(told, "started"), field(told, "ended")),
             (started.clone(), ended.clone()),
@@ -416,7 +416,10 @@ fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
     }
     let micros = |time: &str| time.replace('.', "").parse::<i64>().unwrap();
     let lasted = (micros(&ended) - micros(&started)) / 1_000;
-    assert!((field(&receipt, "duration_ms").parse::<i64>().unwrap() - lasted).abs() <= 1, "{receipt}");
+    assert!(
+        (field(&exit_record, "duration_ms").parse::<i64>().unwrap() - lasted).abs() <= 1,
+        "{exit_record}"
+    );
 }
 
 #[test]

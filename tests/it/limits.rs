@@ -117,10 +117,10 @@ fn all_of_a_session_ends_when_its_time_is_up_and_what_it_said_stays() {
     eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
     attached.finish().code(0).stdout_has("\r\n\u{1b}[2m[process timed out and was killed]\u{1b}[0m\r\n");
     scratch.ts(&["read", &handle]).stdout("ready\r\n");
-    let receipt = scratch.file(&handle, "exit.json");
-    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"timeout\"", "true"]);
+    let exit_record = scratch.file(&handle, "exit.json");
+    assert_eq!([field(&exit_record, "ended_by"), field(&exit_record, "timed_out")], ["\"timeout\"", "true"]);
     assert_eq!(scratch.file(&handle, "ending"), "timeout");
-    assert!(field(&receipt, "duration_ms").parse::<u32>().unwrap() >= limit * 1_000, "{receipt}");
+    assert!(field(&exit_record, "duration_ms").parse::<u32>().unwrap() >= limit * 1_000, "{exit_record}");
     eventually("no process being left", || scratch.processes().is_empty());
 }
 
@@ -149,10 +149,13 @@ fn what_is_printed_or_typed_puts_off_the_idle_timeout() {
     let last_printed =
         fs::metadata(scratch.folder(&printing).join("output.log")).unwrap().modified().unwrap();
     let ended = |handle: &str| {
-        let receipt = scratch.file(handle, "exit.json");
-        assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"idle_timeout\"", "true"]);
-        assert!(field(&receipt, "duration_ms").parse::<u64>().unwrap() >= 3_000, "{receipt}");
-        UNIX_EPOCH + Duration::from_secs_f64(field(&receipt, "ended").parse().unwrap())
+        let exit_record = scratch.file(handle, "exit.json");
+        assert_eq!(
+            [field(&exit_record, "ended_by"), field(&exit_record, "timed_out")],
+            ["\"idle_timeout\"", "true"]
+        );
+        assert!(field(&exit_record, "duration_ms").parse::<u64>().unwrap() >= 3_000, "{exit_record}");
+        UNIX_EPOCH + Duration::from_secs_f64(field(&exit_record, "ended").parse().unwrap())
     };
     ended(&idle);
     let least = Duration::from_millis(2_990);
@@ -173,8 +176,8 @@ fn a_session_ends_with_its_owner_and_is_not_begun_without() {
     // Not collected yet, it has ended all the same.
     scratch.wait_for_end(&handle);
     eventually("all being gone", || pids.iter().all(|pid| !is_running(pid)));
-    let receipt = scratch.file(&handle, "exit.json");
-    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "timed_out")], ["\"owner\"", "false"]);
+    let exit_record = scratch.file(&handle, "exit.json");
+    assert_eq!([field(&exit_record, "ended_by"), field(&exit_record, "timed_out")], ["\"owner\"", "false"]);
     scratch.ts(&["kill", &handle]).code(0);
     scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains("it has ended");
     owner.wait().unwrap();
@@ -195,8 +198,8 @@ fn who_ends_before_a_limit_has_ended_by_itself() {
         let options = options.each_ref().map(String::as_str);
         let handle = scratch.create_with(&options, &format!("setsid sleep {limit}.2 & exit 5"));
         scratch.wait_for_end(&handle);
-        let receipt = scratch.file(&handle, "exit.json");
-        let ended = [field(&receipt, "ended_by"), field(&receipt, "exit_code")];
+        let exit_record = scratch.file(&handle, "exit.json");
+        let ended = [field(&exit_record, "ended_by"), field(&exit_record, "exit_code")];
         (ended == ["\"self\"", "5"]).then_some(handle)
     });
     let ran = scratch.ts(&["attach", &handle]).code(0);
@@ -205,11 +208,15 @@ fn who_ends_before_a_limit_has_ended_by_itself() {
     for _ in 0..20 {
         let handle = scratch.create_with(&["--timeout=50ms"], "sleep 0.045; exit 5");
         scratch.wait_for_end(&handle);
-        let receipt = scratch.file(&handle, "exit.json");
-        let ended = [field(&receipt, "ended_by"), field(&receipt, "timed_out"), field(&receipt, "exit_code")];
+        let exit_record = scratch.file(&handle, "exit.json");
+        let ended = [
+            field(&exit_record, "ended_by"),
+            field(&exit_record, "timed_out"),
+            field(&exit_record, "exit_code"),
+        ];
         let in_time = ended == ["\"self\"", "false", "5"];
-        assert!(in_time || ended[..2] == ["\"timeout\"", "true"], "{receipt}");
-        assert_eq!(in_time, !scratch.folder(&handle).join("ending").exists(), "{receipt}");
+        assert!(in_time || ended[..2] == ["\"timeout\"", "true"], "{exit_record}");
+        assert_eq!(in_time, !scratch.folder(&handle).join("ending").exists(), "{exit_record}");
     }
 }
 
@@ -223,7 +230,7 @@ fn what_began_to_end_a_session_stays_the_cause() {
     scratch.ts(&["kill", "--keep", &handle]).code(0);
     assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"timeout\"");
     // The other way round: a kill that takes longer than the session may.
-    let receipt = in_time(|limit| {
+    let exit_record = in_time(|limit| {
         let command = format!(
             "trap 'echo asked; let end=SECONDS+{limit}+1; while ((SECONDS < end)); do sleep 0.1; done; exit 7' TERM; \
              echo ready; while :; do sleep 0.01; done"
@@ -236,7 +243,7 @@ fn what_began_to_end_a_session_stays_the_cause() {
         killing.finish().code(0);
         (began && asked && !marked).then(|| scratch.file(&handle, "exit.json"))
     });
-    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "exit_code")], ["\"kill\"", "7"]);
+    assert_eq!([field(&exit_record, "ended_by"), field(&exit_record, "exit_code")], ["\"kill\"", "7"]);
 }
 
 #[test]
@@ -263,10 +270,13 @@ fn a_limit_holds_where_the_session_cannot_be_found() {
     fs::rename(scratch.folder(&handle), &elsewhere).unwrap();
     eventually("the end", || elsewhere.join("exit.json").exists());
     assert!(!is_running(&child));
-    let receipt = fs::read_to_string(elsewhere.join("exit.json")).unwrap();
-    assert_eq!([field(&receipt, "ended_by"), field(&receipt, "signal")], ["\"timeout\"", "\"SIGKILL\""]);
+    let exit_record = fs::read_to_string(elsewhere.join("exit.json")).unwrap();
+    assert_eq!(
+        [field(&exit_record, "ended_by"), field(&exit_record, "signal")],
+        ["\"timeout\"", "\"SIGKILL\""]
+    );
     // That is told next.
-    eventually("its being told", || scratch.ts(&["events"]).code(0).out().contains(&receipt));
+    eventually("its being told", || scratch.ts(&["events"]).code(0).out().contains(&exit_record));
 }
 
 #[test]

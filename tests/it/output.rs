@@ -265,7 +265,7 @@ fn what_outlives_the_command_and_holds_the_terminal_delays_its_end_little() {
 }
 
 #[test]
-fn the_receipt_of_a_shell_has_none_of_our_marks() {
+fn the_exit_record_of_a_shell_has_none_of_our_marks() {
     let scratch = Scratch::new();
     for kill_relay in [false, true] {
         let handle = scratch.create("bash");
@@ -289,17 +289,17 @@ fn the_receipt_of_a_shell_has_none_of_our_marks() {
 }
 
 #[test]
-fn the_receipt_has_the_last_lines_with_anything_in_them() {
+fn the_exit_record_has_the_last_lines_with_anything_in_them() {
     let scratch = Scratch::new();
     let handle = scratch.create(r"printf 'a\nb\nc\n\n  \nd\n\033[1me\033[0m\n\033[0m\nf'; exit 2");
     scratch.wait_for_end(&handle);
-    let receipt = scratch.file(&handle, "exit.json");
-    assert_eq!(field(&receipt, "last_lines"), r#"["b","c","d","\u001b[1me\u001b[0m","f"]"#);
-    assert_eq!(field(&receipt, "exit_code"), "2");
-    assert_eq!(field(&receipt, "signal"), "null");
-    assert_eq!(field(&receipt, "ended_by"), "\"self\"");
-    assert_eq!(field(&receipt, "session_id"), format!("\"{handle}\""));
-    assert_eq!(field(&receipt, "output_bytes"), scratch.ts(&["read", &handle]).stdout.len().to_string());
+    let exit_record = scratch.file(&handle, "exit.json");
+    assert_eq!(field(&exit_record, "last_lines"), r#"["b","c","d","\u001b[1me\u001b[0m","f"]"#);
+    assert_eq!(field(&exit_record, "exit_code"), "2");
+    assert_eq!(field(&exit_record, "signal"), "null");
+    assert_eq!(field(&exit_record, "ended_by"), "\"self\"");
+    assert_eq!(field(&exit_record, "session_id"), format!("\"{handle}\""));
+    assert_eq!(field(&exit_record, "output_bytes"), scratch.ts(&["read", &handle]).stdout.len().to_string());
 }
 
 #[test]

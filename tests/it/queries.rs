@@ -147,16 +147,16 @@ fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
     };
     printed("well", 1);
     let children = || fs::read_to_string(format!("/proc/{relay}/task/{relay}/children")).unwrap();
-    let is_sight = |pid: &str| {
+    let is_screen = |pid: &str| {
         fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with("nbs-sight\0"))
     };
-    let mut sight = None;
+    let mut screen = None;
     eventually("somebody to find the cursor", || {
-        sight = children().split_whitespace().find(|pid| is_sight(pid)).map(str::to_owned);
-        sight.is_some()
+        screen = children().split_whitespace().find(|pid| is_screen(pid)).map(str::to_owned);
+        screen.is_some()
     });
-    let sight = sight.unwrap();
-    let signal = |name: &str| run(Command::new("kill").args([name, &sight])).code(0);
+    let screen = screen.unwrap();
+    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
 
     signal("-STOP");
     fifo.write_all(b".").unwrap();

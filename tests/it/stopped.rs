@@ -236,7 +236,7 @@ fn who_keeps_a_lock_holds_up_the_others_only_for_a_while_and_is_named() {
     };
     let cursor = held(scratch.folder(&handle), "lock.completion_cursor");
     let ensuring = held(scratch.state(), "lock.ensure");
-    let receipt = held(scratch.folder(&killed), "lock.exit");
+    let exit_record = held(scratch.folder(&killed), "lock.exit");
     signal("-KILL", &relay(&scratch, &killed));
     scratch.wait_for_end(&killed);
 
@@ -266,7 +266,7 @@ fn who_keeps_a_lock_holds_up_the_others_only_for_a_while_and_is_named() {
     scratch.ts(&["read-new", "--reader=other", &handle]).code(0);
     reader.kill().unwrap();
     reader.wait().unwrap();
-    drop((cursor, ensuring, receipt));
+    drop((cursor, ensuring, exit_record));
     assert!(scratch.ts(&["read-new", &handle]).code(0).out().contains("\r\n99999\r\n"));
     scratch.ts(&["wait-complete", "--timeout=1", &handle]).code(0).stdout("0\n");
     scratch.ts(&["ensure", "--name=x", "--no-helper", "cat"]).code(0);

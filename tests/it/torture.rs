@@ -262,9 +262,9 @@ impl World {
             let Some(found) = found else {
                 panic!("{handle}: {} bytes are not those from {lost} on", log.len());
             };
-            let receipt =
+            let exit_record =
                 fs::read_to_string(self.scratch.folder(handle).join("exit.json")).unwrap_or_default();
-            if receipt.contains("\"exit_code\":7,") && receipt.contains("\"drained\":true") {
+            if exit_record.contains("\"exit_code\":7,") && exit_record.contains("\"drained\":true") {
                 assert_eq!(found, expected.len(), "{handle}: the end is missing");
             }
         }
@@ -395,10 +395,10 @@ fn whoever_ends_what_has_reached_a_limit_may_be_struck_and_all_of_it_ends() {
                 world.calls.push(world.scratch.start(&["kill", "--keep", handle]));
                 world.strike_last(random);
             }
-            for ender in world.ours("nbs-ender") {
+            for terminator in world.ours("nbs-ender") {
                 sleep(Duration::from_micros(random.u64(..3_000)));
                 if random.bool() {
-                    world.signal(ender, random);
+                    world.signal(terminator, random);
                 }
             }
         }

@@ -60,12 +60,12 @@ use crate::{
     output::{self, Newlines},
     queries::{self, Part, Sequences},
     session::{
-        self, Contact, Evidence, Form, Home, LONGEST_SHOWN_HOOK, Log, Mark, News, SessionDir, Sight, Wait,
-        sending, typing::Typing,
+        self, Diagnosis, LONGEST_SHOWN_HOOK, Mark, News, OutputLog, RelayClient, ScreenCache, SessionDir,
+        StateDir, TextForm, Wait, sending, typing::Typing,
     },
     sys::{deadline::Deadline, pty::Size},
     text::{self, Strip},
-    waiting::{self, Conditions, From, Met, Over, Watch},
+    waiting::{self, Conditions, From, Met, SessionWatch, WatchEnd},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -101,10 +101,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     text.push(b'\r');
 
-    let session = Home::open()?.session(&target)?.within(deadline);
+    let session = StateDir::open()?.session(&target)?.within(deadline);
     session.check_input()?;
     let ended = || session.ended();
-    let mut turn = Contact::open(&session)?.ok_or_else(ended)?;
+    let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
     match turn.take_turn(&session, deadline, None)? {
         News::Changed => {}
         News::Ended => return Err(ended()),
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (offset, last) = turn.place()?.ok_or_else(ended)?;
     let prompt = prompt(&session.log()?, &typed, offset)?;
     let typed_before = typed.total;
-    let mut typist = Contact::open(&session)?.ok_or_else(ended)?;
+    let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
         return Err(Failure::TimedOut(format!(
@@ -151,7 +151,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
-    let mut watches = [Watch::begin(&session, &conditions, from)?];
+    let mut watches = [SessionWatch::begin(&session, &conditions, from)?];
     // Whatever becomes of the wait, what has come is printed.
     let over = waiting::until(&mut watches, false, deadline);
     let [watch] = watches;
@@ -194,7 +194,7 @@ fn passed_over(session: &SessionDir, offset: u64) -> Result<Failure> {
 /// The same, and what may help.
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
     match failure {
-        Failure::TimedOut(message) if !conditions.input && Evidence::now(session).is_asked_for_input() => {
+        Failure::TimedOut(message) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
             Failure::TimedOut(format!("{message}; with --input that is an answer"))
         }
         other => other,
@@ -209,11 +209,11 @@ const LONGEST_PROMPT: usize = 1024;
 /// Waits until somebody waits for what we are going to type, and tells as what.
 fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<String> {
     let conditions = Conditions::for_input();
-    let mut watches = [Watch::begin(session, &conditions, From::default())?];
+    let mut watches = [SessionWatch::begin(session, &conditions, From::default())?];
     let over = waiting::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
         (Some(met), _) => Ok(met.detail.clone()),
-        (None, Over::Ended(_)) => Err(session.ended()),
+        (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
             Failure::TimedOut(message) => Failure::TimedOut(format!("{message}; the text was not typed")),
             other => other,
@@ -224,7 +224,7 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
 /// The program's prompt, which stands on the line that has not been ended before
 /// `offset`, perhaps behind an answer without an end of its own. So it is the
 /// longest that was typed at before, if one of those ends that line.
-fn prompt(log: &Log, typed: &Typing, offset: u64) -> Result<Vec<u8>> {
+fn prompt(log: &OutputLog, typed: &Typing, offset: u64) -> Result<Vec<u8>> {
     let places = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS);
     let mut places: Vec<u64> = places.filter(|place| *place < offset).collect();
     places.reverse();
@@ -240,7 +240,7 @@ fn prompt(log: &Log, typed: &Typing, offset: u64) -> Result<Vec<u8>> {
 }
 
 /// What stands on the line that was not ended before `offset`.
-fn unfinished_line(log: &Log, offset: u64) -> Result<Vec<u8>> {
+fn unfinished_line(log: &OutputLog, offset: u64) -> Result<Vec<u8>> {
     let tail = log.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
     let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
     let line = without_colours(&tail[start..]);
@@ -305,10 +305,10 @@ impl Place {
             return Ok(Answer { output: shown, unread, lost });
         }
         // Where the relay does not answer, the text is part of the answer.
-        let mut contact = Contact::open(session)?;
-        let typing = contact.as_mut().and_then(|contact| contact.typing(self.typed_before).ok().flatten());
+        let mut client = RelayClient::open(session)?;
+        let typing = client.as_mut().and_then(|client| client.typing(self.typed_before).ok().flatten());
         let typing = typing.or_else(|| session.typed());
-        let form = Form::Answer { colours: true };
+        let form = TextForm::Answer { colours: true };
         let (mut echo, start) = session.echo_from(&log, typing.as_ref(), self.offset, form)?;
         let (mut output, mut lost, mut at) = (Vec::new(), 0, start);
         let came_to = log.blocks(start, end, |block| {
@@ -330,7 +330,7 @@ impl Place {
     fn output_of_command(
         &self,
         session: &SessionDir,
-        log: &Log,
+        log: &OutputLog,
         last: u64,
         end: u64,
         until: Deadline,
@@ -392,7 +392,12 @@ impl Place {
 
 /// Without escape sequences but colours, and with lines that end as they do in
 /// files; and how far in the log there was time for.
-fn shown(log: &Log, range: Range<u64>, cuts: Vec<Range<u64>>, until: Deadline) -> io::Result<(Vec<u8>, u64)> {
+fn shown(
+    log: &OutputLog,
+    range: Range<u64>,
+    cuts: Vec<Range<u64>>,
+    until: Deadline,
+) -> io::Result<(Vec<u8>, u64)> {
     let (mut strip, mut newlines) = (Strip::new(), Newlines::default());
     let (mut waiting, mut plain, mut shown, mut at) = (Vec::new(), Vec::new(), Vec::new(), range.start);
     for cut in cuts.into_iter().chain(iter::once(range.end..range.end)) {
@@ -421,7 +426,7 @@ fn shown(log: &Log, range: Range<u64>, cuts: Vec<Range<u64>>, until: Deadline) -
 
 /// Has a program drawn all of the screen there, row by row, so that the text of that is
 /// no answer?
-fn draws_screen(session: &SessionDir, log: &Log, range: Range<u64>, until: Deadline) -> Result<bool> {
+fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until: Deadline) -> Result<bool> {
     let rows = session.sizes()?.last().map_or(Size::DEFAULT.rows, |(_, size)| size.rows);
     let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());
     let what = format!("read the output of session '{}'", session.handle());
@@ -470,9 +475,9 @@ fn placed_in(sequence: &[u8]) -> Option<u16> {
 }
 
 /// What the screen shows, but for empty rows at its end.
-fn screen(session: &SessionDir, log: &Log, end: u64) -> Result<Vec<u8>> {
-    let sight = Sight::look_at(session, log, end)?;
-    let mut lines = sight.screen.coloured_lines(0);
+fn screen(session: &SessionDir, log: &OutputLog, end: u64) -> Result<Vec<u8>> {
+    let cache = ScreenCache::look_at(session, log, end)?;
+    let mut lines = cache.screen.coloured_lines(0);
     lines.truncate(lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1));
     Ok(lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
 }

@@ -33,8 +33,8 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output,
-    session::{Contact, Home, Log, News, SessionDir, protocol::SizeSince},
-    sys::{deadline::Deadline, poll::Turn},
+    session::{News, OutputLog, RelayClient, SessionDir, StateDir, protocol::SizeSince},
+    sys::{deadline::Deadline, poll::PollSet},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--legacy-exit is about the frames of --json".into()));
     }
 
-    let home = Home::open()?;
-    let session = home.session(&target)?;
+    let state_dir = StateDir::open()?;
+    let session = state_dir.session(&target)?;
     if interactive {
         return attaching::attach(session.handle());
     }
@@ -80,15 +80,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let told = follower.follow()?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
     follower.tell(&match (args.json(), legacy_exit) {
-        (false, _) => notice(code, home.notice(&session).is_some_and(|notice| notice.timed_out())),
+        (false, _) => notice(code, state_dir.notice(&session).is_some_and(|notice| notice.timed_out())),
         (true, true) => frames::legacy_exit(code.unwrap_or(-1)),
-        (true, false) => home.receipt(&session),
+        (true, false) => state_dir.exit_record(&session),
     })
 }
 
 struct Follower<'a> {
     session: &'a SessionDir,
-    log: Log,
+    log: OutputLog,
     // How far the output has been printed.
     shown: u64,
     size: Option<SizeSince>,
@@ -101,16 +101,16 @@ impl Follower<'_> {
     /// Prints what comes until the session ends. Returns the exit code, if the
     /// relay has told it.
     fn follow(&mut self) -> Result<Option<i32>> {
-        let mut contact = Contact::open(self.session)?.map(Contact::sized);
+        let mut client = RelayClient::open(self.session)?.map(RelayClient::sized);
         let mut begun = false;
         loop {
-            let news = match &mut contact {
-                Some(contact) if begun => self.next_news(contact)?,
+            let news = match &mut client {
+                Some(client) if begun => self.next_news(client)?,
                 // It comes at once.
-                Some(contact) => contact.news(Deadline::NEVER)?,
+                Some(client) => client.news(Deadline::NEVER)?,
                 None => News::Ended,
             };
-            let size = contact.as_ref().and_then(Contact::last_size);
+            let size = client.as_ref().and_then(RelayClient::last_size);
             if self.frames.is_some() && !begun {
                 self.begin(size)?;
             }
@@ -121,25 +121,25 @@ impl Follower<'_> {
             self.show(self.log.length().trying("read the output")?)?;
             if news == News::Ended {
                 self.finish()?;
-                return Ok(contact.and_then(|contact| contact.exit_code()));
+                return Ok(client.and_then(|client| client.exit_code()));
             }
         }
     }
 
     /// Waits for it, and no longer than somebody reads what we print.
-    fn next_news(&self, contact: &mut Contact) -> Result<News> {
-        if !contact.follow()? {
+    fn next_news(&self, client: &mut RelayClient) -> Result<News> {
+        if !client.follow()? {
             return Ok(News::Ended);
         }
         loop {
-            let mut turn = Turn::new();
-            turn.readable(contact, Event::News);
-            turn.gone(&self.stdout, Event::ReaderGone);
-            let events = turn.wait(Deadline::NEVER).trying("wait for output")?;
-            if events.contains(&Event::ReaderGone) {
+            let mut poll_set = PollSet::new();
+            poll_set.readable(client, FollowerEvent::News);
+            poll_set.gone(&self.stdout, FollowerEvent::ReaderGone);
+            let events = poll_set.wait(Deadline::NEVER).trying("wait for output")?;
+            if events.contains(&FollowerEvent::ReaderGone) {
                 return Err(Failure::ReaderGone);
             }
-            match contact.hear_news(Deadline::after(Duration::ZERO), None)? {
+            match client.hear_news(Deadline::after(Duration::ZERO), None)? {
                 News::TimedOut => {}
                 news => return Ok(news),
             }
@@ -205,7 +205,7 @@ impl Follower<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum FollowerEvent {
     News,
     ReaderGone,
 }

@@ -20,7 +20,7 @@ use crate::{
     cli::{self, Args},
     json::{self, Object},
     outcome::{Failure, Result, Trying},
-    session::{Home, Log, SessionDir, Unmarked},
+    session::{OutputLog, SessionDir, StateDir, Unmarked},
     sys::{clock::unix_seconds, pty::Size},
     text,
 };
@@ -28,7 +28,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     let what = format!("print a recording of session '{}'", session.handle());
     let times = session.times()?;
     let times =
@@ -123,7 +123,7 @@ impl Cast {
     }
 
     /// Prints what of the log came now; of characters, whole ones.
-    fn output(&mut self, log: &Log, from: u64, until: u64) -> Result<()> {
+    fn output(&mut self, log: &OutputLog, from: u64, until: u64) -> Result<()> {
         log.blocks(from, until, |block| {
             let mut bytes = std::mem::take(&mut self.held);
             self.unmarked.feed(block, &mut bytes);

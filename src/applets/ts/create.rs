@@ -38,13 +38,13 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    starting::{self, Wanted},
+    starting::{self, CreateOptions},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let wanted = Wanted::parse(args, None)?;
+    let options = CreateOptions::parse(args, None)?;
 
-    let handle = wanted.start()?;
+    let handle = options.start()?;
     let printed = if args.json() {
         cli::print(Object::new().text("handle", handle.as_str()).line())
     } else {

@@ -24,7 +24,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     relay,
-    session::{Fault, Home, Looked, TRIAL},
+    session::{CheckReport, Fault, StateDir, TRIAL},
     sys::{
         pty::{Master, Size},
         watch::Watch,
@@ -33,13 +33,13 @@ use crate::{
 };
 
 /// How a thing is, or what is bad about it and how to mend that.
-type Found = std::result::Result<String, (String, String)>;
+type CheckResult = std::result::Result<String, (String, String)>;
 
 struct Finding {
     check: &'static str,
     /// Is there no session without it?
     needed: bool,
-    found: Found,
+    found: CheckResult,
 }
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -88,22 +88,22 @@ impl Finding {
     }
 }
 
-fn state_folder() -> Found {
-    let home = Home::open_or_make().map_err(|failure| {
+fn state_folder() -> CheckResult {
+    let state_dir = StateDir::open_or_make().map_err(|failure| {
         (
             failure.to_string(),
             "set NBS_TS_HOME to a folder of your own that nobody else may write to".to_owned(),
         )
     })?;
-    home.events().map_err(|failure| {
+    state_dir.events().map_err(|failure| {
         (failure.to_string(), "move it away; it holds nothing but what ended sessions left".to_owned())
     })?;
-    let beside = home.path().join(format!("{TRIAL}{}", std::process::id()));
+    let beside = state_dir.path().join(format!("{TRIAL}{}", std::process::id()));
     let written = fs::write(&beside, "x").and_then(|()| fs::remove_file(&beside));
     match written {
-        Ok(()) => Ok(home.path().display().to_string()),
+        Ok(()) => Ok(state_dir.path().display().to_string()),
         Err(error) => Err((
-            format!("cannot write to '{}': {error}", home.path().display()),
+            format!("cannot write to '{}': {error}", state_dir.path().display()),
             "make room there, or set NBS_TS_HOME to a folder that can be written to".to_owned(),
         )),
     }
@@ -111,20 +111,22 @@ fn state_folder() -> Found {
 
 /// How all sessions are: a finding for each thing that is wrong, or one.
 fn sessions() -> Vec<Finding> {
-    let found: Vec<Found> = match Home::open().and_then(|home| home.look()) {
+    let found: Vec<CheckResult> = match StateDir::open().and_then(|state_dir| state_dir.check()) {
         Err(failure) => vec![Err((failure.to_string(), "see to the state folder first".to_owned()))],
-        Ok(Looked { alive, dead, faults }) if faults.is_empty() => {
+        Ok(CheckReport { alive, dead, faults }) if faults.is_empty() => {
             vec![Ok(format!("{alive} alive and {dead} dead, all in order"))]
         }
-        Ok(Looked { faults, .. }) => faults.into_iter().map(|Fault { what, fix }| Err((what, fix))).collect(),
+        Ok(CheckReport { faults, .. }) => {
+            faults.into_iter().map(|Fault { what, fix }| Err((what, fix))).collect()
+        }
     };
     found.into_iter().map(|found| Finding { check: "sessions", needed: true, found }).collect()
 }
 
-fn helper() -> Found {
+fn helper() -> CheckResult {
     let start = "run nbs-ts-helper in a login shell, or 'nbs-ts-helper --install-service'".to_owned();
-    let home = Home::open().map_err(|failure| (failure.to_string(), start.clone()))?;
-    match relay::version(home.path()) {
+    let state_dir = StateDir::open().map_err(|failure| (failure.to_string(), start.clone()))?;
+    match relay::helper_version(state_dir.path()) {
         Ok(Some(version)) if version == helper::OUR_VERSION => Ok(format!("version {version}")),
         Ok(Some(version)) => Err((
             format!("version {version} runs, and this is {}", helper::OUR_VERSION),
@@ -135,7 +137,7 @@ fn helper() -> Found {
     }
 }
 
-fn bash() -> Found {
+fn bash() -> CheckResult {
     let fix = "install bash, and have it on PATH".to_owned();
     let output = Command::new("bash").args(["-c", "printf %s \"$BASH_VERSION\""]).output();
     match output {
@@ -150,7 +152,7 @@ fn bash() -> Found {
     }
 }
 
-fn terminals() -> Found {
+fn terminals() -> CheckResult {
     let number = |name: &str| -> Option<u64> {
         fs::read_to_string(Path::new("/proc/sys/kernel/pty").join(name)).ok()?.trim().parse().ok()
     };
@@ -174,7 +176,7 @@ fn terminals() -> Found {
 
 /// Watches are what `events --follow` and the monitor of workers need; the numbers
 /// are those below which other programs of a desktop use them up.
-fn inotify() -> Found {
+fn inotify() -> CheckResult {
     const INSTANCES: u64 = 64;
     const WATCHES: u64 = 4_096;
     let limits = [("max_user_instances", INSTANCES), ("max_user_watches", WATCHES)];

@@ -39,23 +39,23 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{Home, Target},
-    starting::Wanted,
+    session::{StateDir, Target},
+    starting::CreateOptions,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let wanted = Wanted::parse(args, Some("bash"))?;
-    let name = wanted.name.clone().ok_or_else(|| Failure::BadArgs("missing --name=NAME".into()))?;
+    let options = CreateOptions::parse(args, Some("bash"))?;
+    let name = options.name.clone().ok_or_else(|| Failure::BadArgs("missing --name=NAME".into()))?;
 
-    let home = Home::open_or_make()?;
+    let state_dir = StateDir::open_or_make()?;
     // Closed on exec: the relay of a new session does not hold it.
-    let lock = home.lock_ensuring()?;
-    let living = home.newest_live(&name)?;
+    let lock = state_dir.lock_ensuring()?;
+    let living = state_dir.newest_live(&name)?;
     let created = living.is_none();
     if let Some(living) = &living {
-        wanted.check_confines_as_much(&home.session(&Target::Handle(living.clone()))?)?;
+        options.check_confines_as_much(&state_dir.session(&Target::Handle(living.clone()))?)?;
     }
-    let handle = living.map_or_else(|| wanted.start(), Ok)?;
+    let handle = living.map_or_else(|| options.start(), Ok)?;
     drop(lock);
 
     if args.json() {

@@ -18,7 +18,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{Contact, Home, sending},
+    session::{RelayClient, StateDir, sending},
     sys::deadline::Deadline,
 };
 
@@ -34,10 +34,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
 
-    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
+    let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
-    let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
-    let modes = contact.modes()?.ok_or_else(|| session.ended())?;
+    let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
+    let modes = client.modes()?.ok_or_else(|| session.ended())?;
     let byte = modes.end_of_input.ok_or_else(|| {
         let why = "its terminal has no end-of-file character (stty eof undef)";
         Failure::Failed(format!("cannot end the input of session '{}': {why}", session.handle()))

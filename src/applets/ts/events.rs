@@ -19,11 +19,11 @@ use std::{collections::BTreeSet, io, time::Duration};
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    session::{self, Events, Handle, Home, Notice},
+    session::{self, Events, Handle, Notice, StateDir},
     sys::{
         deadline::Deadline,
-        poll::Turn,
-        watch::{Change, Watch},
+        poll::PollSet,
+        watch::{FolderChange, Watch},
     },
 };
 
@@ -38,19 +38,19 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    let home = Home::open_or_make()?;
-    let events = home.events()?;
-    let mut teller = Teller { home, events, pattern, told: BTreeSet::new() };
+    let state_dir = StateDir::open_or_make()?;
+    let events = state_dir.events()?;
+    let mut teller = Teller { state_dir, events, pattern, told: BTreeSet::new() };
     if follow {
         return teller.follow();
     }
-    let searched = teller.home.tell_ends(&teller.events);
+    let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
     searched
 }
 
 struct Teller {
-    home: Home,
+    state_dir: StateDir,
     events: Events,
     pattern: Option<String>,
     told: BTreeSet<Handle>,
@@ -68,7 +68,7 @@ struct Look {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum TellerEvent {
     Changed,
     ReaderGone,
 }
@@ -95,7 +95,7 @@ impl Teller {
     /// Watches first and looks second, so that nothing comes between.
     fn follow(&mut self) -> Result<()> {
         let what = "watch for the ends of sessions";
-        let watch = Watch::folder(&self.home.path().join(session::EVENTS)).trying(what)?;
+        let watch = Watch::folder(&self.state_dir.path().join(session::EVENTS)).trying(what)?;
         let _following = self.events.follow().trying(what)?;
         let stdout = io::stdout();
         let mut look = Look { sessions: true, everywhere: true, came: Vec::new() };
@@ -109,11 +109,11 @@ impl Teller {
                 false => look.came,
             };
             self.tell(handles)?;
-            let mut turn = Turn::new();
-            turn.readable(&watch, Event::Changed);
-            turn.gone(&stdout, Event::ReaderGone);
-            let events = turn.wait(retry).trying(what)?;
-            if events.iter().any(|event| matches!(event, Event::ReaderGone)) {
+            let mut poll_set = PollSet::new();
+            poll_set.readable(&watch, TellerEvent::Changed);
+            poll_set.gone(&stdout, TellerEvent::ReaderGone);
+            let events = poll_set.wait(retry).trying(what)?;
+            if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
                 return Err(Failure::ReaderGone);
             }
             look = self.heed(watch.changes().trying(what)?)?;
@@ -123,25 +123,25 @@ impl Teller {
     /// Has the ends told that nobody has. One that cannot be, as on a full
     /// disk, may be another time; that is said once. Gives when to try again.
     fn search(&self, before: Deadline) -> Deadline {
-        let Err(failure) = self.home.tell_ends(&self.events) else { return Deadline::NEVER };
+        let Err(failure) = self.state_dir.tell_ends(&self.events) else { return Deadline::NEVER };
         if before == Deadline::NEVER {
             cli::warn("nbs-ts", &failure.to_string());
         }
-        Deadline::after(RETRY)
+        Deadline::after(TELL_AGAIN)
     }
 
     /// Where to look for what these changes mean.
-    fn heed(&mut self, changes: Vec<Change>) -> Result<Look> {
+    fn heed(&mut self, changes: Vec<FolderChange>) -> Result<Look> {
         let mut look = Look::default();
         for change in changes {
             match change {
-                Change::Came(name) => look.came.extend(session::handle_of(&name)),
-                Change::Written(name) => look.sessions |= name == session::ALIVE,
-                Change::Went(name) => {
+                FolderChange::Came(name) => look.came.extend(session::handle_of(&name)),
+                FolderChange::Written(name) => look.sessions |= name == session::ALIVE,
+                FolderChange::Went(name) => {
                     session::handle_of(&name).map(|handle| self.told.remove(&handle));
                 }
-                Change::Missed => look = Look { sessions: true, everywhere: true, ..look },
-                Change::FolderWent => {
+                FolderChange::Missed => look = Look { sessions: true, everywhere: true, ..look },
+                FolderChange::FolderWent => {
                     return Err(Failure::Failed(
                         "cannot follow the events any more: their folder has been removed".into(),
                     ));
@@ -153,4 +153,4 @@ impl Teller {
 }
 
 /// When to try again to write down an end that a killed relay did not.
-const RETRY: Duration = Duration::from_secs(2);
+const TELL_AGAIN: Duration = Duration::from_secs(2);

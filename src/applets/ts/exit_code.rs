@@ -15,13 +15,13 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::Home,
+    session::StateDir,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     let code = session.exit_code()?.map(i64::from);
     if args.json() {
         let object =

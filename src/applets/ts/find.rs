@@ -17,7 +17,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{Home, Name},
+    session::{Name, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let name = name.ok_or_else(|| Failure::BadArgs("missing a name".into()))?;
 
-    let handle = Home::open()?.newest(&name)?;
+    let handle = StateDir::open()?.newest(&name)?;
     if args.json() {
         return cli::print(Object::new().text("handle", handle.as_str()).text("name", name.as_str()).line());
     }

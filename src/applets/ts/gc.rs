@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
-    session::{Glance, Home, Name, Retention},
+    session::{Glance, Name, Retention, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let oldest = if most.is_some() { oldest } else { oldest.or(Some(Retention::DEFAULT)) };
 
-    let collected = Home::open()?.collect(&Retention { oldest, most })?;
+    let collected = StateDir::open()?.collect(&Retention { oldest, most })?;
     for (summary, dead_for) in &collected.removed {
         if args.json() {
             cli::print(summary.json().line())?;

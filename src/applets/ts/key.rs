@@ -26,7 +26,7 @@ use crate::{
     json::Object,
     keys::{self, Key},
     outcome::{Failure, Result},
-    session::{Contact, Home, SessionDir, sending},
+    session::{RelayClient, SessionDir, StateDir, sending},
     sys::deadline::Deadline,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("missing a key, like Enter or C-c".into()));
     }
 
-    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
+    let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     let count = press_all(&session, &names, |bytes| sending::type_all(&session, bytes, timeout))?;
     if args.json() {
@@ -66,8 +66,8 @@ fn key(word: &std::ffi::OsStr) -> Result<Key> {
 
 /// Types what lies between signals at once, so that nobody comes between.
 fn press_all(session: &SessionDir, keys: &[Key], type_all: impl Fn(&[u8]) -> Result<u64>) -> Result<u64> {
-    let mut contact = Contact::open(session)?.ok_or_else(|| session.ended())?;
-    let modes = contact.modes()?.ok_or_else(|| session.ended())?;
+    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let modes = client.modes()?.ok_or_else(|| session.ended())?;
     let (mut pending, mut count) = (Vec::new(), 0);
     for key in keys {
         let bytes = key.bytes(modes.application_cursor);
@@ -77,7 +77,7 @@ fn press_all(session: &SessionDir, keys: &[Key], type_all: impl Fn(&[u8]) -> Res
                     count += type_all(&pending)?;
                     pending.clear();
                 }
-                if contact.press(byte)?.ok_or_else(|| session.ended())? {
+                if client.press(byte)?.ok_or_else(|| session.ended())? {
                     count += 1;
                 } else {
                     pending.push(byte);

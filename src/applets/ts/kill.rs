@@ -23,7 +23,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, EndedBy, Home, Name, Target},
+    session::{self, EndedBy, Name, StateDir, Target},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -49,17 +49,17 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("a session and --all or --name exclude each other".into()));
     }
 
-    let home = Home::open()?;
+    let state_dir = StateDir::open()?;
     let picked = |name: Option<&Name>| {
         all || name.zip(pattern.as_ref()).is_some_and(|(name, pattern)| name.is_like(pattern))
     };
     if all || pattern.is_some() {
-        let found = home.glances(&picked)?;
+        let found = state_dir.glances(&picked)?;
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
     let mut failures = Vec::new();
     for target in &targets {
-        match kill(&home, target, grace, keep) {
+        match kill(&state_dir, target, grace, keep) {
             Ok(line) if args.json() => cli::print(line)?,
             Ok(_) => {}
             Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
@@ -69,15 +69,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     Failure::all(failures)
 }
 
-fn kill(home: &Home, target: &Target, grace: Duration, keep: bool) -> Result<String> {
-    let session = home.session(target)?;
+fn kill(state_dir: &StateDir, target: &Target, grace: Duration, keep: bool) -> Result<String> {
+    let session = state_dir.session(target)?;
     // One whose relay somebody else has just killed is not ended by us.
     let alive = !session.ends()?;
     session::end_wholly(&session, grace, EndedBy::Kill)?;
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
-        home.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
+        state_dir.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
     }
     Ok(Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code).line())
 }

@@ -15,7 +15,7 @@
 use crate::{
     cli::{self, Args},
     outcome::Result,
-    session::{Glance, Home, Name},
+    session::{Glance, Name, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -32,10 +32,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Some(pattern) => name.is_some_and(|name| name.is_like(pattern)),
         None => true,
     };
-    let home = Home::open()?;
+    let state_dir = StateDir::open()?;
     let lines: String = match args.json() {
-        true => home.summaries(&wanted)?.iter().map(|summary| summary.json().line()).collect(),
-        false => home.glances(&wanted)?.iter().map(line).collect(),
+        true => state_dir.summaries(&wanted)?.iter().map(|summary| summary.json().line()).collect(),
+        false => state_dir.glances(&wanted)?.iter().map(line).collect(),
     };
     cli::print(lines)
 }

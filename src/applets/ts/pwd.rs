@@ -18,15 +18,15 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{Contact, Home},
+    session::{RelayClient, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = Home::open()?.session(&target)?;
-    let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
-    let folder = contact.folder()?.ok_or_else(|| session.ended())?;
+    let session = StateDir::open()?.session(&target)?;
+    let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
+    let folder = client.folder()?.ok_or_else(|| session.ended())?;
     let path = folder.as_os_str().as_bytes();
     if args.json() {
         let object = Object::new().text("handle", session.handle().as_str()).bytes("cwd", path);

@@ -20,7 +20,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     output,
-    session::Home,
+    session::StateDir,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--offset and --last exclude each other".into()));
     }
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());
     let log = session.log()?;
     let length = log.length().trying(what())?;
@@ -59,6 +59,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (None, None) => 0,
     };
     let end = length.min(start.saturating_add(limit));
-    output::print(&session, start..end, output::Form { strip, complete: true, max, json: args.json() })?;
+    output::print(
+        &session,
+        start..end,
+        output::OutputForm { strip, complete: true, max, json: args.json() },
+    )?;
     Ok(())
 }

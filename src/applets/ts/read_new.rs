@@ -22,7 +22,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     output,
-    session::Home,
+    session::StateDir,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());
     let cursor = session.read_cursor(reader.as_ref())?;
     let reader = cursor.take()?;
@@ -53,7 +53,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             what()
         )));
     }
-    let end =
-        output::print(&session, start..length, output::Form { strip, complete, max, json: args.json() })?;
+    let end = output::print(
+        &session,
+        start..length,
+        output::OutputForm { strip, complete, max, json: args.json() },
+    )?;
     if end == start { Ok(()) } else { reader.advance(end) }
 }

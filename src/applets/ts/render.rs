@@ -23,7 +23,7 @@ use std::io::{self, Read};
 use crate::{
     cli::Args,
     outcome::{Result, Trying},
-    picture::Form,
+    picture::ScreenForm,
     session::screen_of,
     sys::pty::Size,
 };
@@ -33,7 +33,7 @@ const BLOCK: usize = 4 << 20;
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let (mut size, mut form) = (Size::DEFAULT, Form::default());
+    let (mut size, mut form) = (Size::DEFAULT, ScreenForm::default());
     while let Some(arg) = args.next()? {
         match arg {
             Long("size") => size = args.terminal_size_value("size")?,

@@ -11,7 +11,7 @@
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
-    session::{Contact, Home},
+    session::{RelayClient, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -30,9 +30,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = target.ok_or_else(cli::missing_handle)?;
     let size = size.ok_or_else(|| Failure::BadArgs("missing a size like 80x24".into()))?;
 
-    let session = Home::open()?.session(&target)?;
-    let contact = Contact::open(&session)?;
-    match contact.map(|mut contact| contact.resize(size)).transpose()? {
+    let session = StateDir::open()?.session(&target)?;
+    let client = RelayClient::open(&session)?;
+    match client.map(|mut client| client.resize(size)).transpose()? {
         Some(true) => Ok(()),
         Some(false) | None => Err(session.ended()),
     }

@@ -52,7 +52,9 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output::{self, Printer},
-    session::{self, Contact, Evidence, Home, LONGEST_SHOWN_HOOK, News, SessionDir, Stage, Trace, sending},
+    session::{
+        self, Diagnosis, LONGEST_SHOWN_HOOK, News, RelayClient, SessionDir, Stage, StateDir, Trace, sending,
+    },
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
@@ -137,7 +139,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
-    let opened = Home::open().and_then(|home| Ok((home.session(&target)?, home.sessions_path())));
+    let opened =
+        StateDir::open().and_then(|state_dir| Ok((state_dir.session(&target)?, state_dir.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
     let session = session.within(deadline);
     match Run::begin(&session, &sessions, &command, wishes, signals).map_err(of_run) {
@@ -190,13 +193,13 @@ struct Run<'a> {
     wishes: Wishes,
     signals: Signals,
     // Has the turn, and so keeps other runs waiting for as long as it is there.
-    turn: Contact,
-    news: Contact,
+    turn: RelayClient,
+    news: RelayClient,
     trace: Trace,
     printer: Printer,
     // What there was to say when the command was interrupted, and how far the log had
     // come.
-    evidence: Option<Evidence>,
+    diagnosis: Option<Diagnosis>,
     interrupted_at: Option<u64>,
     // Our reader has gone.
     unread: bool,
@@ -229,7 +232,7 @@ impl<'a> Run<'a> {
         mut signals: Signals,
     ) -> Result<Run<'a>> {
         let log = session.log()?;
-        let mut turn = Contact::open(session)?.ok_or_else(|| session.ended())?;
+        let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         if !session.is_interactive()? {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
@@ -257,7 +260,7 @@ impl<'a> Run<'a> {
                 return Err(too_late(session, wishes, why));
             }
         }
-        let mut news = Contact::open(session)?.ok_or_else(|| session.ended())?;
+        let mut news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         let (offset, last) = await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
         let line = session.prepare_run(sessions, command, last)?;
         let trace = Trace::new(session.marks(offset, Some(last))?, offset, last);
@@ -270,7 +273,7 @@ impl<'a> Run<'a> {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': its shell does not read {}",
                 session.handle(),
-                Evidence::gather(session, NEXT_PROMPT)
+                Diagnosis::gather(session, NEXT_PROMPT)
             )));
         }
         let printer = Printer::new(log, wishes.strip);
@@ -282,7 +285,7 @@ impl<'a> Run<'a> {
             news,
             trace,
             printer,
-            evidence: None,
+            diagnosis: None,
             interrupted_at: None,
             unread: false,
         })
@@ -357,7 +360,7 @@ impl<'a> Run<'a> {
             let signalled = self.signals.take() || self.unread;
             if cause.is_none() && (signalled || deadline.has_passed()) {
                 let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
-                self.evidence = Some(Evidence::of_output(self.session, start, timeout));
+                self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
                 self.interrupted_at = Some(self.trace.next);
                 *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
                 (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
@@ -613,14 +616,14 @@ impl<'a> Run<'a> {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
-                Evidence::and_last_line(self.session)
+                Diagnosis::and_last_line(self.session)
             ))),
             (_, Some(Cause::Timeout)) => Err(status(
                 TIMED_OUT,
                 "timeout",
                 format!(
                     "cannot finish the command in session '{handle}': timed out {}{still}",
-                    self.evidence.as_ref().map(Evidence::to_string).unwrap_or_default()
+                    self.diagnosis.as_ref().map(Diagnosis::to_string).unwrap_or_default()
                 ),
             )),
             (_, Some(Cause::Signal)) => Err(status(
@@ -640,9 +643,9 @@ impl<'a> Run<'a> {
 
 /// What to say where the time was over before the command was typed.
 fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failure {
-    let evidence = Evidence::gather(session, wishes.timeout.unwrap_or_default());
+    let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
     let message =
-        format!("cannot run a command in session '{}': timed out {evidence}; {why}", session.handle());
+        format!("cannot run a command in session '{}': timed out {diagnosis}; {why}", session.handle());
     status(TIMED_OUT, "timeout", message)
 }
 
@@ -657,8 +660,8 @@ fn never_begun(session: &SessionDir) -> Failure {
 fn await_prompt(
     session: &SessionDir,
     wishes: Wishes,
-    turn: &mut Contact,
-    news: &mut Contact,
+    turn: &mut RelayClient,
+    news: &mut RelayClient,
     signals: &mut Signals,
 ) -> Result<(u64, u64)> {
     let over = wishes.deadline;
@@ -736,7 +739,7 @@ fn await_prompt(
 /// The shell's place all the same, where its prompt stands, but something keeps it
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
-fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, u64)> {
+fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: &str) -> Result<(u64, u64)> {
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
     let (offset, last) = turn.place()?.ok_or_else(|| session.ended())?;
     if let Some(last) = last
@@ -756,7 +759,7 @@ fn stuck(session: &SessionDir, turn: &mut Contact, doing: &str) -> Result<(u64, 
     Err(Failure::Failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
         session.handle(),
-        Evidence::and_last_line(session),
+        Diagnosis::and_last_line(session),
     )))
 }
 

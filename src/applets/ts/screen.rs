@@ -23,13 +23,13 @@ use std::mem::ManuallyDrop;
 use crate::{
     cli::{self, Args},
     outcome::Result,
-    picture::Form,
-    session::{Home, Sight},
+    picture::ScreenForm,
+    session::{ScreenCache, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut form) = (None, Form::default());
+    let (mut target, mut form) = (None, ScreenForm::default());
     while let Some(arg) = args.next()? {
         match arg {
             Long(option) => {
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = target.ok_or_else(cli::missing_handle)?;
     form.check(args.json())?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     // The kernel takes back the memory when we end; line by line it takes longer.
-    let sight = ManuallyDrop::new(Sight::look(&session)?);
-    form.print(&sight.screen, args.json())
+    let cache = ManuallyDrop::new(ScreenCache::look(&session)?);
+    form.print(&cache.screen, args.json())
 }

@@ -39,7 +39,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Contact, Home, SessionDir, sending},
+    session::{RelayClient, SessionDir, StateDir, sending},
     sys::deadline::Deadline,
 };
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs(format!("a secret excludes {others}")));
     }
     if let Some(descriptor) = secret {
-        let session = Home::open()?.session(&target)?;
+        let session = StateDir::open()?.session(&target)?;
         session.check_input()?;
         let mut secret = read_secret(descriptor)?;
         let session = session.within(Deadline::after(timeout));
@@ -82,11 +82,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         text = cli::whole_stdin(Deadline::NEVER)?;
     }
 
-    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
+    let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     if paste {
-        let mut contact = Contact::open(&session)?.ok_or_else(|| session.ended())?;
-        if contact.modes()?.ok_or_else(|| session.ended())?.bracketed_paste {
+        let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
+        if client.modes()?.ok_or_else(|| session.ended())?.bracketed_paste {
             text = bracketed(text);
         }
     }

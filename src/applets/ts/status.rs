@@ -19,13 +19,13 @@ use crate::{
     frames,
     json::Object,
     outcome::Result,
-    session::{Contact, Glance, Home, SessionDir},
+    session::{Glance, RelayClient, SessionDir, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = Home::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&target)?;
     if args.json() {
         return cli::print(json(&session)?);
     }
@@ -45,9 +45,9 @@ fn json(session: &SessionDir) -> Result<String> {
     if !alive {
         summary.exit_code = session.exit_code()?;
     }
-    let mut contact = if alive { Contact::open(session)? } else { None };
-    let (state, size, sync_error) = match &mut contact {
-        Some(contact) => (contact.state()?, contact.size()?, contact.sync_error()?),
+    let mut client = if alive { RelayClient::open(session)? } else { None };
+    let (state, size, sync_error) = match &mut client {
+        Some(client) => (client.state()?, client.size()?, client.sync_error()?),
         None => (None, None, None),
     };
     let size = size.map(|size| frames::size(size.cols, size.rows));

@@ -48,9 +48,9 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     output,
-    session::{Home, SessionDir, Wait},
+    session::{SessionDir, StateDir, Wait},
     sys::deadline::Deadline,
-    waiting::{self, Conditions, From, Met, Over, Watch},
+    waiting::{self, Conditions, From, Met, SessionWatch, WatchEnd},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -82,11 +82,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let deadline = Deadline::after(timeout);
-    let home = Home::open()?;
-    let session = |target| Ok(home.session(target)?.within(deadline));
+    let state_dir = StateDir::open()?;
+    let session = |target| Ok(state_dir.session(target)?.within(deadline));
     let sessions = targets.iter().map(session).collect::<Result<Vec<_>>>()?;
     let from = From { offset, completion: None };
-    let begin = |session| Watch::begin(session, &conditions, from);
+    let begin = |session| SessionWatch::begin(session, &conditions, from);
     let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
     let over = waiting::until(&mut watches, any, deadline)?;
     let mut failed = false;
@@ -98,10 +98,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     match over {
-        Over::Met if failed => Err(Failure::Quiet),
-        Over::Met => Ok(()),
-        Over::Ended(index) => Err(watches[index].in_vain(&over, timeout)),
-        Over::TimedOut => {
+        WatchEnd::Met if failed => Err(Failure::Quiet),
+        WatchEnd::Met => Ok(()),
+        WatchEnd::Ended(index) => Err(watches[index].in_vain(&over, timeout)),
+        WatchEnd::TimedOut => {
             let late = watches.iter().filter(|watch| watch.met.is_none());
             Failure::all(late.map(|watch| watch.in_vain(&over, timeout)).collect())
         }

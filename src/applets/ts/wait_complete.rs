@@ -22,7 +22,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{Completion, Home, SessionDir, Wait},
+    session::{Completion, SessionDir, StateDir, Wait},
     sys::deadline::Deadline,
 };
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
 
-    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
+    let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     wait(&session, timeout, args.json()).map_err(Wait::cut_short)
 }
 

@@ -23,7 +23,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     output,
-    session::{Home, Over, Wait},
+    session::{StateDir, Wait, WaitEnd},
     sys::deadline::Deadline,
     text::Finder,
 };
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--offset and --new exclude each other".into()));
     }
 
-    let session = Home::open()?.session(&target)?.within(Deadline::after(timeout));
+    let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     let what = || format!("read the output of session '{}'", session.handle());
     let log = session.log()?;
     let mut looked_at = match offset {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             let pattern = String::from_utf8_lossy(&pattern);
             let gone = output::lost_in_words(lost + log.take_lost());
             // There may be more to look at, also where the session has ended.
-            let why = if is_late { Over::TimedOut } else { why };
+            let why = if is_late { WaitEnd::TimedOut } else { why };
             return Err(wait.in_vain(why, &format!("find '{pattern}'{gone}")));
         }
     }

@@ -13,7 +13,7 @@ use super::{
     RCFILE, RELAY_PID, SECRET, SIZES, SLAVE, TIMES, size_line,
 };
 use crate::{
-    session::{Making, Name, Settings, shell},
+    session::{Name, PendingSession, Settings, shell},
     sys::{
         clock::unix_seconds,
         files::{self, Folder},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// What `create` was asked to start.
-pub(crate) struct Launch {
+pub(crate) struct SessionSpec {
     pub(crate) command: Vec<u8>,
     pub(crate) name: Option<Name>,
     pub(crate) size: Size,
@@ -32,7 +32,7 @@ pub(crate) struct Launch {
     pub(crate) settings: Settings,
 }
 
-impl Launch {
+impl SessionSpec {
     /// `bash` and `bash -i` are shells to converse with; all else runs once.
     pub(crate) fn is_interactive(command: &[u8]) -> bool {
         command == b"bash" || command == b"bash -i"
@@ -49,21 +49,21 @@ impl Launch {
 
     /// Writes the other files that are known before anything runs but this relay; none
     /// that has nothing to tell yet, but for those that other programs look for.
-    pub(crate) fn write_rest(&self, making: &Making, relay: u32) -> io::Result<()> {
-        let folder = &making.folder;
+    pub(crate) fn write_rest(&self, pending: &PendingSession, relay: u32) -> io::Result<()> {
+        let folder = &pending.folder;
         folder.create(RELAY_PID, relay.to_string().as_bytes())?;
         let started = unix_seconds(self.started).as_secs();
         let meta = format!("command: {}\nstart: {started}\n", text::escaped(&self.command));
-        (&making.lock).write_all(meta.as_bytes())?;
+        (&pending.lock).write_all(meta.as_bytes())?;
         // The clock of a file system is coarse: two that were made one after the other
         // would be of one age.
-        making.lock.set_modified(self.started)?;
+        pending.lock.set_modified(self.started)?;
         if let Some(name) = &self.name {
             folder.create(NAME, name.as_str().as_bytes())?;
         }
         folder.make_fifo(INPUT)?;
         folder.create(OUTPUT, b"")?;
-        if Launch::is_interactive(&self.command) {
+        if SessionSpec::is_interactive(&self.command) {
             let secret = random::hex::<16>()?;
             folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
             folder.create(SECRET, secret.as_bytes())?;
@@ -86,7 +86,7 @@ impl Launch {
 
     /// Tries whether the log can be kept within its bound, if it has one: not every
     /// file system can give a part of a file back.
-    pub(crate) fn check_bound(&self, folder: &Folder) -> io::Result<()> {
+    pub(crate) fn check_log_limit(&self, folder: &Folder) -> io::Result<()> {
         match self.settings.max_log {
             Some(most) => files::punch(&folder.open_appending(OUTPUT)?, 0, most),
             None => Ok(()),
@@ -100,10 +100,14 @@ impl Launch {
     }
 
     /// Writes what is known once the child is there.
-    pub(crate) fn write_running(making: &Making, child: u32, slave: Option<&Path>) -> io::Result<()> {
+    pub(crate) fn write_running(
+        pending: &PendingSession,
+        child: u32,
+        slave: Option<&Path>,
+    ) -> io::Result<()> {
         let slave = slave.map(|path| path.display().to_string()).unwrap_or_default();
-        making.folder.create(PID, child.to_string().as_bytes())?;
-        making.folder.create(SLAVE, slave.as_bytes())
+        pending.folder.create(PID, child.to_string().as_bytes())?;
+        pending.folder.create(SLAVE, slave.as_bytes())
     }
 
     /// The secret that the marks of this session's shell carry; `None` where there is
@@ -122,7 +126,7 @@ impl Launch {
     /// The program that runs a command in the session of this folder, and its
     /// arguments. A command that begins with a dash is still a command.
     pub(crate) fn words(command: &[u8], folder: &Path) -> Vec<OsString> {
-        if Launch::is_interactive(command) {
+        if SessionSpec::is_interactive(command) {
             return vec!["bash".into(), "--rcfile".into(), folder.join(RCFILE).into(), "-i".into()];
         }
         vec!["bash".into(), "-c".into(), "--".into(), OsString::from_vec(command.to_vec())]
@@ -131,7 +135,7 @@ impl Launch {
     /// The same by a login shell, as the helper runs it.
     pub(crate) fn login_words(command: &[u8], folder: &Path) -> Vec<OsString> {
         let mut words = vec!["bash".into(), "--login".into(), "-c".into()];
-        if Launch::is_interactive(command) {
+        if SessionSpec::is_interactive(command) {
             words.push("exec bash --rcfile \"$0\" -i".into());
             words.push(folder.join(RCFILE).into());
         } else {
