@@ -9,6 +9,7 @@ mod attaching;
 mod cli;
 mod completing;
 mod frames;
+mod help;
 mod helper;
 mod json;
 mod keys;

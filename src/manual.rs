@@ -1,37 +1,8 @@
 //! What else is made of an applet's page: an object for programs, and a page
 //! for man(1).
 
-use crate::{
-    json::Object,
-    page::{Entry, Page},
-};
-
-/// What a header says. `build.rs` has read it, so it can be read.
-pub(crate) fn parse(header: &str) -> Page<'_> {
-    Page::parse(header).expect("build.rs has read it")
-}
-
-/// A command for programs; `common` are the exit codes that it has where its
-/// own page says nothing of them.
-pub(crate) fn object(page: &Page, common: &[Entry]) -> Object {
-    let options = page.options.iter().map(|option| {
-        Object::new()
-            .text("name", option.option())
-            .bytes_or_null("value", option.value().map(str::as_bytes))
-            .bytes_or_null("default", option.default().map(str::as_bytes))
-            .text("help", &option.help)
-    });
-    let exits = if page.exits.is_empty() { common } else { &page.exits };
-    Object::new()
-        .text("name", page.name)
-        .text("summary", page.summary)
-        .text("usage", &page.usage.join("\n"))
-        .objects("options", options)
-        .object_or_null(
-            "exits",
-            Some(exits.iter().fold(Object::new(), |exits, exit| exits.text(exit.term, &exit.help))),
-        )
-}
+pub(crate) use crate::help::{object, parse};
+use crate::page::{Entry, Page};
 
 /// A page in man(7) for the file called `name`, with what its commands are.
 pub(crate) fn man_page(name: &str, page: &Page, commands: &[Page]) -> String {

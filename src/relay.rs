@@ -26,6 +26,8 @@ mod meaning;
 mod phase;
 mod recorder;
 mod requests;
+mod roles;
+pub(crate) mod setup;
 mod terminal;
 mod views;
 
@@ -59,10 +61,7 @@ use journal::Journal;
 use keeper::{KeeperClient, KeeperNews};
 pub(crate) use keeper::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use keyboard::{Hold, Keyboard};
-pub(crate) use launch::{
-    Environment, Gate, SpawnVia, TERMINATOR_AT_ONCE, WARNING, await_files, changed_environment, check_bash,
-    start,
-};
+pub(crate) use launch::{Environment, Gate, SpawnVia, TERMINATOR_AT_ONCE, WARNING, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;

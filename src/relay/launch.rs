@@ -4,28 +4,26 @@
 //! lock of the session, so that there is no moment in which nobody holds it.
 
 use std::{
-    env,
-    ffi::{OsStr, OsString},
-    fs::File,
+    ffi::OsStr,
     io::{self, Read, Write},
     net::Shutdown,
     os::{
-        fd::{AsFd, OwnedFd},
-        unix::{
-            ffi::{OsStrExt, OsStringExt},
-            net::UnixStream,
-        },
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, net::UnixStream},
     },
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Handle, PendingSession, SessionSpec},
+    session::{PendingSession, SessionSpec},
     sys::{child, files::Folder},
 };
 
+pub(crate) use crate::relay::roles::{
+    TERMINATOR_AT_ONCE, start_keeping_screen, start_screen, start_terminator,
+};
 pub(crate) use crate::sys::gate::{Environment, Gate};
 
 /// Where the child of a session comes from.
@@ -57,7 +55,7 @@ impl SpawnVia {
 
 /// The names of what the helper's child is to have as the relay has it. Only
 /// names: the values are in the relay's environment, and on no disk.
-const CHANGED: &str = "environment";
+pub(super) const CHANGED: &str = "environment";
 
 /// What the relay says before its `+` or `-` where there is something to tell
 /// the caller: this, a line, a newline.
@@ -65,7 +63,7 @@ pub(crate) const WARNING: &str = "!";
 
 /// What `create` says when the files are made by which the command is started, and
 /// again when all are.
-const READY: &[u8] = b".";
+pub(super) const READY: &[u8] = b".";
 
 /// Makes the files of a session, while its relay begins, and returns when the session
 /// is there for all to see; with what the caller should be told.
@@ -128,50 +126,6 @@ pub(crate) fn start(
     })
 }
 
-/// For a relay: waits until the files are made by which it starts the command, and
-/// the second time until all are. An error where they never will be.
-pub(crate) fn await_files() -> io::Result<()> {
-    File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
-}
-
-/// What the process that ends a session is told after the cause, where it shall kill.
-pub(crate) const TERMINATOR_AT_ONCE: &str = "at-once";
-
-/// Starts the process that ends the session, below its relay; `at_once`: with no grace.
-pub(crate) fn start_terminator(
-    handle: &Handle,
-    sessions: &Path,
-    cause: EndedBy,
-    at_once: bool,
-) -> io::Result<u32> {
-    let mut command = child::ourselves(crate::session::TERMINATOR);
-    command.arg(handle.as_str()).arg(sessions).arg(cause.word()).args(at_once.then_some(TERMINATOR_AT_ONCE));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It is collected as every child of a relay is.
-    Ok(command.spawn()?.id())
-}
-
-/// Starts the process that works out the session's screen: to be asked where the
-/// cursor is, by the connection that this gives.
-pub(crate) fn start_screen(handle: &Handle, sessions: &Path) -> io::Result<UnixStream> {
-    let (ours, theirs) = UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    screen_command(handle, sessions, "ask").stdin(OwnedFd::from(theirs)).spawn()?;
-    Ok(ours)
-}
-
-/// The same, to keep the screen for who looks next.
-pub(crate) fn start_keeping_screen(handle: &Handle, sessions: &Path) -> io::Result<u32> {
-    Ok(screen_command(handle, sessions, "keep").stdin(Stdio::null()).spawn()?.id())
-}
-
-fn screen_command(handle: &Handle, sessions: &Path, job: &str) -> Command {
-    let mut command = child::ourselves(crate::session::SCREEN);
-    command.arg(handle.as_str()).arg(sessions).arg(job);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
 /// What the relay had to say: a warning, if any, or why there is no session.
 fn heed(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
     let words = String::from_utf8_lossy(words);
@@ -189,25 +143,6 @@ fn heed(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
 fn write_changed(folder: &Folder, environment: &Environment) -> io::Result<()> {
     let names: Vec<&[u8]> = environment.iter().map(|(name, _)| name.as_bytes()).collect();
     folder.create(CHANGED, &names.join(&0))
-}
-
-/// How the relay's environment was made to differ from its caller's.
-pub(crate) fn changed_environment(folder: &Folder) -> io::Result<Environment> {
-    /// As much as the kernel takes of a whole environment (execve(2)).
-    const LONGEST: u64 = 8 * 1024 * 1024;
-    let names = folder.read(CHANGED, LONGEST)?;
-    folder.remove_file(CHANGED.as_ref())?;
-    let names = names.split(|byte| *byte == 0).map(|name| OsString::from_vec(name.to_vec()));
-    Ok(names.map(|name| (name.clone(), env::var_os(name))).collect())
-}
-
-/// Every command is run by bash; without one there is nothing to start. The
-/// helper has a PATH of its own; this is about ours, which is the child's.
-pub(crate) fn check_bash() -> Result<()> {
-    if child::on_path("bash".as_ref()).is_some() {
-        return Ok(());
-    }
-    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,236 @@
+//! The setup of a relay: all that it begins with, up to the moment at which its session is there
+//! for all to see.
+//!
+//! What goes wrong until then, `create` is told, and nothing is left.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::AsFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::Path,
+    time::Duration,
+};
+
+use crate::{
+    cli,
+    outcome::{Failure, Result, Trying},
+    relay::{
+        Caught, Gate, Limits, Refusal, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
+        ask_helper,
+        launch::{CHANGED, READY},
+    },
+    session::{Events, PendingSession, SOCKET, SessionSpec, Settings},
+    sys::{
+        child,
+        confinement::Confinement,
+        deadline::Deadline,
+        files::Folder,
+        gate::{Environment, Program},
+        poll,
+        processes::PidFd,
+        pty::{Master, Size},
+        socket,
+    },
+};
+
+/// Becomes the relay of a session that is pending, and serves it to its end.
+pub(crate) fn run(
+    pending: PendingSession,
+    sessions: &Path,
+    umask: u32,
+    size: Size,
+    via: SpawnVia,
+) -> Result<()> {
+    child::leave_session()
+        .and_then(|()| child::call_ourselves(crate::session::RELAY))
+        .trying("become a process of its own")?;
+    let caught = begin().map_err(tell_failure)?;
+    // Where they cannot be made, or who makes them has gone, there will be no session.
+    if await_files().is_err() {
+        return pending.abandon().trying("remove the session that failed");
+    }
+    let (start, gate) = prepare(pending, sessions, umask, size, via).map_err(tell_failure)?;
+    if await_files().is_err() {
+        return start.pending.abandon().trying("remove the session that failed");
+    }
+    let relay = Relay::new(start).map_err(tell_failure)?;
+    relay.publish().trying("let the session be seen").map_err(tell_failure)?;
+    if tell("+").is_err() {
+        // Whoever wanted it has gone, and nobody knows its handle.
+        return relay.withdraw();
+    }
+    child::point_stdout_at_stderr().trying("let go of standard output")?;
+    gate.open().trying("let the command begin")?;
+    relay.serve(caught)
+}
+
+/// What takes no file of the session.
+pub(crate) fn begin() -> Result<Caught> {
+    child::adopt_orphans().trying("become a subreaper")?;
+    Caught::new().trying("catch signals")
+}
+
+fn prepare(
+    pending: PendingSession,
+    sessions: &Path,
+    umask: u32,
+    size: Size,
+    via: SpawnVia,
+) -> Result<(RelayStart, Gate)> {
+    let settings = Settings::read(&pending.folder).trying("read the session's settings")?;
+    let owner = settings.owner.map(hold_owner).transpose()?;
+    let command = SessionSpec::command(&pending.folder).trying("read the command")?;
+    let confinement = confinement(&pending, sessions, &settings).trying("find the state folder")?;
+    let confinement = confinement.as_ref();
+    let spawned = match via {
+        SpawnVia::Relay => None,
+        SpawnVia::HelperIfThere | SpawnVia::Helper => {
+            spawn_through_helper(&pending, sessions, umask, size, &command, confinement, via)?
+        }
+    };
+    let (master, gate, keeper, slave) = match spawned {
+        Some(SpawnedChild { master, gate, keeper }) => (master, gate, Some(keeper), None),
+        None => {
+            check_bash()?;
+            let master = Master::open(size).trying("open a PTY")?;
+            let words = SessionSpec::words(&command, &sessions.join(pending.handle.as_str()));
+            let program =
+                Program { words: &words, umask, folder: None, environment: &Vec::new(), confinement };
+            let gate = Gate::spawn(&master, &program).trying("start the command")?;
+            let slave = master.slave_path().ok();
+            (master, gate, None, slave)
+        }
+    };
+    // While it gets ready we do what else there is to do.
+    let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
+    let events = Events::open(state_dir).trying("open the events")?;
+    let alive = events.live().trying("let our end be seen")?;
+    let listener = socket::listen(&pending.folder, SOCKET).trying("listen on the session's socket")?;
+    // Not to hold on to the folder that `create` was called in.
+    env::set_current_dir("/").trying("leave the caller's folder")?;
+    child::raise_open_files().trying("raise the limit of open files")?;
+    SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
+        .trying("write the session's files")?;
+    let start = RelayStart {
+        pending,
+        sessions: sessions.to_owned(),
+        events,
+        alive,
+        limits: Limits::new(&settings, owner),
+        master,
+        child: gate.child(),
+        keeper,
+        listener,
+        interactive: SessionSpec::is_interactive(&command),
+        settings,
+    };
+    Ok((start, gate))
+}
+
+/// The process whose end will be the session's.
+fn hold_owner(pid: u32) -> Result<PidFd> {
+    let what = format!("watch the owner, process {pid}");
+    let pidfd = PidFd::open(pid).trying(&what)?;
+    let pidfd = pidfd.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    // One that nobody has collected yet is still there.
+    if poll::wait_readable(&pidfd, Deadline::after(Duration::ZERO)).trying(&what)? {
+        return Err(Failure::Failed(format!("cannot {what}: it has ended")));
+    }
+    Ok(pidfd)
+}
+
+/// Where alone the command may write, if it was said.
+fn confinement(
+    pending: &PendingSession,
+    sessions: &Path,
+    settings: &Settings,
+) -> io::Result<Option<Confinement>> {
+    if settings.write_roots.is_empty() {
+        return Ok(None);
+    }
+    let private = SessionSpec::private_folder(&sessions.canonicalize()?.join(pending.handle.as_str()));
+    let roots = settings.write_roots.iter().map(|root| OsStr::from_bytes(root).into()).collect();
+    Ok(Some(Confinement { private, roots }))
+}
+
+/// A child of the helper; `None` where there is no helper, and need not be.
+fn spawn_through_helper(
+    pending: &PendingSession,
+    sessions: &Path,
+    umask: u32,
+    size: Size,
+    command: &[u8],
+    confinement: Option<&Confinement>,
+    via: SpawnVia,
+) -> Result<Option<SpawnedChild>> {
+    let environment = changed_environment(&pending.folder).trying("read the session's files")?;
+    let folder = env::current_dir().trying("tell the helper the folder to start in")?;
+    let words = SessionSpec::login_words(command, &sessions.join(pending.handle.as_str()));
+    let spawn_request = SpawnRequest {
+        handle: &pending.handle,
+        folder: &folder,
+        size,
+        umask,
+        command,
+        words: &words,
+        environment: &environment,
+        confinement,
+    };
+    let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
+    match ask_helper(state_dir, &spawn_request) {
+        Ok(spawned) => Ok(Some(spawned)),
+        Err(Refusal::Failed(failure)) => Err(failure),
+        Err(Refusal::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::Failed(format!(
+            "cannot start the session through the helper: helper not running: {why}"
+        ))),
+        Err(Refusal::NotRunning(why)) => {
+            // Where `create` has gone, the `+` that follows finds out.
+            let _ = tell(&format!(
+                "{WARNING}helper not running: {why}; the session has this call's own environment\n"
+            ));
+            Ok(None)
+        }
+    }
+}
+
+fn tell(word: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(word.as_bytes())?;
+    stdout.flush()
+}
+
+fn tell_failure(failure: Failure) -> Failure {
+    // Where `create` has gone there is nobody left to tell.
+    let _ = tell(&format!("-{failure}"));
+    Failure::Quiet
+}
+
+/// For a relay: waits until the files are made by which it starts the command, and
+/// the second time until all are. An error where they never will be.
+fn await_files() -> io::Result<()> {
+    File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
+}
+
+/// How the relay's environment was made to differ from its caller's.
+fn changed_environment(folder: &Folder) -> io::Result<Environment> {
+    /// As much as the kernel takes of a whole environment (execve(2)).
+    const LONGEST: u64 = 8 * 1024 * 1024;
+    let names = folder.read(CHANGED, LONGEST)?;
+    folder.remove_file(CHANGED.as_ref())?;
+    let names = names.split(|byte| *byte == 0).map(|name| OsString::from_vec(name.to_vec()));
+    Ok(names.map(|name| (name.clone(), env::var_os(name))).collect())
+}
+
+/// Every command is run by bash; without one there is nothing to start. The
+/// helper has a PATH of its own; this is about ours, which is the child's.
+fn check_bash() -> Result<()> {
+    if child::on_path("bash".as_ref()).is_some() {
+        return Ok(());
+    }
+    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
+}
