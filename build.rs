@@ -10,12 +10,12 @@
 //! //! Anything else; all of it is what `--help` prints.
 //! ```
 //!
-//! What it may consist of, `src/page.rs` tells; one that is otherwise fails the
+//! What it may consist of, `src/help/page.rs` tells; one that is otherwise fails the
 //! build. A file without a `Usage:` line is an internal role: it gets a row of
 //! its own table, so that it can be started but is listed nowhere.
 
 #[allow(dead_code, reason = "here it is only tried whether a header can be read")]
-#[path = "src/page.rs"]
+#[path = "src/help/page.rs"]
 mod page;
 
 use std::{

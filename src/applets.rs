@@ -5,13 +5,13 @@
 //! file, add its `mod` line.
 
 mod child;
-mod ender;
 mod keeper;
 mod launch_agent;
 mod monitor;
 mod relay;
-mod sight;
+mod screen;
 mod spawn_worker;
+mod terminator;
 mod ts;
 mod ts_helper;
 mod viewer;
@@ -26,11 +26,9 @@ use std::{
 
 use crate::{
     cli::{self, Args},
-    completing,
+    help::{self, completion, page::Page, roff},
     json::Object,
-    manual,
     outcome::{Failure, Result, Trying},
-    page::Page,
     sys::{files, inherited, links, signals},
 };
 
@@ -175,7 +173,7 @@ pub(crate) fn objects(table: &[Applet]) -> String {
 }
 
 fn object(applet: &Applet) -> Object {
-    manual::object(&manual::parse(applet.help), &manual::parse(ts::header()).exits)
+    help::object(&help::parse(applet.help), &help::parse(ts::header()).exits)
 }
 
 /// `nbs --man NAME`.
@@ -183,18 +181,18 @@ fn man(args: &mut Args) -> Result<()> {
     let word = sole_word(args)?.unwrap_or_else(|| "nbs".into());
     let overview = overview();
     if word == "nbs" {
-        return cli::print(manual::man_page("nbs", &manual::parse(&overview), &[]));
+        return cli::print(roff::man_page("nbs", &help::parse(&overview), &[]));
     }
     let applet = applet(&word)?;
-    let commands: Vec<Page> = commands(applet).iter().map(|verb| manual::parse(verb.help)).collect();
-    cli::print(manual::man_page(&format!("nbs-{}", applet.name), &manual::parse(applet.help), &commands))
+    let commands: Vec<Page> = commands(applet).iter().map(|verb| help::parse(verb.help)).collect();
+    cli::print(roff::man_page(&format!("nbs-{}", applet.name), &help::parse(applet.help), &commands))
 }
 
 /// `nbs --completions SHELL`.
 fn completions(args: &mut Args) -> Result<()> {
     let shell = sole_word(args)?.unwrap_or_default();
     let names = format!("nbs {}", link_names().trim_end().replace('\n', " "));
-    let script = completing::script(&shell.to_string_lossy(), &names);
+    let script = completion::script(&shell.to_string_lossy(), &names);
     let none = || Failure::BadArgs(format!("'{}' is none of bash, zsh and fish", shell.display()));
     cli::print(script.ok_or_else(none)?)
 }
@@ -221,7 +219,7 @@ fn candidates(line: &[OsString]) -> String {
         table = commands(found);
     }
     let summaries: Vec<(&str, &str)> = table.iter().map(|row| (row.name, row.summary)).collect();
-    completing::candidates(&manual::parse(header), &summaries, words)
+    completion::candidates(&help::parse(header), &summaries, words)
 }
 
 /// The commands that an applet has.

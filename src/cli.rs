@@ -19,7 +19,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
     sys::{deadline::Deadline, files::Folder, poll, pty::Size},
-    text,
+    terminal::text,
 };
 
 /// The words of a call, read one by one.

@@ -1,9 +1,11 @@
 //! An applet's page of the manual, which its header is, and what is made of it.
 
-use crate::{
-    json::Object,
-    page::{Entry, Page},
-};
+pub(crate) mod completion;
+pub(crate) mod page;
+pub(crate) mod roff;
+
+use crate::json::Object;
+use page::{Entry, Page};
 
 /// What a header says. `build.rs` has read it, so it can be read.
 pub(crate) fn parse(header: &str) -> Page<'_> {

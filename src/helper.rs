@@ -45,7 +45,7 @@ use crate::{
         signals::{self, SIGCHLD, Signals},
         socket,
     },
-    text,
+    terminal::text,
 };
 pub(crate) use keeper::keep;
 use log::HelperLog;

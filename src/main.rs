@@ -5,30 +5,19 @@
 //! one voice.
 
 mod applets;
-mod attaching;
 mod cli;
-mod completing;
-mod frames;
 mod help;
 mod helper;
 mod json;
-mod keys;
-mod manual;
 mod numbers;
 mod outcome;
-mod output;
-mod page;
-mod picture;
-mod queries;
 mod relay;
 #[cfg(test)]
 mod rounds;
-mod screen;
 mod session;
-mod starting;
 mod sys;
-mod text;
-mod waiting;
+mod terminal;
+mod ts;
 mod worker;
 
 use std::{env, process::ExitCode};

@@ -6,7 +6,7 @@
 
 use std::{fmt, io, process::ExitCode};
 
-use crate::{json::Object, text};
+use crate::{json::Object, terminal::text};
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 

@@ -11,24 +11,24 @@
 //! is the child's end, and what comes after it is `Phase`.
 
 mod answers;
-mod bound;
+mod canonical_line;
 mod clients;
 mod ending;
 mod flow;
+mod foreground;
+mod helper_client;
 mod inbox;
 mod journal;
-mod keeper;
 mod keyboard;
 mod launch;
 mod limits;
-mod line;
+mod log_limit;
 mod meaning;
 mod phase;
 mod recorder;
 mod requests;
 mod roles;
 pub(crate) mod setup;
-mod terminal;
 mod views;
 
 use std::{
@@ -42,7 +42,8 @@ use std::{
 use crate::{
     outcome::{Result, Trying},
     session::{
-        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy, protocol::SizeSince,
+        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy,
+        client::protocol::SizeSince,
     },
     sys::{
         child::{self, ExitStatus},
@@ -57,15 +58,16 @@ use answers::Answers;
 use clients::{ClientId, Clients};
 use ending::Ending;
 use flow::Flow;
+pub(crate) use foreground::Prompt;
+use helper_client::{KeeperClient, KeeperNews};
+pub(crate) use helper_client::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use journal::Journal;
-use keeper::{KeeperClient, KeeperNews};
-pub(crate) use keeper::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use keyboard::{Hold, Keyboard};
-pub(crate) use launch::{Environment, Gate, SpawnVia, TERMINATOR_AT_ONCE, WARNING, start};
+pub(crate) use launch::{SpawnVia, WARNING, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;
-pub(crate) use terminal::Prompt;
+pub(crate) use roles::TERMINATOR_AT_ONCE;
 use views::Views;
 
 /// What a relay begins with.
@@ -329,7 +331,7 @@ impl Relay {
             && let Some((limit, at_once)) = self.ending.order()
         {
             let terminator =
-                launch::start_terminator(self.session.handle(), &self.sessions, limit, at_once).ok();
+                roles::start_terminator(self.session.handle(), &self.sessions, limit, at_once).ok();
             self.ending.note_started(terminator, Instant::now());
             if terminator.is_none() {
                 // The session's own processes may be what leaves no room for it.
@@ -411,7 +413,7 @@ impl Relay {
         }
         let size = Size { cols: self.size.cols, rows: self.size.rows };
         let (session, sessions) = (&self.session, &self.sessions);
-        let start = || launch::start_screen(session.handle(), sessions);
+        let start = || roles::start_screen(session.handle(), sessions);
         self.answers.answer(asked, size, start);
         if self.answers.ready().is_empty() {
             return;
@@ -433,7 +435,7 @@ impl Relay {
         if length >= self.next_screen && self.screen_process.is_none() {
             self.next_screen = length + SCREEN_EVERY;
             // Where none can be started, the next look costs more.
-            self.screen_process = launch::start_keeping_screen(self.session.handle(), &self.sessions).ok();
+            self.screen_process = roles::start_keeping_screen(self.session.handle(), &self.sessions).ok();
         }
     }
 
@@ -559,7 +561,7 @@ impl Relay {
     /// Somebody wants us to go (a logout, a shutdown): to those on the terminal
     /// it looks as if it had been unplugged.
     fn hang_up(&mut self) {
-        terminal::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
+        foreground::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
         self.signal_child(&[SIGHUP, SIGCONT]);
     }
 

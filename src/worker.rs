@@ -5,7 +5,11 @@
 //! a monitor, which ends the session when the task is over. What is known of a
 //! worker is read off these three each time; nothing else is written down.
 
-pub(crate) use crate::session::MONITOR;
+pub(crate) use handle::{Role, WorkerHandle};
+pub(crate) use launch::{Launch, find_agent};
+pub(crate) use monitor::{Monitor, Watched, WorkerLimits};
+pub(crate) use task_file::TaskFile;
+pub(crate) use view::{View, WorkerEnd, list, wait};
 
 mod handle;
 mod launch;
@@ -16,9 +20,3 @@ mod sessions;
 mod status;
 mod task_file;
 mod view;
-
-pub(crate) use handle::{Role, WorkerHandle};
-pub(crate) use launch::{Launch, find_agent};
-pub(crate) use monitor::{Monitor, Watched, WorkerLimits};
-pub(crate) use task_file::TaskFile;
-pub(crate) use view::{View, WorkerEnd, list, wait};

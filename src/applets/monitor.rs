@@ -16,8 +16,9 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
+    session::MONITOR,
     sys::{child, inherited, socket},
-    worker::{MONITOR, Monitor, TaskFile, WorkerHandle, WorkerLimits},
+    worker::{Monitor, TaskFile, WorkerHandle, WorkerLimits},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

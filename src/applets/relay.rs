@@ -9,11 +9,10 @@
 
 use std::{fs::File, io, os::fd::AsFd, path::Path};
 
-use crate::relay::setup;
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
-    relay::SpawnVia,
+    relay::{SpawnVia, setup},
     session::{Handle, PendingSession},
     sys::inherited,
 };

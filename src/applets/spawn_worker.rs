@@ -50,7 +50,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
-    text,
+    terminal::text,
     worker::{self, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits},
 };
 

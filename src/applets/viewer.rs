@@ -10,11 +10,11 @@ use std::{
 };
 
 use crate::{
-    attaching,
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     session::{self, Handle, StateDir, Target},
     sys::{child, inherited, processes::Process},
+    ts::attach,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     child::call_ourselves(session::VIEWER).trying("take our name")?;
     let viewed = StateDir::open().and_then(|state_dir| {
         let session = state_dir.session(&Target::Handle(handle))?;
-        attaching::view(&state_dir, &session, &io::stderr())
+        attach::view(&state_dir, &session, &io::stderr())
     });
     viewed.map_err(|failure| {
         // Where nobody listens there is nobody left to tell.

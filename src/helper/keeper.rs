@@ -37,7 +37,7 @@ use crate::{
         pty::{Master, Size},
         signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    text,
+    terminal::text,
 };
 
 /// How long the rest of a request may take to arrive.

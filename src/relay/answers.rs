@@ -13,7 +13,7 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use crate::{queries::Query, sys::pty::Size};
+use crate::{sys::pty::Size, terminal::queries::Query};
 
 /// How many questions may wait for those before them.
 const MOST_WAITING: usize = 128;

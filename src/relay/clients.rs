@@ -19,7 +19,7 @@ use crate::{
     relay::{RETRY, inbox::Inbox},
     session::{
         WriteRootPolicy,
-        protocol::{LONGEST_LINE, Request, Response, SizeSince},
+        client::protocol::{LONGEST_LINE, Request, Response, SizeSince},
     },
     sys::{deadline::Deadline, poll, socket},
 };

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::{
     relay::Prompt,
-    session::typing::{Keys, Mode, Typing},
+    session::client::typing::{Keys, Mode, Typing},
     sys::pty::TerminalModes,
 };
 

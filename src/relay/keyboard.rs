@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    relay::line::CanonicalLine,
+    relay::canonical_line::CanonicalLine,
     sys::{deadline::Deadline, pty::TerminalModes},
 };
 

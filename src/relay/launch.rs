@@ -18,13 +18,8 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{PendingSession, SessionSpec},
-    sys::{child, files::Folder},
+    sys::{child, files::Folder, gate::Environment},
 };
-
-pub(crate) use crate::relay::roles::{
-    TERMINATOR_AT_ONCE, start_keeping_screen, start_screen, start_terminator,
-};
-pub(crate) use crate::sys::gate::{Environment, Gate};
 
 /// Where the child of a session comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,12 @@
 //! fed to it: a mark counts once whoever hears of it can read all before it.
 
 use crate::{
-    queries::{Part, PrivateModes, Query, Sequences},
     relay::Prompt,
-    session::{Completion, Mark, Marks},
+    session::{
+        Completion,
+        shell::{Mark, Marks},
+    },
+    terminal::queries::{Part, PrivateModes, Query, Sequences},
 };
 
 pub(crate) struct Meaning {

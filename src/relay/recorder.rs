@@ -11,8 +11,7 @@ use std::{
 };
 
 use crate::{
-    queries::{PrivateModes, Query},
-    relay::{Prompt, RETRY, bound::LogLimit, flow::Flow, meaning::Meaning},
+    relay::{Prompt, RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
         COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES, SessionSpec,
         Settings, TIMES, completion_line, size_line,
@@ -24,6 +23,7 @@ use crate::{
         pty::Size,
         syncer::Syncer,
     },
+    terminal::queries::{PrivateModes, Query},
 };
 
 pub(crate) struct Recorder {

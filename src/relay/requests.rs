@@ -10,9 +10,9 @@ use crate::{
         Relay,
         clients::ClientId,
         flow::Flow,
-        terminal::{self, Prompt},
+        foreground::{self, Prompt},
     },
-    session::protocol::{KeyModes, Request, Response},
+    session::client::protocol::{KeyModes, Request, Response},
     sys::pty::{self, Size},
 };
 
@@ -20,7 +20,7 @@ impl Relay {
     pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
             Request::State => Response::State {
-                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
                 stalled: self.recorder.stalled(),
             },
             Request::Ending { cause } => {
@@ -44,25 +44,25 @@ impl Relay {
                 Response::Place { offset, last, prompt }
             }
             Request::Shell => Response::Shell {
-                waits: terminal::shell_waits(&self.master, self.child),
-                passes_on: terminal::passes_on(&self.master, self.child),
-                successor: terminal::successor(self.child, &self.session.rcfile()),
+                waits: foreground::shell_waits(&self.master, self.child),
+                passes_on: foreground::passes_on(&self.master, self.child),
+                successor: foreground::successor(self.child, &self.session.rcfile()),
             },
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
             Request::Look => Response::Look {
                 // First this: who reads it afterwards may not be seen to wait.
                 unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
-                doing: terminal::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
                 offset: self.recorder.output_bytes(),
             },
-            Request::Signal { name } => match terminal::signal_of_key(&name) {
+            Request::Signal { name } => match foreground::signal_of_key(&name) {
                 Some(signal) => {
                     // A line that is interrupted before anything of it is executed goes
                     // with what the shell, which may be slow, has not read of it.
                     if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
                         self.discard_typed();
                     }
-                    terminal::signal_foreground(&self.master, self.child, &[signal]);
+                    foreground::signal_foreground(&self.master, self.child, &[signal]);
                     Response::Noted
                 }
                 None => Response::Unknown,
@@ -76,7 +76,7 @@ impl Relay {
                 let secret = self.clients.take_secret(id, length);
                 self.type_secret(&secret)
             }
-            Request::Folder => match terminal::folder(&self.master, self.child) {
+            Request::Folder => match foreground::folder(&self.master, self.child) {
                 Ok(found) => Response::Folder { path: found.path, removed: found.removed },
                 Err(error) => Response::Refused { why: error.to_string() },
             },
@@ -143,8 +143,8 @@ impl Relay {
             // Before the signal, so that it stands before what that causes.
             let _ = pty::print_some(slave, &shown);
         }
-        let signal = terminal::signal_of_key(signal).expect("it is the name of one of the three");
-        terminal::signal_foreground(&self.master, self.child, &[signal]);
+        let signal = foreground::signal_of_key(signal).expect("it is the name of one of the three");
+        foreground::signal_foreground(&self.master, self.child, &[signal]);
         Response::Noted
     }
 

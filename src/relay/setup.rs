@@ -20,7 +20,7 @@ use crate::{
     cli,
     outcome::{Failure, Result, Trying},
     relay::{
-        Caught, Gate, Limits, Refusal, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
+        Caught, Limits, Refusal, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
         ask_helper,
         launch::{CHANGED, READY},
     },
@@ -30,7 +30,7 @@ use crate::{
         confinement::Confinement,
         deadline::Deadline,
         files::Folder,
-        gate::{Environment, Program},
+        gate::{Environment, Gate, Program},
         poll,
         processes::PidFd,
         pty::{Master, Size},

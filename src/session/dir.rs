@@ -6,7 +6,7 @@
 //! them unproved. Files that are replaced are replaced whole; one that has nothing
 //! to tell yet mostly is not there.
 
-mod launch;
+mod spec;
 
 use std::{
     fs::{File, TryLockError},
@@ -21,9 +21,12 @@ use crate::{
     numbers::number,
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, EchoFilter, EndedBy, Events, ExitRecord, Glance, Handle, Marks, Name, Notice, OutputLog,
-        Patience, RELAY, RelayClient, SESSION_ENV, Settings, TextForm, Unmarked, bounds, end::names, runner,
-        typing::Typing,
+        Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
+        SESSION_ENV, Settings,
+        client::{RelayClient, typing::Typing},
+        end::names,
+        shell::{EchoFilter, Marks, TextForm, Unmarked, run_script},
+        write_root_policy,
     },
     sys::{
         child::ExitStatus,
@@ -35,10 +38,9 @@ use crate::{
         pty::Size,
         socket,
     },
-    text,
+    terminal::text,
 };
-
-pub(crate) use launch::SessionSpec;
+pub(crate) use spec::SessionSpec;
 
 pub(crate) const OUTPUT: &str = "output.log";
 /// Where output.log begins by now, if it is bounded.
@@ -177,7 +179,7 @@ impl SessionDir {
             return self.removed();
         }
         if let Ok(Some((relay, _))) = self.hold_relay()
-            && !bounds::serves_us(relay, &self.handle)
+            && !write_root_policy::serves_us(relay, &self.handle)
         {
             return Failure::Failed(format!(
                 "session '{}' does not serve this process, which counts as confined (as by --write-root)",
@@ -523,15 +525,15 @@ impl SessionDir {
         let written = || {
             let secret = SessionSpec::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
             let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
-            let script = runner::script(&secret, last, &rcfile, &text, &trap, command);
+            let script = run_script::script(&secret, last, &rcfile, &text, &trap, command);
             if self.folder.open_file(RUN_TRAP).is_err() {
                 self.folder.replace(RUN_TRAP, b"")?;
             }
-            self.folder.exchange(RUN_TEXT, &runner::text(command))?;
+            self.folder.exchange(RUN_TEXT, &run_script::text(command))?;
             self.folder.exchange(RUN, script.as_bytes())
         };
         self.trying(written(), "write down a command")?;
-        Ok(runner::line(&folder.join(RUN)))
+        Ok(run_script::line(&folder.join(RUN)))
     }
 
     /// Does a prompt of its shell end at this place of the log? Also one that the

@@ -12,7 +12,7 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Handle, KEEPER, MONITOR, RELAY, RelayClient, SESSION_ENV, SessionDir},
+    session::{EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir, client::RelayClient},
     sys::{
         deadline::Deadline,
         files::Folder,

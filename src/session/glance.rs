@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use crate::{
     session::{Handle, Name, SessionDir, dir},
     sys::files::{self, Folder},
-    text,
+    terminal::text,
 };
 
 pub(crate) struct Glance {

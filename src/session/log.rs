@@ -11,7 +11,7 @@ use std::{cell::Cell, fs::File, io, os::unix::fs::FileExt};
 
 use crate::{
     numbers::number,
-    session::{Diagnosis, LOG_START},
+    session::{LOG_START, client::Diagnosis},
     sys::files::{self, Folder},
 };
 

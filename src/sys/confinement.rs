@@ -104,9 +104,9 @@ pub(crate) fn tag_of(pid: u32) -> Option<Option<u32>> {
 /// A folder as a root: absolute, and without links. No link on the way that the
 /// user names may be a stranger's.
 pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
-    let path = super::files::absolute(path)?;
+    let path = crate::sys::files::absolute(path)?;
     for part in path.ancestors() {
-        if super::files::is_strangers_link(part)? {
+        if crate::sys::files::is_strangers_link(part)? {
             return Err(io::Error::other(format!("'{}' is another user's link", part.display())));
         }
     }

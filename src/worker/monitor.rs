@@ -18,16 +18,16 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, StateDir},
+    session::{EndedBy, MONITOR, StateDir},
     sys::{
         child, clock,
         deadline::Deadline,
         poll::PollSet,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    text,
+    terminal::text,
     worker::{
-        MONITOR, TaskFile,
+        TaskFile,
         lookout::Lookout,
         phase::{Next, Standing, Why, WorkerPhase},
         sessions::{self, Followed},

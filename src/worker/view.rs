@@ -7,14 +7,14 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, StateDir},
+    session::{Handle, MONITOR, StateDir},
     sys::{
         deadline::Deadline,
         poll::PollSet,
         processes::{self, PidFd, Process},
     },
     worker::{
-        MONITOR, TaskFile, WorkerHandle,
+        TaskFile, WorkerHandle,
         lookout::Lookout,
         phase::{Reading, Standing},
         sessions::{self, Followed},

@@ -469,7 +469,7 @@ fn generated_streams_look_as_in_tmux() {
     }
 }
 
-/// Sequences of all kinds, but for those where we do otherwise on purpose: see `src/screen.rs`.
+/// Sequences of all kinds, but for those where we do otherwise on purpose: see `src/terminal/screen.rs`.
 fn generated(random: &mut fastrand::Rng) -> String {
     const TEXTS: [&str; 9] =
         ["a", "hello", "  ", "0123456789", "é", "~!@", "e\u{301}", "word word word word ", "x"];

@@ -57,15 +57,20 @@ use crate::{
     json::Object,
     numbers,
     outcome::{Failure, Result, Trying},
-    output::{self, Newlines},
-    queries::{self, Part, Sequences},
     session::{
-        self, Diagnosis, LONGEST_SHOWN_HOOK, Mark, News, OutputLog, RelayClient, ScreenCache, SessionDir,
-        StateDir, TextForm, Wait, sending, typing::Typing,
+        OutputLog, ScreenCache, SessionDir, StateDir,
+        client::{Diagnosis, News, RelayClient, Wait, sending, typing::Typing},
+        shell::{self, LONGEST_SHOWN_HOOK, Mark, TextForm},
     },
     sys::{deadline::Deadline, pty::Size},
-    text::{self, Strip},
-    waiting::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+    terminal::{
+        queries::{self, Part, Sequences},
+        text::{self, Strip},
+    },
+    ts::{
+        conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+        output::{self, Newlines},
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -153,7 +158,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [SessionWatch::begin(&session, &conditions, from)?];
     // Whatever becomes of the wait, what has come is printed.
-    let over = waiting::until(&mut watches, false, deadline);
+    let over = conditions::until(&mut watches, false, deadline);
     let [watch] = watches;
     let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
     let end = match &watch.met {
@@ -210,7 +215,7 @@ const LONGEST_PROMPT: usize = 1024;
 fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<String> {
     let conditions = Conditions::for_input();
     let mut watches = [SessionWatch::begin(session, &conditions, From::default())?];
-    let over = waiting::until(&mut watches, false, deadline)?;
+    let over = conditions::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
         (Some(met), _) => Ok(met.detail.clone()),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
@@ -362,7 +367,7 @@ impl Place {
         let Some(start) = start else { return Ok(None) };
         let mut stop = done.map_or(came_to, |done| done.start);
         let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(start), stop).trying(what)?;
-        stop -= session::shown_hook(&tail, done.is_some()) as u64;
+        stop -= shell::shown_hook(&tail, done.is_some()) as u64;
         let unread = if done.is_some() { end..end } else { came_to.min(end)..end };
         let is_done = done.is_some();
         let cuts = found.iter().filter(|found| found.start >= start && found.end <= stop);
@@ -376,7 +381,7 @@ impl Place {
         }
         let start = memchr::memrchr(b'\n', &output).map_or(0, |at| at + 1);
         let plain = without_colours(&output[start..]);
-        if self.prompt.ends_with(&plain) && session::ends_like_a_prompt(&plain) {
+        if self.prompt.ends_with(&plain) && shell::ends_like_a_prompt(&plain) {
             // Before the first text, the rest of something else may have stood
             // before it.
             output.truncate(start);

@@ -27,14 +27,19 @@ use std::{
 };
 
 use crate::{
-    attaching::{self, notice},
     cli::{self, Args},
-    frames::{self, Frames},
     json::Object,
     outcome::{Failure, Result, Trying},
-    output,
-    session::{News, OutputLog, RelayClient, SessionDir, StateDir, protocol::SizeSince},
+    session::{
+        OutputLog, SessionDir, StateDir,
+        client::{News, RelayClient, protocol::SizeSince},
+    },
     sys::{deadline::Deadline, poll::PollSet},
+    ts::{
+        attach::{self, notice},
+        frames::{self, Frames},
+        output,
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -65,7 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
     if interactive {
-        return attaching::attach(session.handle());
+        return attach::attach(session.handle());
     }
     let log = session.log()?;
     let length = log.length().trying("read the output")?;

@@ -20,9 +20,9 @@ use crate::{
     cli::{self, Args},
     json::{self, Object},
     outcome::{Failure, Result, Trying},
-    session::{OutputLog, SessionDir, StateDir, Unmarked},
+    session::{OutputLog, SessionDir, StateDir, shell::Unmarked},
     sys::{clock::unix_seconds, pty::Size},
-    text,
+    terminal::text,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

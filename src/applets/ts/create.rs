@@ -38,7 +38,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    starting::{self, CreateOptions},
+    ts::create_options::{self, CreateOptions},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         cli::print(format!("{handle}\n"))
     };
     if printed.is_err() {
-        starting::withdraw(&handle)?;
+        create_options::withdraw(&handle)?;
     }
     printed
 }

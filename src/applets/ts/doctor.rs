@@ -29,7 +29,7 @@ use crate::{
         pty::{Master, Size},
         watch::Watch,
     },
-    text,
+    terminal::text,
 };
 
 /// How a thing is, or what is bad about it and how to mend that.

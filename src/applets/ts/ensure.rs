@@ -40,7 +40,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{StateDir, Target},
-    starting::CreateOptions,
+    ts::create_options::CreateOptions,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

@@ -18,7 +18,10 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{RelayClient, StateDir, sending},
+    session::{
+        StateDir,
+        client::{RelayClient, sending},
+    },
     sys::deadline::Deadline,
 };
 

@@ -24,10 +24,13 @@
 use crate::{
     cli::{self, Args},
     json::Object,
-    keys::{self, Key},
     outcome::{Failure, Result},
-    session::{RelayClient, SessionDir, StateDir, sending},
+    session::{
+        SessionDir, StateDir,
+        client::{RelayClient, sending},
+    },
     sys::deadline::Deadline,
+    terminal::keys::{self, Key},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

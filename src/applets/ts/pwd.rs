@@ -18,7 +18,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{RelayClient, StateDir},
+    session::{StateDir, client::RelayClient},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

@@ -21,8 +21,8 @@
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
-    output,
     session::StateDir,
+    ts::output,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

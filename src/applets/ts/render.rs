@@ -23,9 +23,9 @@ use std::io::{self, Read};
 use crate::{
     cli::Args,
     outcome::{Result, Trying},
-    picture::ScreenForm,
     session::screen_of,
     sys::pty::Size,
+    ts::screen_output::ScreenForm,
 };
 
 /// As large as it pays for the emulator.

@@ -11,7 +11,7 @@
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
-    session::{RelayClient, StateDir},
+    session::{StateDir, client::RelayClient},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

@@ -51,14 +51,16 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    output::{self, Printer},
     session::{
-        self, Diagnosis, LONGEST_SHOWN_HOOK, News, RelayClient, SessionDir, Stage, StateDir, Trace, sending,
+        SessionDir, StateDir,
+        client::{Diagnosis, News, RelayClient, sending},
+        shell::{self, LONGEST_SHOWN_HOOK, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
     },
+    ts::output::{self, Printer},
 };
 
 /// As coreutils `timeout` has them.
@@ -518,7 +520,7 @@ impl<'a> Run<'a> {
         let mut range = self.trace.output();
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
         let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
-        range.end -= session::shown_hook(&tail, complete) as u64;
+        range.end -= shell::shown_hook(&tail, complete) as u64;
         if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
             if b"\r\n".starts_with(&since) {

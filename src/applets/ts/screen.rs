@@ -23,8 +23,8 @@ use std::mem::ManuallyDrop;
 use crate::{
     cli::{self, Args},
     outcome::Result,
-    picture::ScreenForm,
     session::{ScreenCache, StateDir},
+    ts::screen_output::ScreenForm,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

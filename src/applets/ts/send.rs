@@ -39,7 +39,10 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{RelayClient, SessionDir, StateDir, sending},
+    session::{
+        SessionDir, StateDir,
+        client::{RelayClient, sending},
+    },
     sys::deadline::Deadline,
 };
 

@@ -16,10 +16,10 @@
 
 use crate::{
     cli::{self, Args},
-    frames,
     json::Object,
     outcome::Result,
-    session::{Glance, RelayClient, SessionDir, StateDir},
+    session::{Glance, SessionDir, StateDir, client::RelayClient},
+    ts::frames,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

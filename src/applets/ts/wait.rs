@@ -47,10 +47,12 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    output,
-    session::{SessionDir, StateDir, Wait},
+    session::{SessionDir, StateDir, client::Wait},
     sys::deadline::Deadline,
-    waiting::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+    ts::{
+        conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+        output,
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -88,7 +90,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let from = From { offset, completion: None };
     let begin = |session| SessionWatch::begin(session, &conditions, from);
     let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
-    let over = waiting::until(&mut watches, any, deadline)?;
+    let over = conditions::until(&mut watches, any, deadline)?;
     let mut failed = false;
     for (session, watch) in sessions.iter().zip(&watches) {
         if let Some(met) = &watch.met {

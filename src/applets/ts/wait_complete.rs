@@ -22,7 +22,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{Completion, SessionDir, StateDir, Wait},
+    session::{Completion, SessionDir, StateDir, client::Wait},
     sys::deadline::Deadline,
 };
 

@@ -22,10 +22,13 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    output,
-    session::{StateDir, Wait, WaitEnd},
+    session::{
+        StateDir,
+        client::{Wait, WaitEnd},
+    },
     sys::deadline::Deadline,
-    text::Finder,
+    terminal::text::Finder,
+    ts::output,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

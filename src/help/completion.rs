@@ -1,0 +1,144 @@
+//! What a shell offers at Tab.
+//!
+//! The shells' scripts only ask: they call the program that is being typed with
+//! `--complete` and the words so far. So they know what this very file knows,
+//! and the sessions that live now.
+
+use crate::{
+    help::page::{Entry, Page},
+    session::{Glance, StateDir},
+    terminal::keys,
+};
+
+/// The script that a shell reads; `names` are what it completes.
+pub(crate) fn script(shell: &str, names: &str) -> Option<String> {
+    let script = match shell {
+        "bash" => include_str!("completion/nbs.bash"),
+        "zsh" => include_str!("completion/nbs.zsh"),
+        "fish" => include_str!("completion/nbs.fish"),
+        _ => return None,
+    };
+    Some(script.replace("NBS_NAMES", names))
+}
+
+/// What may stand in place of the last word, which is being typed: a line each,
+/// the word, a tab, and what it is. `commands` are names and summaries of those
+/// that may come first. Nothing where any file, or text, may stand.
+pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String]) -> String {
+    let Some((typed, before)) = words.split_last() else { return String::new() };
+    let mut offers = Offers { typed, lines: String::new() };
+    let place = WordPosition::after(page, before);
+    match place {
+        WordPosition::Value(option) => offers.values(option.value(), ""),
+        WordPosition::Operand(_) if typed.starts_with("--") => match typed.split_once('=') {
+            Some((name, _)) => {
+                let option = page.options.iter().find(|option| option.option() == name);
+                offers.values(option.and_then(Entry::value), &format!("{name}="));
+            }
+            None => {
+                for option in &page.options {
+                    let sign = if option.term.contains('=') { "=" } else { "" };
+                    offers.offer(&format!("{}{sign}", option.option()), &option.help);
+                }
+                offers.offer("--help", "tell how to use it");
+            }
+        },
+        WordPosition::Operand(0) if !commands.is_empty() => {
+            for (name, summary) in commands {
+                offers.offer(name, summary);
+            }
+        }
+        WordPosition::Operand(number) => {
+            offers.values(operand(page, number), "");
+        }
+        WordPosition::Text => {}
+    }
+    offers.lines
+}
+
+/// Where the word that is being typed stands.
+enum WordPosition<'a> {
+    /// It is the value of this option.
+    Value(&'a Entry<'a>),
+    /// It is the operand of this number, from 0, or an option before it.
+    Operand(usize),
+    /// It is text, in which nothing is an option.
+    Text,
+}
+
+impl<'a> WordPosition<'a> {
+    fn after(page: &'a Page, before: &[String]) -> WordPosition<'a> {
+        let (mut operands, mut words) = (0, before.iter());
+        while let Some(word) = words.next() {
+            let option =
+                page.options.iter().find(|option| option.term.contains('=') && option.option() == *word);
+            match option {
+                Some(option) if words.next().is_none() => return WordPosition::Value(option),
+                Some(_) => {}
+                None if word.starts_with('-') => {}
+                None => operands += 1,
+            }
+        }
+        match operand(page, operands) {
+            Some("TEXT" | "COMMAND") if operands > 0 => WordPosition::Text,
+            _ => WordPosition::Operand(operands),
+        }
+    }
+}
+
+/// What the usage calls the operand of this number, without its brackets.
+fn operand<'a>(page: &Page<'a>, number: usize) -> Option<&'a str> {
+    let words = page.usage.first()?.split(' ');
+    let operands: Vec<&str> =
+        words.filter(|word| word.contains(char::is_uppercase) && !word.contains('-')).collect();
+    let last = operands.last().filter(|last| last.contains("..."));
+    let operand = operands.get(number).or(last)?;
+    Some(operand.trim_matches(['[', ']', '.']))
+}
+
+struct Offers<'a> {
+    typed: &'a str,
+    lines: String,
+}
+
+impl Offers<'_> {
+    fn offer(&mut self, word: &str, what: &str) {
+        if word.starts_with(self.typed) {
+            self.lines += &format!("{word}\t{what}\n");
+        }
+    }
+
+    /// Values of a kind that we know, each with `before` in front.
+    fn values(&mut self, kind: Option<&str>, before: &str) {
+        match kind {
+            Some("SESSION") => self.sessions(before),
+            Some("KEY") => {
+                for name in keys::OFFERED {
+                    self.offer(name, "");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The sessions that live; where none of those fits, the dead ones.
+    fn sessions(&mut self, before: &str) {
+        let all = StateDir::open().and_then(|state_dir| state_dir.glances(&|_| true)).unwrap_or_default();
+        for alive in [true, false] {
+            for session in all.iter().filter(|session| session.alive == alive) {
+                self.session(session, before);
+            }
+            if !self.lines.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn session(&mut self, session: &Glance, before: &str) {
+        let what = format!("{}: {}", session.state(), session.command);
+        self.offer(&format!("{before}{}", session.handle), &what);
+        if let Some(name) = &session.name {
+            self.offer(&format!("{before}@{}", name.as_str()), &what);
+        }
+    }
+}

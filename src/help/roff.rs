@@ -1,0 +1,111 @@
+//! What else is made of an applet's page: an object for programs, and a page
+//! for man(1).
+
+use crate::help::page::{Entry, Page};
+
+/// A page in man(7) for the file called `name`, with what its commands are.
+pub(crate) fn man_page(name: &str, page: &Page, commands: &[Page]) -> String {
+    let mut roff = format!(
+        ".TH {} 1 {} \"nbs {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
+        name.to_uppercase(),
+        env!("NBS_DATE"),
+        env!("CARGO_PKG_VERSION"),
+        escaped(name),
+        escaped(page.summary),
+    );
+    lines(&mut roff, &page.usage);
+    roff += ".SH DESCRIPTION\n";
+    paragraphs(&mut roff, &page.about);
+    section(&mut roff, ".SH OPTIONS\n", &page.options);
+    if !commands.is_empty() {
+        roff += ".SH COMMANDS\n";
+    }
+    for command in commands {
+        roff += &format!(".SS {} \\- {}\n", escaped(command.name), escaped(command.summary));
+        lines(&mut roff, &command.usage);
+        roff += ".PP\n";
+        paragraphs(&mut roff, &command.about);
+        section(&mut roff, "", &command.options);
+        section(&mut roff, ".PP\nExit codes:\n", &command.exits);
+        roff += ".PP\nExample:\n.PP\n";
+        lines(&mut roff, &command.example);
+    }
+    section(&mut roff, ".SH EXIT STATUS\n", &page.exits);
+    if !page.example.is_empty() {
+        roff += ".SH EXAMPLES\n";
+        lines(&mut roff, &page.example);
+    }
+    roff
+}
+
+/// Text to be filled; what is indented in it, and so a table, stays as it is.
+fn paragraphs(roff: &mut String, about: &[&str]) {
+    for (number, paragraph) in about.iter().enumerate() {
+        if number > 0 {
+            *roff += ".PP\n";
+        }
+        if paragraph.starts_with(' ') {
+            lines(roff, &paragraph.lines().collect::<Vec<_>>());
+        } else {
+            *roff += &emphasised(paragraph);
+            roff.push('\n');
+        }
+    }
+}
+
+/// Lines that stay as they are.
+fn lines(roff: &mut String, lines: &[&str]) {
+    *roff += ".nf\n";
+    for line in lines {
+        *roff += &escaped(line);
+        roff.push('\n');
+    }
+    *roff += ".fi\n";
+}
+
+fn section(roff: &mut String, title: &str, entries: &[Entry]) {
+    if !entries.is_empty() {
+        *roff += title;
+    }
+    for entry in entries {
+        *roff += &format!(".TP\n\\fB{}\\fR\n{}\n", escaped(entry.term), emphasised(&entry.help));
+    }
+}
+
+/// What stands between backticks is bold.
+fn emphasised(text: &str) -> String {
+    let (plain, bold) = ("\\fR", "\\fB");
+    let parts = text.split('`').enumerate();
+    parts
+        .map(|(number, part)| match number {
+            0 => escaped(part),
+            odd if odd % 2 == 1 => format!("{bold}{}", escaped(part)),
+            _ => format!("{plain}{}", escaped(part)),
+        })
+        .collect()
+}
+
+/// Text that roff takes for nothing but text (groff_char(7)).
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            escaped.push('\n');
+        }
+        if line.starts_with(['.', '\'']) {
+            escaped += "\\&";
+        }
+        for character in line.chars() {
+            match character {
+                '\\' => escaped += "\\e",
+                '-' => escaped += "\\-",
+                '\'' => escaped += "\\(aq",
+                '`' => escaped += "\\(ga",
+                '^' => escaped += "\\(ha",
+                '~' => escaped += "\\(ti",
+                other => escaped.push(other),
+            }
+        }
+    }
+    escaped
+}

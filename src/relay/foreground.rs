@@ -1,0 +1,212 @@
+//! What a terminal is doing, read off the kernel.
+//!
+//! The modes and the foreground process group come from the master; who of the
+//! group sleeps until the terminal can be read comes from /proc. The only thing
+//! that the kernel cannot tell is whether a shell is at its prompt: that its own
+//! marks say.
+//!
+//! It cannot be seen who waits for the terminal through an io_uring, an epoll
+//! within an epoll, or in a 32-bit program: they are `running`.
+
+use std::{cell::RefCell, io, os::unix::ffi::OsStrExt, path::Path};
+
+use crate::{
+    session::shell::Mark,
+    sys::{
+        processes::{self, Awaited, Process, Thread, Whereabouts},
+        pty::{self, Master},
+        signals::{SIGINT, SIGQUIT, SIGTSTP},
+    },
+};
+
+/// Where the session's shell is, as its marks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    /// It has no marks, or has not come to its first.
+    Unknown,
+    /// Its prompt stands, and it waits for a command.
+    Stands,
+    /// The same, but keys have been typed there: half a line may stand there.
+    Touched,
+    /// A line has been typed there, and the shell executes nothing yet: it has
+    /// not come to it, wants the rest of it (PS2), or does not like it.
+    Entered,
+    /// A command is being executed.
+    Left,
+    /// A command has ended, and the prompt is about to come.
+    Coming,
+}
+
+impl Prompt {
+    pub(crate) fn after(self, mark: &Mark) -> Prompt {
+        match mark {
+            Mark::PromptEnd { .. } if self == Prompt::Touched => self,
+            Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
+            Mark::Started { .. } | Mark::Running { .. } => Prompt::Left,
+            Mark::Done { .. } => Prompt::Coming,
+            Mark::Stale => self,
+        }
+    }
+
+    /// The word for it in [`Response::Place`].
+    ///
+    /// [`Response::Place`]: crate::session::client::protocol::Response::Place
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Prompt::Unknown => "unknown",
+            Prompt::Stands => "stands",
+            Prompt::Touched => "touched",
+            Prompt::Entered => "entered",
+            Prompt::Left => "left",
+            Prompt::Coming => "coming",
+        }
+    }
+
+    /// What has been typed at a prompt ends it with a line's end: what follows
+    /// is a command, or the rest of one (PS2), until the shell says otherwise.
+    pub(crate) fn after_typing(self, bytes: &[u8]) -> Prompt {
+        let ends = memchr::memchr2(b'\r', b'\n', bytes).is_some();
+        match self {
+            Prompt::Stands | Prompt::Touched if ends => Prompt::Entered,
+            Prompt::Stands if !bytes.is_empty() => Prompt::Touched,
+            other => other,
+        }
+    }
+}
+
+/// One word: `prompt`, `line`, `secret`, `raw` or `running`.
+///
+/// `secret` needs no look at any process: only who asks for a secret turns off
+/// the echo of a line, and that often is one whom we may not look at (sudo).
+pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return "running" };
+    let Some(group) = master.foreground() else { return "running" };
+    let line = modes.is_canonical();
+    if line && !modes.echoes() {
+        return "secret";
+    }
+    let session = i32::try_from(shell).unwrap_or_default();
+    let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
+    match (awaited, line) {
+        (false, _) => "running",
+        (true, true) => "line",
+        (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => "prompt",
+        (true, false) => "raw",
+    }
+}
+
+fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
+    // The reader mostly is the group's leader; the others are below the shell,
+    // or orphans that we have adopted.
+    let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
+    let roots: Vec<u32> = roots.into_iter().flatten().collect();
+    let session = i32::try_from(shell).unwrap_or_default();
+    processes::any_in_group(group, session, &roots, |process| process.threads().any(|thread| test(&thread)))
+}
+
+/// Does who waits for input wait as much for somebody behind a socket or another
+/// terminal? ssh always does: it is at the other end that something is done.
+pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
+    let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
+    any_in_foreground(group, shell, |thread| {
+        let Awaited::Input(descriptors) = thread.awaits() else { return false };
+        waits_for(device, thread, false) && descriptors.iter().any(|each| thread.leads_elsewhere(*each))
+    })
+}
+
+/// Is it the session's leader itself that waits for input?
+pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return false };
+    let leads = master.foreground().is_some_and(|group| group.unsigned_abs() == shell);
+    let waits =
+        |process: Process| process.threads().any(|thread| waits_for(device, &thread, modes.is_canonical()));
+    leads && Process::read(shell).is_some_and(waits)
+}
+
+/// The name of the program that has taken the shell's place (`exec`); `None`
+/// where there is none. A shell of ours has its startup file among its arguments.
+pub(crate) fn successor(shell: u32, rcfile: &Path) -> Option<String> {
+    let process = Process::read(shell)?;
+    let arguments = process.arguments();
+    let is_ours = |argument: &Vec<u8>| argument.ends_with(rcfile.as_os_str().as_bytes());
+    // None at all has one that ends.
+    let has_none = arguments.iter().all(Vec::is_empty);
+    (!has_none && !arguments.iter().any(is_ours)).then_some(process.name)
+}
+
+/// Does a thread of the foreground group sleep until somebody types?
+///
+/// Where we may not see what it sleeps for, the modes say what is probable. Who
+/// has switched off lines wants keys, and sleeps to get them. But with the modes
+/// that a terminal always has, whoever is in a poll, or hidden from us, mostly
+/// waits for a network or a child.
+fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
+    let is_it = |device| device == terminal || device == pty::CONTROLLING_TERMINAL;
+    let has_it = || thread.devices().any(is_it);
+    match thread.awaits() {
+        Awaited::Input(descriptors) => {
+            descriptors.into_iter().any(|descriptor| thread.device(descriptor).is_some_and(is_it))
+        }
+        Awaited::SomeRead => has_it(),
+        Awaited::SomePoll => !line && has_it(),
+        Awaited::Hidden => !line,
+        Awaited::Other => false,
+    }
+}
+
+/// The signal that a key of this name in [`Request::Signal`] stands for.
+///
+/// [`Request::Signal`]: crate::session::client::protocol::Request::Signal
+pub(crate) fn signal_of_key(name: &str) -> Option<i32> {
+    match name {
+        "INT" => Some(SIGINT),
+        "QUIT" => Some(SIGQUIT),
+        "TSTP" => Some(SIGTSTP),
+        _ => None,
+    }
+}
+
+/// Where the foreground process is: the leader of its group or, where that has
+/// ended or may not be looked at, another of the group; where there is no such
+/// group, the session's leader.
+pub(crate) fn folder(master: &Master, shell: u32) -> io::Result<Whereabouts> {
+    let Some(group) = master.foreground() else { return folder_of(shell) };
+    let found = folder_of(group.unsigned_abs());
+    let Err(error) = found else { return found };
+    let session = i32::try_from(shell).unwrap_or_default();
+    let other = RefCell::new(None);
+    processes::any_in_group(group, session, &[std::process::id(), shell], |process| {
+        *other.borrow_mut() = process.folder().ok();
+        other.borrow().is_some()
+    });
+    match other.into_inner() {
+        Some(found) => Ok(found),
+        None if error.kind() == io::ErrorKind::NotFound => folder_of(shell),
+        None => Err(error),
+    }
+}
+
+fn folder_of(pid: u32) -> io::Result<Whereabouts> {
+    Process::read(pid).ok_or(io::ErrorKind::NotFound)?.folder()
+}
+
+/// Signals each process of the foreground group that is in the session which
+/// `shell` leads.
+pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
+    let (Some(group), Ok(session)) = (master.foreground(), i32::try_from(shell)) else { return };
+    let roots = [std::process::id(), shell, group.unsigned_abs()];
+    processes::any_in_group(group, session, &roots, |process| {
+        signal_all(process, signals);
+        // Not to stop before the last.
+        false
+    });
+}
+
+/// One that has ended meanwhile, or that we may not signal, is left alone.
+fn signal_all(process: &Process, signals: &[i32]) {
+    if let Ok(Some(pidfd)) = process.hold() {
+        for signal in signals {
+            let _ = pidfd.signal(*signal);
+        }
+    }
+}

@@ -1,0 +1,620 @@
+//! A connection to the relay of a session.
+//!
+//! Whoever holds one learns of every change as it happens, with no watch to
+//! run out of, and of the session's end by the end of the connection, also
+//! where the relay was killed. To look without missing anything: ask for news,
+//! look, and ask for news since then.
+
+mod diagnosis;
+pub(crate) mod protocol;
+pub(crate) mod sending;
+pub(crate) mod typing;
+mod wait;
+
+use std::{
+    ffi::OsString,
+    io::{self, IoSlice, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{ffi::OsStringExt, net::UnixStream},
+    },
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{Handle, Patience, SessionDir},
+    sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
+    terminal::queries::PrivateModes,
+};
+pub(crate) use diagnosis::Diagnosis;
+use protocol::{KeyModes, LONGEST_LINE, Request, Response, SizeSince};
+use typing::Typing;
+pub(crate) use wait::{Wait, WaitEnd};
+
+/// Far more than a path or what was typed takes. Who says more is no relay.
+const LONGEST_RESPONSE: usize = 512 << 10;
+
+pub(crate) struct RelayClient {
+    handle: Handle,
+    stream: UnixStream,
+    patience: Patience,
+    // What has come of the next answer.
+    inbox: Vec<u8>,
+    // How many changes we have been told of.
+    seen: u64,
+    // Whether we want to be told the terminal's size, and what we were told last.
+    sized: bool,
+    size: Option<SizeSince>,
+    // The session's exit code, once we have been told.
+    exit_code: Option<i32>,
+    // We have asked for news, and have not heard any.
+    following: bool,
+}
+
+/// What there is to know when waiting is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Changed,
+    /// The relay has gone, and so the session has ended.
+    Ended,
+    TimedOut,
+}
+
+/// What became of typing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Typed {
+    pub(crate) count: u64,
+    /// The rest is a line that is too long for the terminal's present mode.
+    pub(crate) held: bool,
+    /// The rest has been discarded by an interrupt.
+    pub(crate) cut: bool,
+}
+
+impl RelayClient {
+    /// `None` where the session has ended.
+    pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
+        let Some(stream) = session.connect()? else {
+            return Ok(None);
+        };
+        let what = format!("reach the relay of session '{}'", session.handle());
+        if !socket::peer_is_trusted(&stream).trying(&what)? {
+            return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
+        }
+        stream.set_nonblocking(true).trying(&what)?;
+        Ok(Some(RelayClient {
+            handle: session.handle().clone(),
+            stream,
+            patience: session.patience(),
+            inbox: Vec::new(),
+            seen: 0,
+            sized: false,
+            size: None,
+            exit_code: None,
+            following: false,
+        }))
+    }
+
+    fn what(&self) -> String {
+        format!("talk to the relay of session '{}'", self.handle)
+    }
+
+    /// The PID of the relay, as the kernel knows it.
+    pub(crate) fn relay_pid(&self) -> Result<u32> {
+        socket::peer_pid(&self.stream).trying(self.what())
+    }
+
+    /// Waits until something has changed since the last time; the first time,
+    /// no longer than for an answer. Where there was none in time, this may be asked
+    /// again (and nothing else, until there is some).
+    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
+        self.news_or(deadline, None)
+    }
+
+    /// The same; if `stop` can be read first, that is as if it had timed out.
+    pub(crate) fn news_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+        if !self.follow()? {
+            return Ok(News::Ended);
+        }
+        if self.seen > 0 {
+            return self.hear_news(deadline, stop);
+        }
+        let patience = self.patience();
+        match self.hear_news(patience, stop)? {
+            News::TimedOut if patience.has_passed() => Err(self.silent()),
+            news => Ok(news),
+        }
+    }
+
+    /// Asks to be told when something changes; what comes of it is for
+    /// [`RelayClient::hear_news`], and nothing else can be asked before that.
+    /// `false` where the session has ended.
+    pub(crate) fn follow(&mut self) -> Result<bool> {
+        self.following =
+            self.following || self.say(&Request::Follow { seen: self.seen, sized: self.sized })?;
+        Ok(self.following)
+    }
+
+    pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+        match self.hear_or(deadline, stop)? {
+            Received::Response(Response::Changed { seen, size }) => {
+                self.seen = seen;
+                self.size = size;
+                self.following = false;
+                Ok(News::Changed)
+            }
+            Received::Response(Response::Ended { code }) => {
+                self.exit_code = code;
+                Ok(News::Ended)
+            }
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(News::Ended),
+            Received::Nothing => Ok(News::TimedOut),
+        }
+    }
+
+    /// Has the terminal's size told with the news, too.
+    pub(crate) fn sized(mut self) -> RelayClient {
+        self.sized = true;
+        self
+    }
+
+    /// What it was at the last news.
+    pub(crate) fn last_size(&self) -> Option<SizeSince> {
+        self.size
+    }
+
+    /// With what exit code the session has ended, if the relay has told us: its
+    /// folder may be gone by now.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.exit_code
+    }
+
+    /// Types, and waits until the terminal has taken all of it. `None` where
+    /// the session ended first. When the deadline passes, what has not been
+    /// typed by then never will be, and this is of no more use.
+    pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
+        // In one piece, so that the relay need not be woken twice.
+        let line = Request::Type { length: bytes.len() as u64 }.encode();
+        let mut sent = match self.stream.write_vectored(&[line.as_bytes(), bytes].map(IoSlice::new)) {
+            Ok(count) => count.saturating_sub(line.len()),
+            Err(error) if has_hung_up(&error) => return Ok(None),
+            Err(error) => return Err(error).trying(self.what()),
+        };
+        while sent < bytes.len() {
+            match (&self.stream).write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.wait(Way::Out, deadline, None)? {
+                        return self.stop_typing();
+                    }
+                }
+                Err(error) if has_hung_up(&error) => break,
+                Err(error) => return Err(error).trying(self.what()),
+            }
+        }
+        match self.hear(deadline)? {
+            Received::Nothing => self.stop_typing(),
+            heard => self.typed(heard),
+        }
+    }
+
+    /// Tells the relay, by hanging up our half, that no more is to be typed.
+    fn stop_typing(&mut self) -> Result<Option<Typed>> {
+        // Where the relay has gone, hearing tells.
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        match self.hear(self.patience())? {
+            Received::Nothing => Err(self.silent_and("; no more of the text will be typed")),
+            heard => self.typed(heard),
+        }
+    }
+
+    fn typed(&self, heard: Received) -> Result<Option<Typed>> {
+        match heard {
+            Received::Response(Response::Typed { count, held }) => {
+                Ok(Some(Typed { count, held, cut: false }))
+            }
+            Received::Response(Response::Cut { count }) => Ok(Some(Typed { count, held: false, cut: true })),
+            Received::End => Ok(None),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// What the terminal is doing, in a word, and why output is held back, if
+    /// it is. `None` where the session has ended.
+    pub(crate) fn state(&mut self) -> Result<Option<(String, Option<String>)>> {
+        match self.ask(&Request::State)? {
+            Some(Response::State { doing, stalled }) => Ok(Some((doing, stalled))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// The PID of the child's keeper; `None` where the relay itself is the
+    /// parent, or the keeper has gone.
+    pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
+        match self.ask(&Request::Keeper)? {
+            Some(Response::Keeper { pid }) => Ok(pid),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits until nobody else has this session to itself, and has it then, for
+    /// as long as this contact lasts. Of those who do not ask, it keeps nobody.
+    /// If `stop` can be read first, that is as if it had timed out.
+    pub(crate) fn take_turn(
+        &mut self,
+        session: &SessionDir,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<News> {
+        if !self.say(&Request::Turn)? {
+            return Ok(News::Ended);
+        }
+        loop {
+            let look = self.patience().min(deadline);
+            match self.hear_or(look, stop)? {
+                Received::Response(Response::Noted) => return Ok(News::Changed),
+                Received::Response(_) => return Err(self.misunderstood()),
+                Received::End => return Ok(News::Ended),
+                Received::Nothing if !look.has_passed() => return Ok(News::TimedOut),
+                // Others have it, or the relay has been stopped: which answers nobody.
+                Received::Nothing => match RelayClient::open(session)? {
+                    Some(mut client) => drop(client.place()?),
+                    None => return Ok(News::Ended),
+                },
+            }
+            if deadline.has_passed() {
+                return Ok(News::TimedOut);
+            }
+        }
+    }
+
+    /// The length of the log, and the number of the shell's last completion:
+    /// what comes from now on comes after them. `None` where the session has
+    /// ended.
+    pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        Ok(self.shell_place()?.map(|(offset, last, _)| (offset, last)))
+    }
+
+    /// The same, and where the shell's prompt is, in a word of [`Response::Place`].
+    pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, String)>> {
+        match self.ask(&Request::Place)? {
+            Some(Response::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the shell itself waits for input, and the name of the program
+    /// that has taken its place, if one has. `None` where the session has ended.
+    pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
+        match self.ask(&Request::Shell)? {
+            Some(Response::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) => Ok(Some((false, None))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether who waits for input does so for somebody else, as ssh.
+    pub(crate) fn passes_on(&mut self) -> Result<bool> {
+        match self.ask(&Request::Shell)? {
+            Some(Response::Shell { passes_on, .. }) => Ok(passes_on),
+            _ => Ok(false),
+        }
+    }
+
+    /// What has been typed after the first `since` bytes, as far as the relay
+    /// remembers it. `None` where the session has ended.
+    pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
+        match self.ask(&Request::Typing { since })? {
+            Some(Response::Typing(typing)) => Ok(Some(typing)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// What the terminal is doing, how many typed bytes nobody has read yet,
+    /// and the length of the log. `None` where the session has ended.
+    pub(crate) fn look(&mut self) -> Result<Option<(String, u64, u64)>> {
+        match self.ask(&Request::Look)? {
+            Some(Response::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Sends the foreground process group `INT`, `QUIT` or `TSTP`, as a key
+    /// would, past all that is queued. `false` where the session has ended.
+    pub(crate) fn signal(&mut self, name: &str) -> Result<bool> {
+        match self.ask(&Request::Signal { name: name.to_owned() })? {
+            Some(Response::Noted) => Ok(true),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
+        }
+    }
+
+    /// How the terminal takes keys at the moment. `None` where the session has
+    /// ended.
+    pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
+        match self.ask(&Request::Modes)? {
+            Some(Response::Modes(modes)) => Ok(Some(modes)),
+            Some(Response::Refused { why }) => Err(self.refused("look at the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets a character that is a signal act at once; `Some(false)` where it is
+    /// none at the moment. `None` where the session has ended.
+    pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
+        match self.ask(&Request::Press { byte })? {
+            Some(Response::Noted) => Ok(Some(true)),
+            Some(Response::Refused { .. }) => Ok(Some(false)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Types a secret, if a hidden line is asked for at this moment; else tells
+    /// that it is not. `None` where the session has ended.
+    pub(crate) fn type_secret(&mut self, secret: &[u8]) -> Result<Option<bool>> {
+        if !self.say(&Request::Secret { length: secret.len() as u64 })? {
+            return Ok(None);
+        }
+        // It is shorter than what a socket takes at once.
+        match self.stream.write_all(secret) {
+            Err(error) if has_hung_up(&error) => return Ok(None),
+            other => other.trying(self.what())?,
+        }
+        match self.hear(self.patience())? {
+            Received::Response(Response::Typed { count, .. }) if count == secret.len() as u64 => {
+                Ok(Some(true))
+            }
+            Received::Response(Response::Typed { .. }) => {
+                Err(self.refused("type the secret into the terminal", "only a part went in"))
+            }
+            Received::Response(Response::Refused { .. }) => Ok(Some(false)),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(None),
+            Received::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// Where the foreground process is. `None` where the session has ended.
+    pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
+        let what = "find the current folder";
+        match self.ask(&Request::Folder)? {
+            Some(Response::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
+            Some(Response::Folder { path, removed: true }) => {
+                let path = OsString::from_vec(path);
+                Err(self.refused(what, &format!("'{}' has been removed", path.display())))
+            }
+            Some(Response::Refused { why }) => Err(self.refused(what, &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Why some of what was printed may not be on the disk, though it was written
+    /// and synced; `None` where all is well, or the session has ended.
+    pub(crate) fn sync_error(&mut self) -> Result<Option<String>> {
+        match self.ask(&Request::Synced)? {
+            Some(Response::Noted) | None => Ok(None),
+            Some(Response::Refused { why }) => Ok(Some(why)),
+            Some(_) => Err(self.misunderstood()),
+        }
+    }
+
+    /// How large the terminal is. `None` where the session has ended.
+    pub(crate) fn size(&mut self) -> Result<Option<Size>> {
+        match self.ask(&Request::Size)? {
+            Some(Response::Size { cols, rows }) => Ok(Some(Size { cols, rows })),
+            Some(Response::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Has the terminal be as large as a window in which somebody sees it, for as long
+    /// as this contact lasts; `false` where the session has ended.
+    pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
+        match self.ask(&Request::View { cols: size.cols, rows: size.rows })? {
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
+        }
+    }
+
+    /// The modes that the program has set. `None` where the session has ended.
+    pub(crate) fn private_modes(&mut self) -> Result<Option<PrivateModes>> {
+        match self.ask(&Request::Private)? {
+            Some(Response::Private { modes }) => {
+                PrivateModes::decode(modes).map(Some).ok_or_else(|| self.misunderstood())
+            }
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Has some bytes typed, no more than `RelayClient::MOST_KEYS`, and does not wait until
+    /// they are: then [`RelayClient::has_typed`] is to be asked when there is something to
+    /// read, and nothing else before it was true. `false` where the session has ended.
+    pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
+        if !self.say(&Request::Type { length: bytes.len() as u64 })? {
+            return Ok(false);
+        }
+        match self.stream.write_all(bytes) {
+            Err(error) if has_hung_up(&error) => Ok(false),
+            other => other.trying(self.what()).map(|()| true),
+        }
+    }
+
+    /// As many as a socket always has room for.
+    pub(crate) const MOST_KEYS: usize = 4096;
+
+    /// Have they been typed, or been discarded by an interrupt? `News::TimedOut`: not yet.
+    pub(crate) fn has_typed(&mut self) -> Result<News> {
+        match self.hear(Deadline::after(Duration::ZERO))? {
+            Received::Response(Response::Typed { .. } | Response::Cut { .. }) => Ok(News::Changed),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(News::Ended),
+            Received::Nothing => Ok(News::TimedOut),
+        }
+    }
+
+    /// Changes that; `false` where the session has ended.
+    pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
+        match self.ask(&Request::Resize { cols: size.cols, rows: size.rows })? {
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
+        }
+    }
+
+    fn refused(&self, what: &str, why: &str) -> Failure {
+        Failure::Failed(format!("cannot {what} of session '{}': {why}", self.handle))
+    }
+
+    /// Tells the relay why the session is about to end; `false` where it has
+    /// gone before it could hear it.
+    pub(crate) fn ending(&mut self, cause: &str) -> Result<bool> {
+        Ok(self.ask(&Request::Ending { cause: cause.to_owned() })?.is_some())
+    }
+
+    /// Tells the relay, which stays to be the parent of whoever is left while a
+    /// session is being ended, that nobody is.
+    pub(crate) fn done(&mut self) -> Result<()> {
+        self.ask(&Request::Done)?;
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Option<Response>> {
+        if !self.say(request)? {
+            return Ok(None);
+        }
+        match self.hear(self.patience())? {
+            Received::Response(response) => Ok(Some(response)),
+            Received::End => Ok(None),
+            Received::Nothing => Err(self.silent()),
+        }
+    }
+
+    /// `false` where nobody is there to hear it. A line always fits: we never
+    /// say more than one before hearing the answer.
+    fn say(&mut self, request: &Request) -> Result<bool> {
+        match self.stream.write_all(request.encode().as_bytes()) {
+            Ok(()) => Ok(true),
+            Err(error) if has_hung_up(&error) => Ok(false),
+            Err(error) => Err(error).trying(self.what()),
+        }
+    }
+
+    fn hear(&mut self, deadline: Deadline) -> Result<Received> {
+        self.hear_or(deadline, None)
+    }
+
+    fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
+        let mut searched = 0;
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.inbox[searched..]) {
+                let end = searched + end;
+                let line: Vec<u8> = self.inbox.drain(..=end).collect();
+                let response = Response::decode(&line[..end]);
+                return response.map(Received::Response).ok_or_else(|| self.misunderstood());
+            }
+            if self.inbox.len() > LONGEST_RESPONSE {
+                return Err(self.misunderstood());
+            }
+            searched = self.inbox.len();
+            let mut buffer = [0; LONGEST_LINE];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(Received::End),
+                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.wait(Way::In, deadline, stop)? {
+                        return Ok(Received::Nothing);
+                    }
+                }
+                Err(error) if has_hung_up(&error) => return Ok(Received::End),
+                Err(error) => return Err(error).trying(self.what()),
+            }
+        }
+    }
+
+    fn wait(&self, way: Way, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<bool> {
+        loop {
+            let mut poll_set = PollSet::new();
+            match way {
+                Way::In => poll_set.readable(&self.stream, true),
+                Way::Out => poll_set.writable(&self.stream, true),
+            }
+            if let Some(stop) = &stop {
+                poll_set.readable(stop, false);
+            }
+            let events = poll_set.wait(deadline).trying(self.what())?;
+            if events.contains(&true) {
+                return Ok(true);
+            }
+            if !events.is_empty() || deadline.has_passed() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Until when to wait for the answer to what is asked now.
+    fn patience(&self) -> Deadline {
+        match self.relay_pid() {
+            Ok(pid) => self.patience.deadline_for(pid),
+            Err(_) => self.patience.deadline(),
+        }
+    }
+
+    fn silent(&self) -> Failure {
+        self.silent_and("")
+    }
+
+    fn silent_and(&self, more: &str) -> Failure {
+        self.patience.failure(&self.handle, self.relay_pid().ok(), more)
+    }
+
+    /// What is to be said of the relay where it has not answered.
+    pub(crate) fn reason(&self) -> String {
+        self.patience.reason(&self.handle, self.relay_pid().ok())
+    }
+
+    fn misunderstood(&self) -> Failure {
+        Failure::Failed(format!("cannot {}: it is of another version of nbs", self.what()))
+    }
+}
+
+impl AsFd for RelayClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+enum Received {
+    Response(Response),
+    End,
+    Nothing,
+}
+
+/// A peer that has gone with something of ours unread is a reset (unix(7)).
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

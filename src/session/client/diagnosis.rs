@@ -1,0 +1,110 @@
+//! What there is to say when a wait was in vain.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    numbers,
+    session::{SessionDir, client::RelayClient, shell::TextForm},
+    terminal::text,
+};
+
+/// Makes a failed wait's message one that needs no second look.
+pub(crate) struct Diagnosis {
+    waited: Duration,
+    doing: Option<String>,
+    // Why the relay does not tell.
+    silence: Option<String>,
+    last_line: Option<String>,
+}
+
+impl Diagnosis {
+    /// How much of a log's end is looked at for what was printed last.
+    pub(crate) const TAIL: u64 = 64 * 1024;
+
+    /// What was printed last since something was typed, without its echo, in one
+    /// line that can be shown; and nothing that was printed before the place `since`
+    /// in the log.
+    fn last_line(session: &SessionDir, client: Option<RelayClient>, since: u64) -> Option<String> {
+        let log = session.log().ok()?;
+        let end = log.length().ok()?;
+        let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
+        let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
+        // The echo of what was typed before is before it, too.
+        let typing = typing.filter(|typing| typing.anchor >= since);
+        let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
+        let from = anchor.max(end.saturating_sub(Diagnosis::TAIL));
+        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, TextForm::Plain).ok()?;
+        let mut seen = Vec::new();
+        echo.feed(&log.bytes(start, end).ok()?, &mut seen);
+        echo.finish(&mut seen);
+        text::last_line_shown(&seen)
+    }
+
+    /// The same as the end of a message that has no more to say of the wait.
+    pub(crate) fn and_last_line(session: &SessionDir) -> String {
+        let line = Diagnosis::last_line(session, RelayClient::open(session).ok().flatten(), 0);
+        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
+    }
+
+    /// The evidence where nobody has waited.
+    pub(crate) fn now(session: &SessionDir) -> Diagnosis {
+        Diagnosis::gather(session, Duration::ZERO)
+    }
+
+    /// Gathers what can be had; what cannot is left out.
+    pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
+        Diagnosis::of_output(session, 0, waited)
+    }
+
+    /// The same where it is known from where in the log on there is output.
+    pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
+        let mut client = RelayClient::open(session).ok().flatten();
+        let (mut doing, mut silence) = (None, None);
+        match client.as_mut().map(RelayClient::state) {
+            Some(Ok(state)) => doing = state.map(|(doing, _)| doing),
+            // Nor would it answer another time.
+            Some(Err(_)) => silence = client.take().map(|client| client.reason()),
+            None => {}
+        }
+        Diagnosis { waited, doing, silence, last_line: Diagnosis::last_line(session, client, start) }
+    }
+
+    /// Does something other than a shell at its prompt wait for input?
+    pub(crate) fn is_asked_for_input(&self) -> bool {
+        matches!(self.doing.as_deref(), Some("line" | "raw" | "secret"))
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "after {}", seconds(self.waited))?;
+        if let Some(doing) = &self.doing {
+            let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
+            write!(formatter, "; the terminal is at: {doing}{waits}")?;
+        }
+        if let Some(silence) = &self.silence {
+            write!(formatter, "; its relay {silence}")?;
+        }
+        match &self.last_line {
+            Some(line) => write!(formatter, "; last line: '{line}'"),
+            None => formatter.write_str("; nothing was printed"),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    let seconds = numbers::seconds(time, 3);
+    format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_short_as_they_are() {
+        assert_eq!(seconds(Duration::from_secs(60)), "60 s");
+        assert_eq!(seconds(Duration::from_millis(1_500)), "1.5 s");
+        assert_eq!(seconds(Duration::ZERO), "0 s");
+    }
+}

@@ -1,0 +1,556 @@
+//! What is said between a relay and those who ask it things.
+//!
+//! Each side sends lines of words; the first says what it is. A request that a
+//! relay of another version does not know is answered by `unknown`, so old
+//! relays and new clients (and the other way round) get on.
+
+use crate::{
+    numbers::{hex, parse_hex},
+    session::client::typing::Typing,
+};
+
+/// How long a request's line may be, with its end.
+pub(crate) const LONGEST_LINE: usize = 256;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Tell me as soon as the session has changed since its `seen`-th change;
+    /// `sized`: and what the terminal's size is.
+    Follow { seen: u64, sized: bool },
+    /// Type the bytes that come after this line.
+    Type { length: u64 },
+    /// What is the terminal doing?
+    State,
+    /// Let me have the session to myself, among those who ask this; until I go.
+    Turn,
+    /// How far has the session come?
+    Place,
+    /// Does the shell itself wait for input, is it still the shell, and does who
+    /// waits pass on what is typed?
+    Shell,
+    /// What has been typed since the first `since` bytes?
+    Typing { since: u64 },
+    /// Does anybody wait for input, and has what was typed been read?
+    Look,
+    /// Send the foreground process group the signal that a key would: `INT`,
+    /// `QUIT` or `TSTP`, past whatever is still to be read or typed.
+    Signal { name: String },
+    /// How does the terminal take keys at the moment?
+    Modes,
+    /// If this character is a signal at the moment, do at once what the terminal
+    /// would do if all typed before it had been read.
+    Press { byte: u8 },
+    /// Type the bytes that come after this line, if a hidden line is asked for
+    /// when all of them have come, and nothing else is to be typed; else forget
+    /// them.
+    Secret { length: u64 },
+    /// Where is the foreground process?
+    Folder,
+    /// Is what was printed on the disk, as far as it has been synced?
+    Synced,
+    /// How large is the terminal?
+    Size,
+    /// Make it so large.
+    Resize { cols: u16, rows: u16 },
+    /// Somebody sees the session in a window that is so large; as long as I am here.
+    View { cols: u16, rows: u16 },
+    /// Which modes has the program set?
+    Private,
+    /// The session is about to be ended, and this is why.
+    Ending { cause: String },
+    /// All that was to be ended has ended; you need not stay.
+    Done,
+    /// Who keeps the child, if you do not?
+    Keeper,
+}
+
+impl Request {
+    /// Does something to the session, for somebody who waits to be told of it?
+    pub(crate) fn acts(&self) -> bool {
+        match self {
+            Request::Type { .. }
+            | Request::Signal { .. }
+            | Request::Press { .. }
+            | Request::Secret { .. }
+            | Request::Resize { .. }
+            | Request::View { .. } => true,
+            Request::Follow { .. }
+            | Request::State
+            | Request::Turn
+            | Request::Place
+            | Request::Shell
+            | Request::Typing { .. }
+            | Request::Look
+            | Request::Modes
+            | Request::Folder
+            | Request::Synced
+            | Request::Size
+            | Request::Private
+            | Request::Ending { .. }
+            | Request::Done
+            | Request::Keeper => false,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        match self {
+            Request::Follow { seen, sized } => {
+                format!("follow {seen}{}\n", if *sized { " sized" } else { "" })
+            }
+            Request::Type { length } => format!("type {length}\n"),
+            Request::State => "state\n".to_owned(),
+            Request::Turn => "turn\n".to_owned(),
+            Request::Place => "place\n".to_owned(),
+            Request::Shell => "shell\n".to_owned(),
+            Request::Typing { since } => format!("typing {since}\n"),
+            Request::Look => "look\n".to_owned(),
+            Request::Signal { name } => format!("signal {name}\n"),
+            Request::Modes => "modes\n".to_owned(),
+            Request::Press { byte } => format!("press {byte}\n"),
+            Request::Secret { length } => format!("secret {length}\n"),
+            Request::Folder => "folder\n".to_owned(),
+            Request::Synced => "synced\n".to_owned(),
+            Request::Size => "size\n".to_owned(),
+            Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
+            Request::View { cols, rows } => format!("view {cols} {rows}\n"),
+            Request::Private => "private\n".to_owned(),
+            Request::Ending { cause } => format!("ending {cause}\n"),
+            Request::Done => "done\n".to_owned(),
+            Request::Keeper => "keeper\n".to_owned(),
+        }
+    }
+
+    /// `line` comes without its end.
+    pub(crate) fn decode(line: &[u8]) -> Option<Request> {
+        let line = std::str::from_utf8(line).ok()?;
+        Some(match line.split(' ').collect::<Vec<_>>()[..] {
+            ["follow", seen] => Request::Follow { seen: seen.parse().ok()?, sized: false },
+            ["follow", seen, "sized"] => Request::Follow { seen: seen.parse().ok()?, sized: true },
+            ["type", length] => Request::Type { length: length.parse().ok()? },
+            ["state"] => Request::State,
+            ["turn"] => Request::Turn,
+            ["place"] => Request::Place,
+            ["shell"] => Request::Shell,
+            ["typing", since] => Request::Typing { since: since.parse().ok()? },
+            ["look"] => Request::Look,
+            ["signal", name] => Request::Signal { name: name.to_owned() },
+            ["modes"] => Request::Modes,
+            ["press", byte] => Request::Press { byte: byte.parse().ok()? },
+            ["secret", length] => Request::Secret { length: length.parse().ok()? },
+            ["folder"] => Request::Folder,
+            ["synced"] => Request::Synced,
+            ["size"] => Request::Size,
+            ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["private"] => Request::Private,
+            ["done"] => Request::Done,
+            ["keeper"] => Request::Keeper,
+            ["ending", cause] => Request::Ending { cause: cause.to_owned() },
+            _ => return None,
+        })
+    }
+}
+
+/// How a terminal takes keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyModes {
+    /// The program has asked for application cursor keys.
+    pub(crate) application_cursor: bool,
+    /// The program has asked for pasted text to be bracketed.
+    pub(crate) bracketed_paste: bool,
+    /// A hidden line is asked for.
+    pub(crate) secret: bool,
+    /// The character that ends the input, if there is one.
+    pub(crate) end_of_input: Option<u8>,
+    /// The characters that are signals.
+    pub(crate) signals: Vec<u8>,
+}
+
+impl KeyModes {
+    fn encode(&self) -> String {
+        let flags = [self.application_cursor, self.bracketed_paste, self.secret];
+        let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
+        let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
+        let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
+        format!("modes {} {end}{signals}\n", flags.join(" "))
+    }
+
+    fn decode(words: &str) -> Option<KeyModes> {
+        let words: Vec<&str> = words.split(' ').collect();
+        let [application_cursor, bracketed_paste, secret, end, signals @ ..] = &words[..] else {
+            return None;
+        };
+        let flag = |word: &str| match word {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
+        };
+        Some(KeyModes {
+            application_cursor: flag(application_cursor)?,
+            bracketed_paste: flag(bracketed_paste)?,
+            secret: flag(secret)?,
+            end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
+            signals: signals.iter().map(|byte| byte.parse().ok()).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// The size of a terminal, in characters, and how long the log was when it was
+/// found to be that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeSince {
+    pub(crate) cols: u16,
+    pub(crate) rows: u16,
+    pub(crate) offset: u64,
+}
+
+impl SizeSince {
+    fn decode(words: &str) -> Option<SizeSince> {
+        match words.split(' ').collect::<Vec<_>>()[..] {
+            [cols, rows, offset] => Some(SizeSince {
+                cols: cols.parse().ok()?,
+                rows: rows.parse().ok()?,
+                offset: offset.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// The session has now changed so many times. `size`: for who has asked.
+    Changed {
+        seen: u64,
+        size: Option<SizeSince>,
+    },
+    /// So many bytes have been typed. `held`: the rest is a line longer than a
+    /// terminal in canonical mode takes.
+    Typed {
+        count: u64,
+        held: bool,
+    },
+    /// What the terminal is doing, and why output is held back, if it is.
+    State {
+        doing: String,
+        stalled: Option<String>,
+    },
+    /// The length of the log, and the number of the shell's last completion;
+    /// the next that it prints or completes comes after both. `prompt`, as the
+    /// shell's marks tell: `stands`, `touched` (keys have been
+    /// typed at it), `entered` (a line has been), `left` (for a command),
+    /// `coming` (a command is done), `unknown` (none has been yet).
+    Place {
+        offset: u64,
+        last: Option<u64>,
+        prompt: String,
+    },
+    /// Whether the shell itself waits for input; whether who waits for input does
+    /// so for somebody else, as ssh; and the name of the program that has taken
+    /// the shell's place, if one has.
+    Shell {
+        waits: bool,
+        passes_on: bool,
+        successor: Option<String>,
+    },
+    /// What has been typed, as far as it is remembered.
+    Typing(Typing),
+    /// What the terminal is doing, how many typed bytes are still to be read,
+    /// and the length of the log.
+    Look {
+        doing: String,
+        unread: u64,
+        offset: u64,
+    },
+    /// The PID of the child's keeper; `None` where there is none (any more).
+    Keeper {
+        pid: Option<u32>,
+    },
+    /// The session has ended, with this exit code if anybody knows it.
+    Ended {
+        code: Option<i32>,
+    },
+    Modes(KeyModes),
+    /// An interrupt has discarded what was left; so many bytes had been typed.
+    Cut {
+        count: u64,
+    },
+    /// The path of a folder, which may hold any byte; of one that was removed,
+    /// what it was. It is as long as it is: only requests have a longest line.
+    Folder {
+        path: Vec<u8>,
+        removed: bool,
+    },
+    /// In the form of [`crate::terminal::queries::PrivateModes::encode`].
+    Private {
+        modes: u64,
+    },
+    /// Of the terminal, in characters.
+    Size {
+        cols: u16,
+        rows: u16,
+    },
+    /// No, and why not.
+    Refused {
+        why: String,
+    },
+    Noted,
+    Unknown,
+}
+
+impl Response {
+    pub(crate) fn encode(&self) -> String {
+        match self {
+            Response::Changed { seen, size: None } => format!("changed {seen}\n"),
+            Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
+                format!("changed {seen} {cols} {rows} {offset}\n")
+            }
+            Response::Typed { count, held } => {
+                format!("typed {count}{}\n", if *held { " held" } else { "" })
+            }
+            Response::State { doing, stalled } => match stalled {
+                Some(why) => format!("state {doing} {why}\n"),
+                None => format!("state {doing}\n"),
+            },
+            Response::Place { offset, last, prompt } => {
+                let last = last.map_or("-".to_owned(), |last| last.to_string());
+                format!("place {offset} {last} {prompt}\n")
+            }
+            Response::Shell { waits, passes_on, successor } => {
+                let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
+                let waits = match (waits, passes_on) {
+                    (true, false) => "waits",
+                    (true, true) => "waits-on",
+                    (false, false) => "runs",
+                    (false, true) => "runs-on",
+                };
+                format!("shell {waits} {successor}\n")
+            }
+            Response::Typing(typing) => {
+                // It may be long: in one piece of memory.
+                let mut line = "typing ".to_owned();
+                typing.encode_onto(&mut line);
+                line + "\n"
+            }
+            Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
+            Response::Keeper { pid } => {
+                format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
+            }
+            Response::Ended { code } => {
+                format!("ended {}\n", code.map_or("-".to_owned(), |code| code.to_string()))
+            }
+            Response::Modes(modes) => modes.encode(),
+            Response::Cut { count } => format!("cut {count}\n"),
+            Response::Folder { path, removed } => {
+                format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
+            }
+            Response::Private { modes } => format!("private {modes}\n"),
+            Response::Size { cols, rows } => format!("size {cols} {rows}\n"),
+            Response::Refused { why } => format!("refused {why}\n"),
+            Response::Noted => "noted\n".to_owned(),
+            Response::Unknown => "unknown\n".to_owned(),
+        }
+    }
+
+    pub(crate) fn decode(line: &[u8]) -> Option<Response> {
+        let line = std::str::from_utf8(line).ok()?;
+        if let Some(words) = line.strip_prefix("modes ") {
+            return KeyModes::decode(words).map(Response::Modes);
+        }
+        if let Some(why) = line.strip_prefix("refused ") {
+            return Some(Response::Refused { why: why.to_owned() });
+        }
+        Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
+            ["cut", count] => Response::Cut { count: count.parse().ok()? },
+            ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
+            ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
+            ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
+            ["changed", seen, size] => {
+                Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
+            }
+            ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
+            ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
+            ["state", doing] => Response::State { doing: doing.to_owned(), stalled: None },
+            ["state", doing, why] => {
+                Response::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) }
+            }
+            ["place", offset, rest] => {
+                let (last, prompt) = rest.split_once(' ')?;
+                let last = if last == "-" { None } else { Some(last.parse().ok()?) };
+                Response::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
+            }
+            ["shell", waits, successor] => {
+                let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
+                let successor = if successor == "-" { None } else { Some(name(successor)?) };
+                let passes_on = waits.ends_with("-on");
+                Response::Shell { waits: waits.starts_with("waits"), passes_on, successor }
+            }
+            ["typing", first, rest] => Response::Typing(Typing::decode(first, rest)?),
+            ["look", doing, rest] => {
+                let (unread, offset) = rest.split_once(' ')?;
+                Response::Look {
+                    doing: doing.to_owned(),
+                    unread: unread.parse().ok()?,
+                    offset: offset.parse().ok()?,
+                }
+            }
+            ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["private", modes] => Response::Private { modes: modes.parse().ok()? },
+            ["keeper", "-"] => Response::Keeper { pid: None },
+            ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
+            ["ended", "-"] => Response::Ended { code: None },
+            ["ended", code] => Response::Ended { code: Some(code.parse().ok()?) },
+            ["noted"] => Response::Noted,
+            ["unknown"] => Response::Unknown,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rounds::{rounds, spoiled},
+        session::client::typing::{Keys, Mode},
+    };
+
+    fn without_end(line: &str) -> &[u8] {
+        line.strip_suffix('\n').unwrap().as_bytes()
+    }
+
+    #[test]
+    fn a_request_arrives_as_it_was_sent() {
+        let requests = [
+            Request::Follow { seen: 0, sized: false },
+            Request::Follow { seen: u64::MAX, sized: true },
+            Request::Type { length: 5 },
+            Request::State,
+            Request::Turn,
+            Request::Place,
+            Request::Shell,
+            Request::Typing { since: 9 },
+            Request::Look,
+            Request::Signal { name: "INT".into() },
+            Request::Modes,
+            Request::Press { byte: 3 },
+            Request::Secret { length: 5 },
+            Request::Folder,
+            Request::Synced,
+            Request::Size,
+            Request::Resize { cols: 80, rows: 24 },
+            Request::View { cols: 80, rows: 24 },
+            Request::Private,
+            Request::Ending { cause: "kill".into() },
+            Request::Done,
+            Request::Keeper,
+        ];
+        for request in requests {
+            assert_eq!(Request::decode(without_end(&request.encode())), Some(request));
+        }
+    }
+
+    #[test]
+    fn an_answer_arrives_as_it_was_sent() {
+        let answers = [
+            Response::Changed { seen: 7, size: None },
+            Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
+            Response::Size { cols: 80, rows: 24 },
+            Response::Private { modes: u64::MAX },
+            Response::Typed { count: 3, held: false },
+            Response::Typed { count: 3, held: true },
+            Response::State { doing: "prompt".into(), stalled: None },
+            Response::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
+            Response::Keeper { pid: None },
+            Response::Keeper { pid: Some(7) },
+            Response::Ended { code: None },
+            Response::Ended { code: Some(137) },
+            Response::Modes(KeyModes {
+                application_cursor: true,
+                bracketed_paste: false,
+                secret: true,
+                end_of_input: Some(4),
+                signals: vec![3, 28, 26],
+            }),
+            Response::Modes(KeyModes {
+                application_cursor: false,
+                bracketed_paste: true,
+                secret: false,
+                end_of_input: None,
+                signals: Vec::new(),
+            }),
+            Response::Cut { count: 12 },
+            Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
+            Response::Folder { path: b"/".to_vec(), removed: true },
+            Response::Refused { why: "no hidden line is asked for".into() },
+            Response::Shell { waits: true, passes_on: false, successor: None },
+            Response::Shell { waits: true, passes_on: true, successor: None },
+            Response::Shell { waits: false, passes_on: true, successor: None },
+            Response::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
+            Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
+            Response::Typing(Typing {
+                anchor: 7,
+                total: 9,
+                keys: vec![
+                    Keys { offset: 7, mode: Mode::Lines, bytes: b"hi \r".to_vec() },
+                    Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
+                ],
+            }),
+            Response::Look { doing: "raw".into(), unread: 3, offset: 4 },
+            Response::Place { offset: 12, last: None, prompt: "unknown".into() },
+            Response::Place { offset: 12, last: Some(3), prompt: "stands".into() },
+            Response::Noted,
+            Response::Unknown,
+        ];
+        for response in answers {
+            assert_eq!(Response::decode(without_end(&response.encode())), Some(response));
+        }
+    }
+
+    #[test]
+    fn whatever_is_understood_is_understood_in_full() {
+        const LINES: [&str; 20] = [
+            "state",
+            "look",
+            "place",
+            "modes",
+            "folder",
+            "keeper",
+            "follow 7",
+            "type 12",
+            "typing 3",
+            "press 3",
+            "secret 5",
+            "ending kill",
+            "done",
+            "turn",
+            "ended 137",
+            "typed 5 held",
+            "modes 1 0 1 4 3,28",
+            "typing 7 9 7l6869 8p",
+            "folder here 2f61",
+            "place 12 3 stands",
+        ];
+        for (seed, mut random) in rounds(500) {
+            for line in LINES {
+                let line = spoiled(line.as_bytes(), &mut random);
+                if let Some(request) = Request::decode(&line) {
+                    let again = Request::decode(without_end(&request.encode()));
+                    assert_eq!(again, Some(request), "seed {seed}: {line:?}");
+                }
+                if let Some(response) = Response::decode(&line) {
+                    let again = Response::decode(without_end(&response.encode()));
+                    assert_eq!(again, Some(response), "seed {seed}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rubbish_is_no_request() {
+        for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "STATE"] {
+            assert_eq!(Request::decode(line.as_bytes()), None, "{line:?}");
+        }
+        assert_eq!(Request::decode(b"\xff"), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Typing into a session, to the end or until it has taken too long.
+
+use std::{os::fd::BorrowedFd, time::Duration};
+
+use crate::{
+    outcome::{Failure, Result},
+    session::{
+        SessionDir,
+        client::{Diagnosis, News, RelayClient, Typed},
+    },
+    sys::deadline::Deadline,
+};
+
+/// How long a program that does not read may hold typing up, unless told
+/// otherwise.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a terminal in canonical mode takes of a line (termios(3)).
+pub(crate) const LONGEST_SECRET: usize = 4_095;
+
+/// How long a shell may take to deal with an interrupt, before it is sent another: one
+/// may be lost on the way, as bash can lose one between fork and exec.
+pub(crate) const REPEAT: Duration = Duration::from_millis(200);
+
+/// Has a shell deal with an interrupt that it would deal with at the next key only, and
+/// lose that: another one is as good as a key. Was there such a one? If `stop` can be
+/// read first, that is as if the deadline had passed.
+pub(crate) fn wake(
+    session: &SessionDir,
+    turn: &mut RelayClient,
+    deadline: Deadline,
+    stop: Option<BorrowedFd<'_>>,
+) -> Result<bool> {
+    let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
+    loop {
+        let (offset, _) = turn.place()?.ok_or_else(|| session.ended())?;
+        if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
+            return Ok(news.is_some());
+        }
+        // Those that it does not lose look the same for a moment, in which it reads nothing.
+        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
+        if again.has_passed() {
+            if stays && doing != "running" {
+                turn.signal("INT")?;
+            }
+            again = Deadline::after(REPEAT);
+        }
+        let news = match &mut news {
+            Some(news) => news,
+            none => none.insert(RelayClient::open(session)?.ok_or_else(|| session.ended())?),
+        };
+        let until = again.min(deadline);
+        if news.news_or(until, stop)? == News::TimedOut && !until.has_passed() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Types all of it, and gives how many bytes that were. It has as long as the session's
+/// patience lasts; how long that was is for messages.
+pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
+    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let typed = client.type_in(bytes, session.patience().over())?.ok_or_else(|| session.ended())?;
+    if typed.count < bytes.len() as u64 {
+        return Err(incomplete(session, typed, bytes.len(), timeout));
+    }
+    Ok(typed.count)
+}
+
+fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
+    let what = format!("type all of it into session '{}'", session.handle());
+    if typed.cut {
+        return Failure::Failed(format!(
+            "cannot {what}: an interrupt discarded the rest; {} of {length} bytes went in",
+            typed.count
+        ));
+    }
+    let why = if typed.held {
+        "the program reads whole lines, and a terminal takes 4095 bytes of one; "
+    } else {
+        "the program does not read; "
+    };
+    Failure::TimedOut(format!(
+        "cannot {what}: {why}{} of {length} bytes went in {}",
+        typed.count,
+        Diagnosis::gather(session, timeout)
+    ))
+}
+
+/// The kernel does not tell when a terminal's modes change. Who asks for a
+/// secret mostly prints something then, which is news; else we look now and
+/// then, often at first.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LATER_LOOKS: Duration = Duration::from_millis(50);
+
+/// Types a secret, and a carriage return, as soon as a hidden line is asked for; within
+/// the same time.
+pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration) -> Result<()> {
+    let what = format!("type the secret into session '{}'", session.handle());
+    if secret.len() > LONGEST_SECRET {
+        return Err(Failure::Failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
+    }
+    if secret.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Err(Failure::Failed(format!("cannot {what}: it is more than one line")));
+    }
+    if secret.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        let why = "it holds a control character, which a terminal would act on";
+        return Err(Failure::Failed(format!("cannot {what}: {why}")));
+    }
+    let mut line = Vec::with_capacity(secret.len() + 1);
+    line.extend_from_slice(secret);
+    line.push(b'\r');
+    let done = deliver(session, &line, session.patience().over());
+    line.fill(0);
+    match done? {
+        true => Ok(()),
+        false => Err(Failure::TimedOut(format!(
+            "cannot {what}: none was asked for {}",
+            Diagnosis::gather(session, timeout)
+        ))),
+    }
+}
+
+/// `false` where the deadline passed first.
+fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool> {
+    // One to be told of changes by, and one to ask.
+    let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let mut interval = FIRST_LOOK;
+    loop {
+        // So the secret does not leave us before there is reason to think that
+        // it will be wanted; whether it is, typing it decides.
+        let wanted = client.modes()?.ok_or_else(|| session.ended())?.secret;
+        if wanted && client.type_secret(line)?.ok_or_else(|| session.ended())? {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
+        match changes.news(deadline.min(Deadline::after(interval)))? {
+            News::Ended => return Err(session.ended()),
+            News::Changed => interval = FIRST_LOOK,
+            News::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+        }
+    }
+}

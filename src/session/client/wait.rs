@@ -1,0 +1,82 @@
+//! Waiting on one session: woken by each change, until its end or a deadline.
+
+use std::time::Duration;
+
+use crate::{
+    outcome::{Failure, Result},
+    session::{
+        SessionDir,
+        client::{Diagnosis, News, RelayClient},
+    },
+    sys::deadline::Deadline,
+};
+
+pub(crate) struct Wait<'a> {
+    session: &'a SessionDir,
+    // `None` once the session has ended.
+    client: Option<RelayClient>,
+    timeout: Duration,
+    deadline: Deadline,
+}
+
+/// Why there will be nothing more to look at.
+#[derive(Debug)]
+pub(crate) enum WaitEnd {
+    Ended,
+    TimedOut,
+    /// The relay does not tell of changes, for this reason.
+    Untold(Failure),
+}
+
+impl<'a> Wait<'a> {
+    /// How long waits last unless told otherwise.
+    pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// As long as the session's patience lasts; how long that was is for messages.
+    pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
+        let deadline = session.patience().over();
+        Ok(Wait { session, client: RelayClient::open(session)?, timeout, deadline })
+    }
+
+    /// Returns when it is time to look: the first time at once, then after each
+    /// change; with a reason, when it is the last time.
+    pub(crate) fn next(&mut self) -> Option<WaitEnd> {
+        let Some(client) = &mut self.client else { return Some(WaitEnd::Ended) };
+        match client.news(self.deadline) {
+            Ok(News::Changed) if self.deadline.has_passed() => Some(WaitEnd::TimedOut),
+            Ok(News::Changed) => None,
+            Ok(News::TimedOut) => Some(WaitEnd::TimedOut),
+            Ok(News::Ended) => {
+                self.client = None;
+                Some(WaitEnd::Ended)
+            }
+            Err(failure) => Some(WaitEnd::Untold(failure)),
+        }
+    }
+
+    /// What to say when it did not come to what was waited for.
+    pub(crate) fn in_vain(&self, why: WaitEnd, what: &str) -> Failure {
+        match why {
+            WaitEnd::Ended => Failure::Failed(format!(
+                "cannot {what}: {}{}",
+                self.session.ended(),
+                Diagnosis::and_last_line(self.session)
+            )),
+            WaitEnd::TimedOut => Failure::TimedOut(format!(
+                "cannot {what} in session '{}': timed out {}",
+                self.session.handle(),
+                Diagnosis::gather(self.session, self.timeout)
+            )),
+            WaitEnd::Untold(failure) => failure,
+        }
+    }
+
+    /// What to say when it could not be looked at: a session that was there when
+    /// the wait began, and has been removed, has ended.
+    pub(crate) fn cut_short(failure: Failure) -> Failure {
+        match failure {
+            Failure::NotFound(message) => Failure::Failed(message),
+            other => other,
+        }
+    }
+}

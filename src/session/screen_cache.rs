@@ -1,0 +1,151 @@
+//! What a session's terminal shows, kept up with its log.
+//!
+//! A look costs what has been printed since the last one: the screen as it was then
+//! lies in the session's folder, with the offset that it had come to. It is a cache
+//! and no more. One that is damaged, or of another version, or of another log, is
+//! not read but made anew from the log, and one that cannot be written is not missed.
+//!
+//! The log does not tell of the terminal's size; the file `sizes` does. Each line of
+//! it, `<offset> <cols> <rows>`, is a size that holds from that byte of the log on.
+//! Whoever changes the size adds the line before anything is logged after it.
+
+use std::io;
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{OutputLog, SessionDir},
+    sys::pty::Size,
+    terminal::screen::Screen,
+};
+
+/// How much is read at once. The emulator passes over what scrolls away in it, and
+/// the more there is of that, the less it draws.
+const BLOCK: u64 = 8 << 20;
+
+/// The screen is written down when so much has come since the last time: to emulate
+/// less takes no longer than to write.
+const WORTH_KEEPING: u64 = 64 * 1024;
+
+/// What a kept screen begins with.
+const MAGIC: &[u8] = b"nbs-screen\n";
+
+/// How much of the log before it a kept screen is known by.
+const KNOWN_BY: u64 = 4096;
+
+/// The screen of a session, at some place in its log.
+pub(crate) struct ScreenCache {
+    pub(crate) screen: Screen,
+    offset: u64,
+    // The offset of what lies in the folder; 0 if nothing does.
+    kept: u64,
+}
+
+impl ScreenCache {
+    /// The screen as it is now.
+    pub(crate) fn look(session: &SessionDir) -> Result<ScreenCache> {
+        let log = session.log()?;
+        let length = log.length().trying(what(session))?;
+        ScreenCache::look_at(session, &log, length)
+    }
+
+    /// The screen as it was when the log had come to `length`; or later, if somebody
+    /// has looked at it since.
+    pub(crate) fn look_at(session: &SessionDir, log: &OutputLog, length: u64) -> Result<ScreenCache> {
+        let now = log.length().trying(what(session))?;
+        let mut cache = match ScreenCache::kept(session, log, now) {
+            Some(cache) => cache,
+            None => ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
+        };
+        cache.follow(session, log, length)?;
+        Ok(cache)
+    }
+
+    /// The offset in the log that it has come to.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes what has come since, up to `length`, which must have been asked for
+    /// before the sizes are read here.
+    pub(crate) fn follow(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
+        let sizes = session.sizes()?;
+        let mut begins_anew = false;
+        loop {
+            let now = sizes.iter().rev().find(|(from, _)| *from <= self.offset);
+            let size = now.map_or(Size::DEFAULT, |(_, size)| *size);
+            self.screen.resize(size.cols, size.rows);
+            if self.offset >= length {
+                break;
+            }
+            let start = log.start().trying(what(session))?.min(length);
+            if start > self.offset {
+                self.screen.feed(b"\x18");
+                begins_anew = true;
+                self.offset = start;
+                continue;
+            }
+            let next = sizes.iter().map(|(from, _)| *from).find(|from| *from > self.offset);
+            let end = length.min(next.unwrap_or(u64::MAX)).min(self.offset + BLOCK);
+            let bytes = log.bytes(self.offset, end).trying(what(session))?;
+            let mut there = &bytes[..];
+            if std::mem::take(&mut begins_anew) || (bytes.len() as u64) < end - self.offset {
+                // Some of a bounded log is gone: what it was the middle of ends here (CAN),
+                // and the rest of a mark is no text.
+                self.screen.feed(b"\x18");
+                there = &bytes[session.unmarked().map_or(0, |unmarked| unmarked.rest_of_mark(&bytes))..];
+            }
+            self.screen.feed(there);
+            // Not as far as there are bytes: of a bounded log the first may be gone.
+            self.offset = end;
+        }
+        if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
+            self.kept = self.offset;
+        }
+        Ok(())
+    }
+
+    fn kept(session: &SessionDir, log: &OutputLog, length: u64) -> Option<ScreenCache> {
+        let kept = session.kept_screen()?;
+        let (sum, rest) = kept.strip_prefix(MAGIC)?.split_first_chunk()?;
+        if u64::from_le_bytes(*sum) != checksum(rest) {
+            return None;
+        }
+        let (offset, rest) = rest.split_first_chunk()?;
+        let (print, saved) = rest.split_first_chunk()?;
+        let offset = u64::from_le_bytes(*offset);
+        if offset > length {
+            return None;
+        }
+        // What is gone of a bounded log cannot be compared.
+        let there = log.start().ok()? <= offset.saturating_sub(KNOWN_BY);
+        if there && u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
+            return None;
+        }
+        Some(ScreenCache { screen: Screen::resumed(saved)?, offset, kept: offset })
+    }
+
+    fn keep(&self, session: &SessionDir, log: &OutputLog) -> io::Result<()> {
+        let print = fingerprint(log, self.offset)?.to_le_bytes();
+        let rest = [&self.offset.to_le_bytes()[..], &print, &self.screen.save()].concat();
+        session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())
+    }
+}
+
+pub(crate) fn screen_of(size: Size) -> Screen {
+    Screen::new(size.cols, size.rows)
+}
+
+fn what(session: &SessionDir) -> String {
+    format!("read the output of session '{}'", session.handle())
+}
+
+fn fingerprint(log: &OutputLog, offset: u64) -> io::Result<u64> {
+    Ok(checksum(&log.bytes(offset.saturating_sub(KNOWN_BY), offset)?))
+}
+
+/// FNV-1a (draft-eastlake-fnv): against accidents, not against forgers.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,599 @@
+//! Output as a person sees it, without the echo of what was typed.
+//!
+//! Pure: the log's bytes and what was typed where go in, text comes out. Escape
+//! sequences are left out, `\r\n` is `\n`, and a `\r` at the beginning of a line,
+//! which moves nothing, is nothing.
+//!
+//! What counts as an echo, of a line that was typed:
+//!
+//! - with the kernel's echo on: its first occurrence at the end of a line. The
+//!   kernel echoes at once, so nothing else can come first; a second occurrence
+//!   (cat's answer) is output. But where a line editor gets to it later, it draws
+//!   the line once more: that occurrence is an echo if nothing but a prompt
+//!   stands before it. A prompt is what some line was typed at, or, as there may
+//!   have been none yet, what ends as prompts do: `> `, `$ `, `# `, `% `, `) `.
+//! - typed at a line editor: its first occurrence behind such a prompt, or behind
+//!   nothing. What stands behind nothing may be the kernel's echo all the same, where
+//!   the editor let go of the terminal before the kernel got to what was typed: then
+//!   a later occurrence behind a prompt is an echo, too. Where the terminal's width
+//!   makes the editor go on in the next row, ` \r` is no part of the text.
+//! - typed at a prompt of our own shell: the rest of that line, or where it was
+//!   more than text, everything up to the mark that the command's output begins,
+//!   whatever readline draws (completions, a history search).
+//!
+//! An echo of which only the beginning has come is held back. So is a line which
+//! has not been ended yet: nobody knows whether more is typed.
+
+use std::collections::VecDeque;
+
+use memchr::memmem;
+
+use crate::{
+    session::{
+        client::typing::{Keys, Mode},
+        shell::marks,
+    },
+    terminal::text::{self, Strip},
+};
+
+const OPENING: &[u8] = b"\x1b]133;";
+/// More than any mark of ours has.
+const LONGEST_MARK: usize = 120;
+/// More text in one line than this, and it is no echo.
+const LONGEST_LINE: usize = 128 * 1024;
+const MOST_EXPECTED: usize = 1_000;
+const MOST_PROMPTS: usize = 16;
+
+pub(crate) struct EchoFilter {
+    tag: Vec<u8>,
+    form: TextForm,
+    strip: Strip,
+    /// Where in the log the next byte of `text` belongs.
+    offset: u64,
+    /// The beginning of what may be a mark, from its ESC on.
+    rest: Vec<u8>,
+    /// What was typed further on in the log.
+    keys: VecDeque<Keys>,
+    /// From here on text comes out.
+    anchor: u64,
+    carriage_returns: usize,
+    /// The present line, and how much of it has come out or never will.
+    line: Vec<u8>,
+    done: usize,
+    shown: bool,
+    /// The shell's line editor has the present line.
+    editing: bool,
+    /// How many ends of lines have been typed there, and are still to be echoed.
+    enters: usize,
+    /// Keys have been typed there that make it draw who knows what.
+    fancy: bool,
+    expected: VecDeque<Expected>,
+    prompts: Vec<Vec<u8>>,
+}
+
+/// In what form text comes out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextForm {
+    /// To be looked at by programs: no colours.
+    Plain,
+    /// To be shown as an answer: with colours, and where a line is the echo of
+    /// a line editor, without the prompt before it.
+    Answer { colours: bool },
+}
+
+/// A line, or a part of one, that was typed and may be echoed.
+struct Expected {
+    text: Vec<u8>,
+    /// Its end has been typed, too.
+    ended: bool,
+    by_kernel: bool,
+    typed_raw: bool,
+    /// What stood on the line it was typed on, if that is known.
+    at: Option<Vec<u8>>,
+}
+
+impl EchoFilter {
+    /// For the log's bytes from `start` on, the beginning of a line; `secret` as of
+    /// [`Marks::new`].
+    ///
+    /// [`Marks::new`]: crate::session::shell::marks::Marks::new
+    pub(crate) fn new(secret: Option<&str>, form: TextForm, start: u64, anchor: u64) -> EchoFilter {
+        EchoFilter {
+            tag: marks::tag(secret),
+            form,
+            strip: Strip::new(),
+            offset: start,
+            rest: Vec::new(),
+            keys: VecDeque::new(),
+            anchor,
+            carriage_returns: 0,
+            line: Vec::new(),
+            done: 0,
+            shown: false,
+            editing: false,
+            enters: 0,
+            fancy: false,
+            expected: VecDeque::new(),
+            prompts: Vec::new(),
+        }
+    }
+
+    /// Tells what was typed. To be told before the output that follows it.
+    pub(crate) fn note_typed(&mut self, keys: impl IntoIterator<Item = Keys>) {
+        self.keys.extend(keys);
+    }
+
+    /// Appends to `out` what text there is in the log so far.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut bytes = [std::mem::take(&mut self.rest).as_slice(), bytes].concat();
+        let kept = unfinished_mark(&bytes);
+        self.rest = bytes.split_off(bytes.len() - kept);
+        let mut at = 0;
+        while let Some(ahead) = memmem::find(&bytes[at..], OPENING) {
+            let start = at + ahead;
+            let end = bytes[start..].iter().take(LONGEST_MARK).position(|byte| *byte == 0x07);
+            let Some(end) = end.map(|length| start + length + 1) else {
+                self.segment(&bytes[at..start + 1], out);
+                at = start + 1;
+                continue;
+            };
+            self.segment(&bytes[at..start], out);
+            if memmem::find(&bytes[start..end], &self.tag).is_some() {
+                self.heed_mark(bytes[start + OPENING.len()], out);
+            }
+            self.segment(&bytes[start..end], out);
+            at = end;
+        }
+        self.segment(&bytes[at..], out);
+        self.let_out(out);
+    }
+
+    /// The next so many bytes of the log are gone, the ends of a line or of a
+    /// sequence perhaps among them.
+    pub(crate) fn skip(&mut self, count: u64, out: &mut Vec<u8>) {
+        if count == 0 {
+            return;
+        }
+        self.finish(out);
+        // Nothing is to be found that begins before them and ends behind.
+        out.push(b'\n');
+        self.offset += (self.rest.len() as u64) + count;
+        self.rest.clear();
+        self.carriage_returns = 0;
+        self.editing = false;
+        self.begin_line();
+    }
+
+    /// No more will come.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        let mut plain = Vec::new();
+        self.strip.finish(&mut plain);
+        self.text(&plain, out);
+        if !self.editing {
+            self.emit(self.line.len(), out);
+        }
+    }
+
+    fn heed_mark(&mut self, kind: u8, out: &mut Vec<u8>) {
+        match kind {
+            b'A' | b'C' => {
+                if !self.editing {
+                    self.emit(self.line.len(), out);
+                }
+                self.editing = false;
+                self.begin_line();
+            }
+            b'B' => {
+                let prompt = cooked(&self.line);
+                self.learn(prompt);
+            }
+            _ => {}
+        }
+    }
+
+    /// Up to the next mark.
+    fn segment(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        loop {
+            while self.keys.front().is_some_and(|keys| keys.offset <= self.offset) {
+                if let Some(keys) = self.keys.pop_front() {
+                    self.expect(keys);
+                }
+            }
+            if self.offset == self.anchor {
+                self.done = self.line.len();
+            }
+            if bytes.is_empty() {
+                return;
+            }
+            let stops = [self.keys.front().map(|keys| keys.offset), Some(self.anchor)];
+            let stop = stops.into_iter().flatten().filter(|stop| *stop > self.offset).min();
+            let length = stop
+                .and_then(|stop| usize::try_from(stop - self.offset).ok())
+                .map_or(bytes.len(), |length| length.min(bytes.len()));
+            let (now, later) = bytes.split_at(length);
+            self.filter(now, out);
+            self.offset += length as u64;
+            bytes = later;
+        }
+    }
+
+    fn filter(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut plain = Vec::with_capacity(bytes.len());
+        if self.form == (TextForm::Answer { colours: true }) {
+            text::strip_but_colours(&mut self.strip, bytes, &mut plain);
+        } else {
+            self.strip.feed(bytes, &mut plain);
+        }
+        self.text(&plain, out);
+    }
+
+    fn text(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        for &byte in plain {
+            match byte {
+                b'\r' => self.carriage_returns += 1,
+                b'\n' => {
+                    self.carriage_returns = 0;
+                    self.end_line(out);
+                }
+                _ => {
+                    if !self.line.is_empty() {
+                        self.line.extend(std::iter::repeat_n(b'\r', self.carriage_returns));
+                    }
+                    self.carriage_returns = 0;
+                    self.line.push(byte);
+                }
+            }
+        }
+        if self.line.len() > LONGEST_LINE {
+            self.emit(self.line.len(), out);
+            self.line.clear();
+            self.done = 0;
+        }
+    }
+
+    fn expect(&mut self, keys: Keys) {
+        let mut typed = Vec::new();
+        // Pasted text comes between sequences that nobody echoes.
+        let mut strip = Strip::new();
+        strip.feed(&keys.bytes, &mut typed);
+        let by_kernel = keys.mode == Mode::Lines;
+        let typed_raw = keys.mode != Mode::Lines;
+        let mut lines = typed.split_inclusive(|byte| matches!(byte, b'\r' | b'\n'));
+        if keys.mode == Mode::Prompt {
+            if !self.editing {
+                (self.editing, self.enters, self.fancy) = (true, 0, false);
+            }
+            let first = lines.next().unwrap_or_default();
+            let (text, end) = match first.split_last() {
+                Some((b'\r' | b'\n', text)) => (text, 1),
+                _ => (first, 0),
+            };
+            self.enters += end;
+            self.fancy |= text.iter().any(u8::is_ascii_control) || typed != keys.bytes;
+        }
+        for line in lines {
+            for run in line.split_inclusive(|byte| byte.is_ascii_control()) {
+                let ended = run.ends_with(b"\r") || run.ends_with(b"\n");
+                let text = match run.split_last() {
+                    Some((last, text)) if last.is_ascii_control() => text,
+                    _ => run,
+                };
+                match self.expected.back_mut() {
+                    Some(last)
+                        if !last.ended && last.by_kernel == by_kernel && last.typed_raw == typed_raw =>
+                    {
+                        last.text.extend_from_slice(text);
+                        last.ended = ended;
+                    }
+                    _ => {
+                        // The first of several is typed on the present line.
+                        let first = !self.expected.iter().any(|other| other.typed_raw == typed_raw);
+                        let at = first.then(|| cooked(&self.line));
+                        if let Some(prompt) = at.clone().filter(|prompt| typed_raw && !prompt.is_empty()) {
+                            self.learn(prompt);
+                        }
+                        self.expected.push_back(Expected {
+                            text: text.to_vec(),
+                            ended,
+                            by_kernel,
+                            typed_raw,
+                            at,
+                        });
+                    }
+                }
+            }
+        }
+        while self.expected.len() > MOST_EXPECTED {
+            self.expected.pop_front();
+        }
+    }
+
+    fn learn(&mut self, prompt: Vec<u8>) {
+        if prompt.len() <= 400 && !self.prompts.contains(&prompt) {
+            self.prompts.push(prompt);
+            if self.prompts.len() > MOST_PROMPTS {
+                self.prompts.remove(0);
+            }
+        }
+    }
+
+    fn end_line(&mut self, out: &mut Vec<u8>) {
+        let answer = self.form != TextForm::Plain;
+        if self.editing {
+            self.begin_line();
+            if self.enters > 0 && !self.fancy {
+                self.enters -= 1;
+                self.editing = self.enters > 0;
+            }
+            return;
+        }
+        let mut newline = true;
+        if let Some(length) = self.take_kernel_echo() {
+            let keep = self.line.len() - length;
+            self.emit(keep, out);
+            newline = !answer || self.shown;
+        } else if let Some(prefix) = self.take_editor_echo() {
+            if !answer {
+                self.emit(prefix.min(self.line.len()), out);
+            }
+            newline = !answer || self.shown;
+        } else {
+            self.emit(self.line.len(), out);
+        }
+        if newline && self.offset >= self.anchor {
+            out.push(b'\n');
+        }
+        self.begin_line();
+    }
+
+    fn begin_line(&mut self) {
+        self.line.clear();
+        self.done = 0;
+        self.shown = false;
+    }
+
+    /// The length of the kernel's echo at the end of the present line.
+    fn take_kernel_echo(&mut self) -> Option<usize> {
+        let line = &self.line;
+        let at = self
+            .expected
+            .iter()
+            .position(|expected| expected.by_kernel && expected.ended && line.ends_with(&expected.text))?;
+        self.expected[at].by_kernel = false;
+        Some(self.expected[at].text.len())
+    }
+
+    /// What stands before the echo of a line editor in the present line.
+    fn take_editor_echo(&mut self) -> Option<usize> {
+        if self.expected.is_empty() {
+            return None;
+        }
+        let plain = cooked(&self.line);
+        let redrawn = without_redrawn(&plain, &self.line);
+        [Some(plain), redrawn].into_iter().flatten().find_map(|plain| self.take_editor_echo_of(&plain))
+    }
+
+    fn take_editor_echo_of(&mut self, plain: &[u8]) -> Option<usize> {
+        let at = self.expected.iter().position(|expected| {
+            let Some(prefix) = plain.strip_suffix(expected.text.as_slice()) else { return false };
+            let typed_here = expected.typed_raw
+                && expected.at.as_ref().is_some_and(|at| match expected.text.as_slice() {
+                    [] => plain == at.as_slice(),
+                    _ => plain.starts_with(at.as_slice()),
+                });
+            !expected.by_kernel
+                && expected.ended
+                && (typed_here
+                    || self.prompts.iter().any(|prompt| prompt == prefix)
+                    || (expected.typed_raw && prefix.is_empty())
+                    || ends_like_a_prompt(prefix))
+        })?;
+        let prefix = plain.len() - self.expected[at].text.len();
+        if prefix == 0 && !plain.is_empty() && self.expected[at].typed_raw {
+            self.expected.drain(..at);
+            self.expected[0].typed_raw = false;
+        } else {
+            self.learn(plain[..prefix].to_vec());
+            self.expected.drain(..=at);
+        }
+        Some(prefix)
+    }
+
+    /// Lets out what of the present line is no beginning of an echo.
+    fn let_out(&mut self, out: &mut Vec<u8>) {
+        if self.editing {
+            self.done = self.line.len();
+            return;
+        }
+        let held = self.length_of_beginning();
+        let end = self.line.len() - held;
+        if end > self.done {
+            self.emit(end, out);
+        }
+    }
+
+    fn length_of_beginning(&self) -> usize {
+        let plain = cooked(&self.line);
+        let longest = self.expected.iter().map(|expected| expected.text.len()).max().unwrap_or(0);
+        let is_one = |tail: &[u8]| self.expected.iter().any(|expected| expected.text.starts_with(tail));
+        let beginning = |plain: &[u8]| {
+            let from = plain.len() - longest.min(plain.len());
+            (from..plain.len()).find(|start| is_one(&plain[*start..]))
+        };
+        let redrawn = without_redrawn(&plain, &self.line);
+        if redrawn.is_some_and(|plain| beginning(&plain).is_some()) {
+            return self.line.len() - self.done;
+        }
+        // The last space may be the one that goes on in the next row.
+        let spaceless = plain.strip_suffix(b" ").and_then(beginning);
+        let Some(start) = beginning(&plain).into_iter().chain(spaceless).min() else { return 0 };
+        // In what was drawn with carriage returns, the places do not tell.
+        if plain.len() == self.line.len() { plain.len() - start } else { self.line.len() - self.done }
+    }
+
+    /// Lets out the present line up to `end`.
+    fn emit(&mut self, end: usize, out: &mut Vec<u8>) {
+        if end > self.done {
+            if self.offset >= self.anchor {
+                out.extend_from_slice(&self.line[self.done..end]);
+                self.shown = true;
+            }
+            self.done = end;
+        }
+    }
+}
+
+/// A line as it stands on the screen, as far as line editors go.
+fn cooked(line: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(line.len());
+    let mut strip = Strip::new();
+    strip.feed(line, &mut plain);
+    let mut cooked = Vec::with_capacity(plain.len());
+    for (at, &byte) in plain.iter().enumerate() {
+        match byte {
+            // A space that only makes the terminal go on in the next row.
+            b' ' if plain.get(at + 1) == Some(&b'\r') => {}
+            b'\r' | 0x07 => {}
+            _ => cooked.push(byte),
+        }
+    }
+    cooked
+}
+
+/// The line, if its last character may be one that was drawn twice: where a text
+/// ends at the right margin, readline goes on to the next row, and then back up
+/// to draw the last character again. In what is left of that without escape
+/// sequences, it looks the same as a text that is one character longer.
+fn without_redrawn(plain: &[u8], line: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(plain).ok()?;
+    let last = text.chars().last()?;
+    let once = text.strip_suffix(last)?;
+    let mut drawn = [0; 4];
+    let tail = [b" \r", last.encode_utf8(&mut drawn).as_bytes()].concat();
+    let line = &line[..line.len() - line.iter().rev().take_while(|byte| **byte == b'\r').count()];
+    (once.ends_with(last) && line.ends_with(&tail)).then(|| once.as_bytes().to_vec())
+}
+
+pub(crate) fn ends_like_a_prompt(line: &[u8]) -> bool {
+    [b"> ", b"$ ", b"# ", b"% ", b") "].iter().any(|end| line.ends_with(*end)) || line == b"... "
+}
+
+/// How many bytes at the end may be the beginning of a mark.
+fn unfinished_mark(bytes: &[u8]) -> usize {
+    let tail = &bytes[bytes.len() - bytes.len().min(LONGEST_MARK)..];
+    let Some(start) = memchr::memrchr(0x1b, tail) else { return 0 };
+    let begun = &tail[start..];
+    let is_one = match begun.get(OPENING.len()..) {
+        Some(more) => begun.starts_with(OPENING) && !more.contains(&0x07),
+        None => OPENING.starts_with(begun),
+    };
+    if is_one { begun.len() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(offset: u64, mode: Mode, bytes: &str) -> Keys {
+        Keys { offset, mode, bytes: bytes.into() }
+    }
+
+    /// The same for any way of splitting the output.
+    fn seen(typed: &[Keys], log: &str, anchor: u64) -> String {
+        let all = seen_in_pieces(typed, log, anchor, log.len().max(1));
+        for length in 1..log.len().min(40) {
+            assert_eq!(seen_in_pieces(typed, log, anchor, length), all, "in pieces of {length}");
+        }
+        all
+    }
+
+    fn seen_in_pieces(typed: &[Keys], log: &str, anchor: u64, length: usize) -> String {
+        let mut echo = EchoFilter::new(Some("5ec2e7"), TextForm::Plain, 0, anchor);
+        echo.note_typed(typed.to_vec());
+        let mut out = Vec::new();
+        for piece in log.as_bytes().chunks(length) {
+            echo.feed(piece, &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_the_kernel_echoes_is_left_out_once() {
+        let typed = [keys(0, Mode::Lines, "DONE\r")];
+        assert_eq!(seen(&typed, "DONE\r\nDONE\r\n", 0), "\nDONE\n");
+        assert_eq!(seen(&typed, "DONE\r\ngot: DONE\r\n", 0), "\ngot: DONE\n");
+        assert_eq!(seen(&typed, "50%DONE\r\nDONE", 0), "50%\n");
+        let typed = [keys(2, Mode::Lines, "echo DONE\r")];
+        assert_eq!(seen(&typed, "# echo DONE\r\nDONE\r\n# ", 2), "\nDONE\n# ");
+    }
+
+    #[test]
+    fn what_a_line_editor_draws_is_left_out() {
+        let typed = [keys(4, Mode::Raw, "print('DONE')\r")];
+        assert_eq!(seen(&typed, ">>> print('DONE')\r\nDONE\r\n>>> ", 4), "\nDONE\n>>> ");
+        // Wrapped.
+        assert_eq!(seen(&typed, ">>> print( \r'DONE')\r\nDONE\r\n>>> ", 4), "\nDONE\n>>> ");
+        // With a colour, and a switch of modes.
+        let log = ">>> \x1b[1mprint\x1b[m('DONE')\r\n\x1b[?2004l\rDONE\r\n>>> ";
+        assert_eq!(seen(&typed, log, 4), "\nDONE\n>>> ");
+        // The same once more is output.
+        assert_eq!(seen(&typed, ">>> print('DONE')\r\nprint('DONE')\r\n", 4), "\nprint('DONE')\n");
+    }
+
+    #[test]
+    fn an_echo_may_come_late_and_twice() {
+        let typed = [keys(4, Mode::Raw, "slow()\r"), keys(12, Mode::Lines, "print('DONE')\r")];
+        let log = ">>> slow()\r\nprint('DONE')\r\n>>> print('DONE')\r\nDONE\r\n>>> ";
+        assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        // Typed while the editor was letting go of the terminal.
+        let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
+        assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        assert_eq!(seen(&typed, log, 4), "\n\n>>> \nDONE\n>>> ");
+        assert_eq!(seen(&typed, &log.replace(">>> p", "p"), 4), "\n\nprint('DONE')\nDONE\n>>> ");
+        let typed = [keys(12, Mode::Raw, "print('DONE')\r")];
+        assert_eq!(seen(&typed, log, 12), "\n>>> \nDONE\n>>> ");
+        let log = "print('DONE')\r\nprint('DONE')\r\n>>> print('DONE')\r\n";
+        assert_eq!(seen(&[keys(0, Mode::Raw, "print('DONE')\r")], log, 0), "\nprint('DONE')\n>>> \n");
+        // Two lines at once, the second of which is not echoed before its time.
+        let typed = [keys(4, Mode::Raw, "slow()\rprint('DONE')\r")];
+        let log = ">>> slow()\r\nslowly\r\n>>> print('DONE')\r\nDONE\r\n>>> ";
+        assert_eq!(seen(&typed, log, 4), "\nslowly\n>>> \nDONE\n>>> ");
+    }
+
+    #[test]
+    fn at_a_prompt_of_our_shell_all_is_echo_until_its_mark() {
+        let mark = |kind: &str, seq| format!("\x1b]133;{kind};nbs=5ec2e7.{seq}\x07");
+        let prompt = [mark("A", 1), "$ ".into(), mark("B", 1)].concat();
+        let at = prompt.len() as u64;
+        let typed = [keys(at, Mode::Prompt, "echo DO\tNE\r"), keys(at, Mode::Raw, "echo late\r")];
+        let log = [
+            &prompt,
+            "echo DODONE\r\nDOOM DONE\r\n$ echo DONE\r\n",
+            &mark("C", 2),
+            "DONE\r\n",
+            &mark("D;0", 2),
+            &mark("A", 2),
+            "$ ",
+            &mark("B", 2),
+            "echo late\r\n",
+            &mark("C", 3),
+            "late\r\n",
+        ]
+        .concat();
+        assert_eq!(seen(&typed, &log, at), "DONE\n$ \nlate\n");
+    }
+
+    #[test]
+    fn what_the_shell_says_of_a_mistake_is_output() {
+        let typed = [keys(2, Mode::Prompt, "echo )\r")];
+        let log = "$ echo )\r\n\x1b[?2004l\rbash: syntax error\r\n";
+        assert_eq!(seen(&typed, log, 2), "bash: syntax error\n");
+    }
+
+    #[test]
+    fn what_was_typed_without_an_end_is_held_back() {
+        let typed = [keys(0, Mode::Lines, "DO"), keys(2, Mode::Lines, "NE\r")];
+        assert_eq!(seen(&typed[..1], "DO", 0), "");
+        assert_eq!(seen(&typed, "DONE\r\nDONE\r\n", 0), "\nDONE\n");
+    }
+}

@@ -1,0 +1,451 @@
+//! The marks that the rcfile (`startup.rs`) makes bash print, found in its output.
+//!
+//! Pure: bytes in, marks out, the same for any way of splitting the bytes. It
+//! holds less than a hundred bytes, and plain output costs a memchr for ESC.
+//!
+//! A mark counts once, and in its order only. What carries the secret but is
+//! out of order (an old log that is printed again, a prompt that readline draws
+//! anew) is found as [`Mark::Stale`]: something to cut out of the output, and
+//! nothing else. A variant of its own, rather than a flag beside the others,
+//! so that nobody can take a replayed `Done` for a completion.
+
+use memchr::memchr;
+
+use crate::numbers::number;
+
+pub(super) const ESC: u8 = 0x1b;
+pub(super) const BEL: u8 = 0x07;
+pub(super) const OPENING: &[u8] = b"\x1b]133;";
+/// Stands before the secret.
+pub(super) const TAG: &str = ";nbs=";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Prompt `seq` begins.
+    PromptStart { seq: u64 },
+    /// Prompt `seq` ends, and the shell reads a command.
+    PromptEnd { seq: u64 },
+    /// The command that ends as `seq` begins; its output follows.
+    Started { seq: u64 },
+    /// The text that `run` was given begins to be executed; `Started` was the
+    /// line that was typed for it.
+    Running { seq: u64 },
+    /// Command `seq` has ended. Number 0 is the shell's own start.
+    Done { seq: u64, code: i32 },
+    /// Ours, but not the first of its kind and number, or not in its order.
+    Stale,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundMark {
+    pub(crate) mark: Mark,
+    /// The log's bytes from `start` up to, and without, `end` are the mark.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+pub(crate) struct Marks {
+    /// What stands between a mark's kind (and code) and its number.
+    tag: Vec<u8>,
+    longest: usize,
+    /// Where in the log the next byte belongs.
+    offset: u64,
+    // Invariant: empty, or the beginning of what may still become a mark, from
+    // its ESC at `start`; shorter than `longest`, and with no other ESC in it.
+    // So what turns out to be no mark needs no second look.
+    held: Vec<u8>,
+    start: u64,
+    reached: Reached,
+}
+
+/// The last mark that counted: the number of its prompt, and where it stands in
+/// that. What may count next is always something later.
+#[derive(Clone, Copy)]
+struct Reached {
+    last: Option<(u64, MarkKind)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MarkKind {
+    Done,
+    PromptStart,
+    PromptEnd,
+    Started,
+    Running,
+}
+
+impl Marks {
+    /// For a log whose byte at `offset` comes next, and whose shell has not
+    /// reported anything before that; `None`: there is no such shell, and no mark.
+    pub(crate) fn new(secret: Option<&str>, offset: u64) -> Marks {
+        let tag = tag(secret);
+        let longest = longest(&tag);
+        Marks { tag, longest, offset, held: Vec::new(), start: offset, reached: Reached { last: None } }
+    }
+
+    /// The same, where the shell has last reported `last` and its prompt stands.
+    pub(crate) fn resumed(secret: Option<&str>, offset: u64, last: Option<u64>) -> Marks {
+        let reached = Reached { last: last.map(|last| (last, MarkKind::PromptEnd)) };
+        Marks { reached, ..Marks::new(secret, offset) }
+    }
+
+    /// Up to where it is known what is a mark and what is not.
+    pub(crate) fn settled(&self) -> u64 {
+        if self.held.is_empty() { self.offset } else { self.start }
+    }
+
+    /// Appends the marks that end in these bytes, the next of the log.
+    pub(crate) fn feed(&mut self, bytes: &[u8], found: &mut Vec<FoundMark>) {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.held.is_empty() {
+                let Some(ahead) = memchr(ESC, &bytes[at..]) else {
+                    break;
+                };
+                at += ahead;
+                self.start = self.offset + at as u64;
+                self.held.push(ESC);
+                at += 1;
+            } else if self.can_go_on_with(bytes[at]) {
+                self.held.push(bytes[at]);
+                at += 1;
+            } else {
+                if bytes[at] == BEL {
+                    at += 1;
+                    if let Some(mark) = parsed(&self.held, &self.tag) {
+                        found.push(FoundMark {
+                            mark: self.reached.accept(mark),
+                            start: self.start,
+                            end: self.offset + at as u64,
+                        });
+                    }
+                }
+                self.held.clear();
+            }
+        }
+        self.offset += bytes.len() as u64;
+    }
+
+    /// The next so many bytes of the log are gone, with what marks were in them.
+    pub(crate) fn skip(&mut self, count: u64) {
+        if count > 0 {
+            self.held.clear();
+            self.offset += count;
+        }
+    }
+
+    fn can_go_on_with(&self, byte: u8) -> bool {
+        match OPENING.get(self.held.len()) {
+            Some(&expected) => byte == expected,
+            // One place is the BEL's.
+            None => matches!(byte, b' '..=b'~') && self.held.len() + 1 < self.longest,
+        }
+    }
+}
+
+impl Reached {
+    /// The mark, if it comes after all that have come; stale otherwise.
+    ///
+    /// Numbers count from 0, and the shell leaves out none. But a mark may be
+    /// missing: after `exec 2>file` B and C do not reach the terminal, and ^C
+    /// makes the kernel throw away what it has of the output (termios(3),
+    /// NOFLSH). So a later number is as good as the next.
+    fn accept(&mut self, mark: Mark) -> Mark {
+        use MarkKind::*;
+        let (seq, stage) = match mark {
+            Mark::Done { seq, .. } => (seq, Done),
+            Mark::PromptStart { seq } => (seq, PromptStart),
+            Mark::PromptEnd { seq } => (seq, PromptEnd),
+            // Of the command that is typed at the prompt before that number.
+            Mark::Started { seq: 0 } | Mark::Running { seq: 0 } | Mark::Stale => return Mark::Stale,
+            Mark::Started { seq } => (seq - 1, Started),
+            Mark::Running { seq } => (seq - 1, Running),
+        };
+        if self.last.is_some_and(|last| last >= (seq, stage)) {
+            return Mark::Stale;
+        }
+        self.last = Some((seq, stage));
+        mark
+    }
+}
+
+/// What stands between a mark's kind (and code) and its number.
+pub(super) fn tag(secret: Option<&str>) -> Vec<u8> {
+    match secret {
+        Some(secret) => format!("{TAG}{secret}.").into_bytes(),
+        // No mark has this in it: there is nothing but text in one.
+        None => format!("{TAG}\0").into_bytes(),
+    }
+}
+
+/// How long a mark can be.
+pub(super) fn longest(tag: &[u8]) -> usize {
+    // The kind, and for D a code of up to 11 characters; 20 digits; BEL.
+    OPENING.len() + "D;-2147483648".len() + tag.len() + 20 + 1
+}
+
+/// The mark whose bytes, but for the BEL at their end, are these.
+fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
+    let body = bytes.strip_prefix(OPENING)?;
+    let (&kind, rest) = body.split_first()?;
+    let (code, rest) = match kind {
+        b'D' => {
+            let rest = rest.strip_prefix(b";")?;
+            let length = memchr(b';', rest)?;
+            (number(&rest[..length])?, &rest[length..])
+        }
+        _ => (0, rest),
+    };
+    let seq = number(rest.strip_prefix(tag)?)?;
+    match kind {
+        b'A' => Some(Mark::PromptStart { seq }),
+        b'B' => Some(Mark::PromptEnd { seq }),
+        b'C' => Some(Mark::Started { seq }),
+        b'R' => Some(Mark::Running { seq }),
+        b'D' => Some(Mark::Done { seq, code }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{pieces, rounds};
+    use Mark::*;
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    fn a(seq: u64) -> String {
+        format!("\x1b]133;A;nbs={SECRET}.{seq}\x07")
+    }
+
+    fn b(seq: u64) -> String {
+        format!("\x1b]133;B;nbs={SECRET}.{seq}\x07")
+    }
+
+    fn c(seq: u64) -> String {
+        format!("\x1b]133;C;nbs={SECRET}.{seq}\x07")
+    }
+
+    fn d(seq: u64, code: i32) -> String {
+        format!("\x1b]133;D;{code};nbs={SECRET}.{seq}\x07")
+    }
+
+    fn found_in(pieces: &[&[u8]], offset: u64) -> Vec<FoundMark> {
+        let mut marks = Marks::new(Some(SECRET), offset);
+        let mut found = Vec::new();
+        for piece in pieces {
+            marks.feed(piece, &mut found);
+            assert!(marks.held.len() < marks.longest);
+            assert!(marks.held.capacity() < 160);
+        }
+        found
+    }
+
+    fn marks_in(text: &str) -> Vec<Mark> {
+        let found = found_in(&[text.as_bytes()], 0);
+        found.iter().map(|found| found.mark).collect()
+    }
+
+    #[test]
+    fn a_session_is_read_in_order_with_the_offsets_of_its_marks() {
+        let text =
+            ["hello", &d(0, 0), &a(0), "$ ", &b(0), "ls\r\n", &c(1), "x\r\n", &d(1, 130), &a(1), "$ ", &b(1)];
+        let found = found_in(&[text.concat().as_bytes()], 1000);
+        let mut at = 1000;
+        let mut expected = Vec::new();
+        let marks = [
+            Done { seq: 0, code: 0 },
+            PromptStart { seq: 0 },
+            PromptEnd { seq: 0 },
+            Started { seq: 1 },
+            Done { seq: 1, code: 130 },
+            PromptStart { seq: 1 },
+            PromptEnd { seq: 1 },
+        ];
+        let mut marks = marks.into_iter();
+        for part in text {
+            let (start, end) = (at, at + part.len() as u64);
+            if part.starts_with('\x1b') {
+                let mark = marks.next().unwrap();
+                expected.push(FoundMark { mark, start, end });
+            }
+            at = end;
+        }
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_not_exactly_ours_is_not_found() {
+        let ours = d(0, 0);
+        let other = SECRET.replace('0', "f");
+        for text in [
+            "",
+            "\x07",
+            "\x1b",
+            "\x1b]133;A\x07",
+            "\x1b]133;D;0\x07",
+            "\x1b]133;D;0;aid=1\x07",
+            "\x1b[133;D;0;nbs=0.0\x07",
+            &ours.replace(SECRET, &other),
+            &ours.replace(SECRET, &SECRET[..31]),
+            &ours.replace(SECRET, &SECRET.replace('a', "A")),
+            &ours.replace(".0", "."),
+            &ours.replace(".0", ".+0"),
+            &ours.replace(".0", ".-1"),
+            &ours.replace(".0", ".0 "),
+            &ours.replace(".0", ".0;x=1"),
+            &ours.replace(".0", ".18446744073709551616"),
+            &ours.replace(";0;", ";;"),
+            &ours.replace(";0;", ";+0;"),
+            &ours.replace(";0;", ";2147483648;"),
+            &ours.replace(";0;", ";0;aid=1;"),
+            &ours.replace("D;0", "D"),
+            &ours.replace("D;0", "A;0"),
+            &ours.replace("D;0", "E"),
+            &ours.replace("133", "1337"),
+            &ours.replace('\x07', "\x1b\\"),
+            &ours.replace('\x07', "\n\x07"),
+            &ours.replace('\x1b', "^["),
+            &format!("{}\x07", &ours[..ours.len() - 2]),
+            &format!("\x1b]133;D;0;{}nbs={SECRET}.0\x07", "x".repeat(200)),
+            &format!("\x1b]133;D;{}0;nbs={SECRET}.0\x07", "0".repeat(100)),
+        ] {
+            assert_eq!(marks_in(text), [], "{text:?}");
+            // And it does not hide what follows, not even at once.
+            let expected = [Done { seq: 0, code: 0 }];
+            assert_eq!(marks_in(&format!("{text}{ours}")), expected, "{text:?}");
+            let unfinished = text.strip_suffix('\x07').unwrap_or(text);
+            assert_eq!(marks_in(&format!("{unfinished}{ours}")), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_mark_is_found() {
+        let mut marks = Marks::new(Some(SECRET), 0);
+        marks.reached.last = Some((u64::MAX - 1, MarkKind::Done));
+        let mut found = Vec::new();
+        marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);
+        let (seq, code) = (u64::MAX, i32::MIN);
+        assert_eq!(found[0].mark, Done { seq, code });
+        // There is none after that.
+        for mark in [d(0, 0), d(u64::MAX, 0), c(0), c(u64::MAX - 1)] {
+            found.clear();
+            marks.feed(mark.as_bytes(), &mut found);
+            assert_eq!(found[0].mark, Stale);
+        }
+    }
+
+    #[test]
+    fn only_what_comes_later_counts() {
+        let prompt = |seq, code| d(seq, code) + &a(seq) + &b(seq);
+        let prompt_marks = |seq, code| vec![Done { seq, code }, PromptStart { seq }, PromptEnd { seq }];
+        let start = prompt(0, 0) + &c(1);
+        let start_marks = [prompt_marks(0, 0), vec![Started { seq: 1 }]].concat();
+        for (name, text, expected) in [
+            ("an old log printed", start.clone(), vec![Stale; 4]),
+            ("a number that leaves one out", d(2, 0), vec![Done { seq: 2, code: 0 }]),
+            (
+                "a prompt whose report is lost",
+                a(1) + &b(1) + &d(1, 0),
+                vec![PromptStart { seq: 1 }, PromptEnd { seq: 1 }, Stale],
+            ),
+            ("a start whose prompt is lost", c(2), vec![Started { seq: 2 }]),
+            ("a start of nothing", c(0), vec![Stale]),
+            ("a forged end of the next", d(1, 0) + &d(1, 5), vec![Done { seq: 1, code: 0 }, Stale]),
+            (
+                "a prompt drawn again",
+                prompt(1, 3) + &b(1) + &a(1) + &b(1) + &c(2) + &b(1) + &c(2),
+                [prompt_marks(1, 3), vec![Stale; 3], vec![Started { seq: 2 }], vec![Stale; 2]].concat(),
+            ),
+            (
+                "an end before its start",
+                d(1, 0) + &b(1) + &a(1) + &c(2),
+                vec![Done { seq: 1, code: 0 }, PromptEnd { seq: 1 }, Stale, Started { seq: 2 }],
+            ),
+            (
+                "B and C that went elsewhere",
+                d(1, 0) + &a(1) + &d(2, 1) + &d(3, 0),
+                vec![
+                    Done { seq: 1, code: 0 },
+                    PromptStart { seq: 1 },
+                    Done { seq: 2, code: 1 },
+                    Done { seq: 3, code: 0 },
+                ],
+            ),
+            (
+                "a start right after an end",
+                d(1, 0) + &c(2) + &b(1),
+                vec![Done { seq: 1, code: 0 }, Started { seq: 2 }, Stale],
+            ),
+        ] {
+            let all = [start_marks.clone(), expected].concat();
+            assert_eq!(marks_in(&(start.clone() + &text)), all, "{name}");
+        }
+    }
+
+    #[test]
+    fn any_split_gives_what_one_feed_gives() {
+        for (seed, mut random) in rounds(300) {
+            let (text, expected) = made_up(&mut random);
+            let whole = found_in(&[&text], 7);
+            assert_eq!(whole, expected, "seed {seed}");
+            let bytes: Vec<&[u8]> = text.chunks(1).collect();
+            assert_eq!(found_in(&bytes, 7), whole, "seed {seed}");
+            assert_eq!(found_in(&pieces(&text, 90, &mut random), 7), whole, "seed {seed}");
+        }
+    }
+
+    /// Output with marks and much that resembles them, and what is in it by
+    /// the rules in their plainest form: a list of what has counted.
+    fn made_up(random: &mut fastrand::Rng) -> (Vec<u8>, Vec<FoundMark>) {
+        let mut text = Vec::new();
+        let mut found = Vec::new();
+        let mut counted: Vec<Mark> = Vec::new();
+        for _ in 0..random.usize(..60) {
+            let near = |random: &mut fastrand::Rng, last: u64| (last + random.u64(..4)).max(1) - 1;
+            let last = counted.iter().filter(|mark| matches!(mark, Done { .. }));
+            let last = (last.count() as u64).saturating_sub(1);
+            let seq = near(random, last);
+            let (bytes, mark) = match random.u8(..13) {
+                0..3 => (d(seq, -5), Done { seq, code: -5 }),
+                3..5 => (a(seq), PromptStart { seq }),
+                5..7 => (b(seq), PromptEnd { seq }),
+                7..9 => (c(seq), Started { seq }),
+                9 => (c(seq).replace('C', "R"), Running { seq }),
+                10 => {
+                    let whole = d(seq, 1);
+                    text.extend_from_slice(&whole.as_bytes()[..random.usize(..whole.len())]);
+                    // What is cut off must not be completed by what follows.
+                    text.push(b'\n');
+                    continue;
+                }
+                _ => {
+                    let noise = 0..random.usize(..40);
+                    text.extend(noise.map(|_| *random.choice(b"\x1b\x1b]]133;;ADnbs=0\x07 z\n").unwrap()));
+                    text.push(b'\n');
+                    continue;
+                }
+            };
+            let start = 7 + text.len() as u64;
+            text.extend_from_slice(bytes.as_bytes());
+            let end = 7 + text.len() as u64;
+            let place = |mark: &Mark| match *mark {
+                Done { seq, .. } => seq * 5,
+                PromptStart { seq } => seq * 5 + 1,
+                PromptEnd { seq } => seq * 5 + 2,
+                Started { seq } => (seq * 5).saturating_sub(2),
+                Running { seq } => (seq * 5).saturating_sub(1),
+                Stale => 0,
+            };
+            let starts_nothing = matches!(mark, Started { seq: 0 } | Running { seq: 0 });
+            let counts = !starts_nothing && counted.iter().all(|earlier| place(earlier) < place(&mark));
+            if counts {
+                counted.push(mark);
+            }
+            let mark = if counts { mark } else { Stale };
+            found.push(FoundMark { mark, start, end });
+        }
+        (text, found)
+    }
+}

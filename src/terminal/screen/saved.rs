@@ -1,0 +1,351 @@
+//! A screen as bytes, and back.
+//!
+//! All of it, also a sequence that is half read, so that going on from the bytes is
+//! the same as never having stopped. Whatever bytes there are, what is made of them is
+//! a sound screen or none: each invariant is looked at, and no more memory is taken
+//! than the bytes account for.
+
+use std::collections::VecDeque;
+
+use super::{Cursor, Screen, TITLES, Writing};
+use crate::terminal::screen::{
+    grid::{Cell, Colour, Grid, HISTORY, Line, Pen},
+    parser::{LONGEST_STRING, PARAMETERS, Parameter, ParserState},
+};
+
+/// Of this form of the bytes. Another one is another version's, and is not read.
+const FORM: u64 = 1;
+
+/// No terminal is larger (the kernel counts in 16 bits).
+const LONGEST_SIDE: u64 = u16::MAX as u64;
+
+impl Screen {
+    pub(crate) fn save(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::new());
+        out.number(FORM);
+        out.size(self.cols());
+        out.lines(&self.grid.rows);
+        out.lines(&self.grid.history);
+        out.size(self.grid.returning);
+        out.cursor(self.cursor);
+        out.writing(self.state);
+        out.size(self.top);
+        out.size(self.bottom);
+        out.flags(&[self.joins, self.wraps, self.inserts, self.cursor_visible]);
+        out.flags(&self.tabs);
+        out.cursor(self.saved.0);
+        out.writing(self.saved.1);
+        out.option(self.main.as_ref(), |out, (cols, rows)| {
+            out.size(*cols);
+            out.lines(rows);
+        });
+        out.option(self.entered.as_ref(), |out, (cursor, pen)| {
+            out.cursor(*cursor);
+            out.pen(*pen);
+        });
+        out.option(self.last.as_ref(), |out, last| out.number(u64::from(u32::from(*last))));
+        out.bytes(&self.held);
+        out.title(&self.title);
+        out.size(self.titles.len());
+        self.titles.iter().for_each(|title| out.title(title));
+        let parser = &self.parser;
+        out.number(match parser.state {
+            ParserState::Ground => 0,
+            ParserState::Escape => 1,
+            ParserState::Intermediate => 2,
+            ParserState::ControlSequence => 3,
+            ParserState::Command { too_long: false } => 4,
+            ParserState::Command { too_long: true } => 5,
+            ParserState::Other => 6,
+        });
+        if parser.state != ParserState::Ground {
+            out.bytes(&[parser.private, parser.intermediate, u8::from(parser.lead)]);
+            out.size(parser.count);
+            for parameter in &parser.parameters[..parser.count.max(1)] {
+                out.flags(&[parameter.is_sub]);
+                out.option(parameter.value.as_ref(), |out, value| out.number(u64::from(*value)));
+            }
+            out.bytes(if matches!(parser.state, ParserState::Command { .. }) { &parser.string } else { b"" });
+        }
+        out.0
+    }
+
+    /// `None` if it was not saved by this version of ours.
+    pub(crate) fn resumed(saved: &[u8]) -> Option<Screen> {
+        let mut reader = Reader(saved);
+        let screen = reader.screen()?;
+        reader.0.is_empty().then_some(screen)
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    /// Seven bits a byte, the low ones first.
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn size(&mut self, size: usize) {
+        self.number(size as u64);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.size(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn flags(&mut self, flags: &[bool]) {
+        self.0.extend(flags.iter().map(|flag| u8::from(*flag)));
+    }
+
+    fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
+        self.flags(&[value.is_some()]);
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn title(&mut self, title: &Option<String>) {
+        self.option(title.as_ref(), |out, title| out.bytes(title.as_bytes()));
+    }
+
+    fn cursor(&mut self, cursor: Cursor) {
+        self.size(cursor.col);
+        self.size(cursor.row);
+    }
+
+    fn writing(&mut self, state: Writing) {
+        self.pen(state.pen);
+        self.flags(&[state.graphics[0], state.graphics[1], state.shifted, state.origin]);
+    }
+
+    fn pen(&mut self, pen: Pen) {
+        for number in [pen.foreground.0, pen.background.0, pen.style] {
+            self.number(u64::from(number));
+        }
+    }
+
+    fn cell(&mut self, cell: Cell) {
+        self.number(u64::from(cell.glyph));
+        self.pen(cell.pen);
+    }
+
+    fn lines(&mut self, lines: &VecDeque<Line>) {
+        self.size(lines.len());
+        for line in lines {
+            self.flags(&[line.wrapped]);
+            self.cell(line.rest);
+            self.size(line.combining.len());
+            for (col, combined) in &line.combining {
+                self.number(u64::from(*col));
+                self.number(u64::from(u32::from(*combined)));
+            }
+            self.size(line.cells.len());
+            for run in line.cells.chunk_by(|a, b| a.pen == b.pen) {
+                self.size(run.len());
+                self.pen(run[0].pen);
+                run.iter().for_each(|cell| self.number(u64::from(cell.glyph)));
+            }
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn screen(&mut self) -> Option<Screen> {
+        if self.number(FORM)? != FORM {
+            return None;
+        }
+        let cols = self.side()?;
+        let rows = self.lines(LONGEST_SIDE)?;
+        let height = rows.len();
+        if height == 0 {
+            return None;
+        }
+        let mut screen = Screen::new(cols as u16, 1);
+        let history = self.lines(HISTORY as u64)?;
+        let returning = self.size(history.len())?;
+        screen.grid = Grid::of(cols, rows, history, returning);
+        screen.cursor = self.cursor(cols, height - 1)?;
+        screen.state = self.writing()?;
+        (screen.top, screen.bottom) = (self.size(height - 1)?, self.size(height - 1)?);
+        if screen.top >= screen.bottom && height > 1 {
+            return None;
+        }
+        [screen.joins, screen.wraps, screen.inserts, screen.cursor_visible] = self.flags()?;
+        for tab in &mut screen.tabs {
+            [*tab] = self.flags()?;
+        }
+        let anywhere = LONGEST_SIDE as usize;
+        screen.saved = (self.cursor(anywhere, anywhere)?, self.writing()?);
+        screen.main = self.option(|reader| {
+            let cols = reader.side()?;
+            let rows = reader.lines(LONGEST_SIDE)?;
+            (!rows.is_empty()).then_some((cols, rows))
+        })?;
+        screen.grid.keeps_history = screen.main.is_none();
+        screen.entered = self.option(|reader| Some((reader.cursor(anywhere, anywhere)?, reader.pen()?)))?;
+        screen.last = self.option(Reader::character)?;
+        screen.held = self.bytes(3)?.to_vec();
+        let is_begun = std::str::from_utf8(&screen.held)
+            .is_err_and(|error| error.error_len().is_none() && error.valid_up_to() == 0);
+        if !screen.held.is_empty() && !is_begun {
+            return None;
+        }
+        screen.title = self.title()?;
+        for _ in 0..self.size(TITLES)? {
+            screen.titles.push(self.title()?);
+        }
+        self.parser(&mut screen)?;
+        Some(screen)
+    }
+
+    fn parser(&mut self, screen: &mut Screen) -> Option<()> {
+        let parser = &mut screen.parser;
+        parser.state = match self.number(6)? {
+            0 => return Some(()),
+            1 => ParserState::Escape,
+            2 => ParserState::Intermediate,
+            3 => ParserState::ControlSequence,
+            4 => ParserState::Command { too_long: false },
+            5 => ParserState::Command { too_long: true },
+            _ => ParserState::Other,
+        };
+        let &[private, intermediate, lead] = self.bytes(3)? else { return None };
+        (parser.private, parser.intermediate, parser.lead) = (private, intermediate, lead != 0);
+        parser.count = self.size(PARAMETERS)?;
+        for parameter in &mut parser.parameters[..parser.count.max(1)] {
+            let [is_sub] = self.flags()?;
+            let value = self.option(|reader| reader.number(u64::from(u16::MAX)))?;
+            *parameter = Parameter { value: value.map(|value| value as u16), is_sub };
+        }
+        parser.string = self.bytes(LONGEST_STRING)?.to_vec();
+        screen.held.is_empty().then_some(())
+    }
+
+    /// A number of at most `limit`.
+    fn number(&mut self, limit: u64) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return (number <= limit).then_some(number);
+            }
+        }
+        None
+    }
+
+    fn size(&mut self, limit: usize) -> Option<usize> {
+        Some(self.number(limit as u64)? as usize)
+    }
+
+    /// How many things come, of which each takes at least a byte.
+    fn count(&mut self, limit: u64) -> Option<usize> {
+        let count = self.number(limit)? as usize;
+        (count <= self.0.len()).then_some(count)
+    }
+
+    fn side(&mut self) -> Option<usize> {
+        self.size(LONGEST_SIDE as usize).filter(|side| *side > 0)
+    }
+
+    fn bytes(&mut self, limit: usize) -> Option<&'a [u8]> {
+        let count = self.size(limit)?;
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn flags<const N: usize>(&mut self) -> Option<[bool; N]> {
+        let (flags, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        flags.iter().all(|flag| *flag < 2).then(|| flags.map(|flag| flag == 1))
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Option<Option<T>> {
+        let [is_some] = self.flags()?;
+        if is_some { read(self).map(Some) } else { Some(None) }
+    }
+
+    fn title(&mut self) -> Option<Option<String>> {
+        self.option(|reader| {
+            let title = std::str::from_utf8(reader.bytes(LONGEST_STRING)?).ok()?;
+            (!title.contains(char::is_control)).then(|| title.to_owned())
+        })
+    }
+
+    fn character(&mut self) -> Option<char> {
+        let character = char::from_u32(u32::try_from(self.number(u64::from(u32::MAX))?).ok()?)?;
+        (!character.is_control()).then_some(character)
+    }
+
+    fn cursor(&mut self, last_col: usize, last_row: usize) -> Option<Cursor> {
+        Some(Cursor { col: self.size(last_col)?, row: self.size(last_row)? })
+    }
+
+    fn writing(&mut self) -> Option<Writing> {
+        let pen = self.pen()?;
+        let [first, second, shifted, origin] = self.flags()?;
+        Some(Writing { pen, graphics: [first, second], shifted, origin })
+    }
+
+    fn pen(&mut self) -> Option<Pen> {
+        let mut part = || u32::try_from(self.number(u64::from(u32::MAX))?).ok();
+        let pen = Pen { foreground: Colour(part()?), background: Colour(part()?), style: part()? };
+        Cell { glyph: 0, pen }.is_sound().then_some(pen)
+    }
+
+    fn glyph(&mut self) -> Option<u32> {
+        u32::try_from(self.number(u64::from(u32::MAX))?).ok()
+    }
+
+    fn cell(&mut self, glyph: u32, pen: Pen) -> Option<Cell> {
+        let cell = Cell { glyph, pen };
+        cell.is_sound().then_some(cell)
+    }
+
+    fn lines(&mut self, limit: u64) -> Option<VecDeque<Line>> {
+        let count = self.count(limit)?;
+        let mut lines = VecDeque::with_capacity(count);
+        for _ in 0..count {
+            let [wrapped] = self.flags()?;
+            let (glyph, pen) = (self.glyph()?, self.pen()?);
+            let rest = self.cell(glyph, pen)?;
+            let mut combining = Vec::new();
+            for _ in 0..self.count(u64::MAX)? {
+                combining.push((self.number(LONGEST_SIDE)? as u16, self.character()?));
+            }
+            let length = self.count(LONGEST_SIDE)?;
+            let mut cells = Vec::with_capacity(length);
+            while cells.len() < length {
+                let count = self.count((length - cells.len()) as u64)?;
+                let pen = self.pen()?;
+                // What is ASCII is a byte each, and sound; most is.
+                let is_text = |byte: &&u8| matches!(**byte, b' '..=b'~');
+                let text = self.0.iter().take(count).take_while(is_text).count();
+                let (ascii, rest) = self.0.split_at(text);
+                self.0 = rest;
+                cells.extend(ascii.iter().map(|byte| Cell { glyph: u32::from(*byte), pen }));
+                for _ in text..count.max(1) {
+                    let glyph = self.glyph()?;
+                    cells.push(self.cell(glyph, pen)?);
+                }
+            }
+            let is_sound = combining.is_sorted_by_key(|(col, _)| *col)
+                && combining.last().is_none_or(|(col, _)| usize::from(*col) < length);
+            if !is_sound {
+                return None;
+            }
+            lines.push_back(Line { cells, rest, combining, wrapped });
+        }
+        Some(lines)
+    }
+}

@@ -1,0 +1,190 @@
+//! A screen as lines of text.
+
+use std::fmt::Write;
+
+use super::Screen;
+use crate::terminal::screen::grid::{Cell, Colour, Line, Pen};
+
+impl Screen {
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.cols(), self.height())
+    }
+
+    /// The row and the column of the cursor, from 1. After the last column has been
+    /// written to, it is still there.
+    pub(crate) fn cursor(&self) -> (usize, usize) {
+        (self.cursor.row + 1, self.cursor.col.min(self.cols() - 1) + 1)
+    }
+
+    /// The same, as a program is told it that asks: with DECOM counted from the first
+    /// row of the scroll region.
+    pub(crate) fn reported_cursor(&self) -> (usize, usize) {
+        let (row, col) = self.cursor();
+        (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
+    }
+
+    pub(crate) fn has_visible_cursor(&self) -> bool {
+        self.cursor_visible
+    }
+
+    pub(crate) fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    pub(crate) fn is_alternate(&self) -> bool {
+        self.main.is_some()
+    }
+
+    /// A line for each row, and before them up to so many of those that have scrolled
+    /// off, without the blanks at their ends.
+    pub(crate) fn lines(&self, scrollback: usize) -> Vec<String> {
+        self.shown(scrollback).map(|line| self.plain(line)).collect()
+    }
+
+    /// The same with the sequences that choose colours. Each line stands for itself:
+    /// it begins and ends with none chosen.
+    pub(crate) fn coloured_lines(&self, scrollback: usize) -> Vec<String> {
+        self.shown(scrollback).map(|line| self.coloured(line)).collect()
+    }
+
+    pub(super) fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Line> {
+        let hidden = self.grid.history.len().saturating_sub(scrollback);
+        self.grid.history.range(hidden..).chain(&self.grid.rows)
+    }
+
+    /// What draws the screen on a terminal of its size, whose modes are as at first.
+    /// [`Screen::placing`] is to follow, and before that the modes.
+    pub(crate) fn drawing(&self) -> String {
+        let mut text = String::from("\x1b[0m\x1b[r\x1b(B\x0f");
+        if let Some((_, rows)) = &self.main {
+            self.draw_rows(rows.iter(), &mut text);
+            let (cursor, _) = self.entered.unwrap_or_default();
+            push(&mut text, format_args!("\x1b[{};{}H\x1b[?1049h", cursor.row + 1, cursor.col + 1));
+        }
+        self.draw_rows(self.grid.rows.iter(), &mut text);
+        if let Some(title) = &self.title {
+            push(&mut text, format_args!("\x1b]2;{title}\x07"));
+        }
+        if (self.top, self.bottom) != (0, self.height() - 1) {
+            push(&mut text, format_args!("\x1b[{};{}r", self.top + 1, self.bottom + 1));
+        }
+        text
+    }
+
+    fn draw_rows<'a>(&self, rows: impl Iterator<Item = &'a Line>, text: &mut String) {
+        *text += "\x1b[H\x1b[2J";
+        for (row, line) in (1..).zip(rows).filter(|(_, line)| self.visible_length(line) > 0) {
+            push(text, format_args!("\x1b[{row};1H{}", self.coloured(line)));
+        }
+    }
+
+    /// What makes such a terminal go on where this one is.
+    pub(crate) fn placing(&self) -> String {
+        let (row, col) = self.reported_cursor();
+        let mut text = format!("\x1b[{row};{col}H");
+        push_pen(self.state.pen, &mut text);
+        for (is_graphics, select) in self.state.graphics.into_iter().zip(["\x1b(0", "\x1b)0"]) {
+            text += if is_graphics { select } else { "" };
+        }
+        text += if self.state.shifted { "\x0e" } else { "" };
+        text
+    }
+
+    fn plain(&self, line: &Line) -> String {
+        let length = self.visible_length(line);
+        let mut text = String::with_capacity(length);
+        for col in 0..length {
+            line.push_text(col, &mut text);
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text
+    }
+
+    fn coloured(&self, line: &Line) -> String {
+        let (mut text, mut pen) = (String::new(), Pen::default());
+        for col in 0..self.visible_length(line) {
+            let cell = line.cell(col);
+            if cell.pen != pen && !cell.is_right_half() {
+                pen = cell.pen;
+                push_pen(pen, &mut text);
+            }
+            line.push_text(col, &mut text);
+        }
+        if pen != Pen::default() {
+            text += "\x1b[0m";
+        }
+        text
+    }
+
+    /// How many columns of it there is anything to be seen in.
+    pub(super) fn visible_length(&self, line: &Line) -> usize {
+        let is_seen = |cell: &Cell| {
+            let pen = cell.pen;
+            let styled = Pen::INVERSE | Pen::UNDERLINE | Pen::STRUCK | Pen::OVERLINE;
+            cell.character() != ' '
+                || cell.is_right_half()
+                || pen.background != Colour::DEFAULT
+                || pen.has(styled)
+        };
+        let kept = line.cells.len().min(self.cols());
+        if is_seen(&line.rest) && kept < self.cols() {
+            return self.cols();
+        }
+        let cells = line.cells[..kept].iter().enumerate();
+        let is_seen_at = |(col, cell): &(usize, &Cell)| is_seen(cell) || !line.combining_at(*col).is_empty();
+        cells.rev().find(is_seen_at).map_or(0, |(col, _)| col + 1)
+    }
+}
+
+impl Line {
+    /// Appends what stands at a column, with what belongs to it.
+    pub(super) fn push_text(&self, col: usize, text: &mut String) {
+        let cell = self.cell(col);
+        if !cell.is_right_half() {
+            text.push(cell.character());
+            text.extend(self.combining_at(col).iter().map(|(_, mark)| *mark));
+        }
+    }
+}
+
+/// Appends the sequence that chooses a pen, whatever was chosen before.
+fn push_pen(pen: Pen, text: &mut String) {
+    const STYLES: [(u32, u8); 8] = [
+        (Pen::BOLD, 1),
+        (Pen::DIM, 2),
+        (Pen::ITALIC, 3),
+        (Pen::BLINK, 5),
+        (Pen::INVERSE, 7),
+        (Pen::HIDDEN, 8),
+        (Pen::STRUCK, 9),
+        (Pen::OVERLINE, 53),
+    ];
+    *text += "\x1b[0";
+    for (style, code) in STYLES {
+        if pen.has(style) {
+            push(text, format_args!(";{code}"));
+        }
+    }
+    match pen.underline() {
+        0 => {}
+        1 => *text += ";4",
+        kind => push(text, format_args!(";4:{kind}")),
+    }
+    push_colour(pen.foreground, 30, text);
+    push_colour(pen.background, 40, text);
+    text.push('m');
+}
+
+fn push_colour(colour: Colour, base: u8, text: &mut String) {
+    match (colour.index(), colour.parts()) {
+        (Some(index @ 0..8), _) => push(text, format_args!(";{}", base + index)),
+        (Some(index @ 8..16), _) => push(text, format_args!(";{}", base + 60 + index - 8)),
+        (Some(index), _) => push(text, format_args!(";{};5;{index}", base + 8)),
+        (_, Some([red, green, blue])) => push(text, format_args!(";{};2;{red};{green};{blue}", base + 8)),
+        _ => {}
+    }
+}
+
+fn push(text: &mut String, part: std::fmt::Arguments) {
+    text.write_fmt(part).expect("a String takes all");
+}

@@ -1,0 +1,113 @@
+//! A person at a session: `attach --interactive`.
+//!
+//! Two processes: one shows the session and types into it (`nbs-viewer`), its parent
+//! only waits. Whatever becomes of the one, the other gives the terminal back: also
+//! after a crash or a SIGKILL, where no code of the one that had it runs.
+
+mod viewer;
+
+use std::{
+    env,
+    io::{Read, Write},
+    process::Stdio,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{Handle, SESSION_ENV, VIEWER},
+    sys::{
+        child,
+        deadline::Deadline,
+        poll::PollSet,
+        processes::PidFd,
+        signals::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Signals},
+        term,
+    },
+    terminal::queries::PrivateModes,
+};
+pub(crate) use viewer::view;
+
+/// Lets the person at our terminal see a session, and type into it.
+pub(crate) fn attach(handle: &Handle) -> Result<()> {
+    let what = format!("attach to session '{handle}'");
+    if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle.as_str()) {
+        return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
+    }
+    let before = term::Before::look().trying(&what)?;
+    let no_terminal = || Failure::Failed(format!("cannot {what}: standard input and output are no terminal"));
+    let before = before.ok_or_else(no_terminal)?;
+    let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(&what)?;
+    let mut stopping = Signals::catch(&[SIGTSTP]).trying(&what)?;
+    let mut command = child::ourselves(VIEWER);
+    command.arg(handle.as_str()).stderr(Stdio::piped());
+    let mut viewer = command.spawn().map_err(child::why_not_ourselves).trying(&what)?;
+    drop(command);
+    let pidfd = PidFd::open(viewer.id()).trying(&what)?;
+    let pass_on = |signal| pidfd.as_ref().map_or(Ok(()), |pidfd| pidfd.signal(signal)).trying(&what);
+    let mut said = Vec::new();
+    if let Some(mut words) = viewer.stderr.take() {
+        loop {
+            let mut poll_set = PollSet::new();
+            poll_set.readable(&words, AttachEvent::Words);
+            poll_set.readable(&ending, AttachEvent::Ending);
+            poll_set.readable(&stopping, AttachEvent::Stopping);
+            let events = poll_set.wait(Deadline::NEVER).trying(&what)?;
+            if events.contains(&AttachEvent::Ending) && ending.take() {
+                pass_on(SIGTERM)?;
+            }
+            if events.contains(&AttachEvent::Stopping) && stopping.take() {
+                pass_on(SIGTSTP)?;
+            }
+            let mut buffer = [0; 1024];
+            if events.contains(&AttachEvent::Words) {
+                match words.read(&mut buffer).trying(&what)? {
+                    0 => break,
+                    count => said.extend_from_slice(&buffer[..count]),
+                }
+            }
+        }
+    }
+    let status = viewer.wait().trying(&what)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(1) if !said.is_empty() => Err(Failure::Failed(String::from_utf8_lossy(&said).into_owned())),
+        _ => {
+            if let Ok(mut terminal) = term::output() {
+                // Where it takes nothing, there is nothing that we could do.
+                let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
+            }
+            before.put_back().trying("give the terminal back")?;
+            Err(Failure::Failed(format!("cannot stay at session '{handle}': its viewer ended by {status}")))
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AttachEvent {
+    Words,
+    Ending,
+    Stopping,
+}
+
+/// What makes a terminal with these modes as it was, as far as a session's program
+/// changes it by what it prints, and puts the cursor below all.
+fn reset(modes: &PrivateModes, coloured: bool) -> String {
+    // CAN ends what may have been under way.
+    let mut text = format!("\x18{}", modes.change(&PrivateModes::default()));
+    // Cursor and screen; colours and margins; character sets and the cursor's shape;
+    // a link; the title.
+    text += if modes.alternate() { "\x1b[?1049l" } else { "" };
+    text += "\x1b[0m\x1b[r\x1b(B\x1b)B\x0f\x1b[0 q\x1b]8;;\x1b\\";
+    text += if coloured { "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\" } else { "" };
+    text + "\x1b[23;0t\x1b[9999;1H\r\n"
+}
+
+/// The last line that a follower sees, dim (ECMA-48, SGR 2).
+pub(crate) fn notice(code: Option<i32>, timed_out: bool) -> String {
+    let code = code.map_or("unknown".to_owned(), |code| code.to_string());
+    let what = match timed_out {
+        true => "timed out and was killed".to_owned(),
+        false => format!("exited with code {code}"),
+    };
+    format!("\r\n\x1b[2m[process {what}]\x1b[0m\r\n")
+}

@@ -1,0 +1,445 @@
+//! A session in the window of a terminal.
+//!
+//! What the session prints is read from its log, at our own pace: nobody waits for us,
+//! and where we fall far behind we show the screen as it is now instead. What asks the
+//! terminal something, or has its keys mean something else, is left out: the relay
+//! answers, as the terminal that the session is; this one is not asked.
+//!
+//! Keys are typed as they come, one message after another, while nothing here waits.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{
+        OutputLog, ScreenCache, SessionDir, StateDir,
+        client::{News, RelayClient},
+    },
+    sys::{
+        deadline::Deadline,
+        poll::PollSet,
+        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
+        term,
+    },
+    terminal::{
+        queries::{self, Part, PrivateModes, Query, Sequences},
+        text,
+    },
+    ts::attach::{notice, reset},
+};
+
+/// `C-\`, before `d`.
+const PREFIX: u8 = 0x1c;
+const DETACH: u8 = b'd';
+
+/// The keys that act at once, whatever was typed before them: `C-c`, `C-\`, `C-z`.
+const AT_ONCE: [u8; 3] = [0x03, PREFIX, 0x1a];
+
+/// How many keys may wait for a program that does not read.
+const MOST_KEYS: usize = 64 * 1024;
+
+/// A program that has read nothing for so long will not read what is typed now, and
+/// whoever types it wants to leave.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// How much is read from the log at once.
+const BLOCK: u64 = 32 * 1024;
+
+/// Who is so far behind sees what there is now instead. As much takes a slow terminal
+/// some seconds.
+const FAR: u64 = 1 << 20;
+
+/// How long a terminal that takes nothing may hold up our leaving it.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+const GIVE_BACK: &str = "give the terminal back";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ViewerEvent {
+    Keys,
+    News,
+    Typed,
+    Room,
+    Resized,
+    Ending,
+    Stopping,
+    GoingOn,
+    ParentGone,
+}
+
+/// How it ends.
+enum End {
+    Detached,
+    /// The session's, with the exit code, where the relay has told it.
+    Session(Option<i32>),
+    /// Somebody wants us to go.
+    Told,
+}
+
+/// The connections to the relay of a live session: to hear of changes, to type, and to
+/// ask; our window is there as long as the last.
+struct ViewerClients {
+    news: RelayClient,
+    keys: RelayClient,
+    control: RelayClient,
+}
+
+struct Viewer<'a> {
+    session: &'a SessionDir,
+    log: OutputLog,
+    // `None`: the session has ended.
+    relay: Option<ViewerClients>,
+    terminal: File,
+    before: term::Before,
+    // What of the log has been shown, or is about to be.
+    shown: u64,
+    out: Vec<u8>,
+    sequences: Sequences,
+    // Those of the terminal.
+    modes: PrivateModes,
+    // The terminal's colours may have been changed.
+    coloured: bool,
+    // The prefix has been typed, and nothing after it.
+    prefixed: bool,
+    // Invariant: no longer than `MOST_KEYS` and what is read at once.
+    keys: Vec<u8>,
+    typing: bool,
+    // When it will be too long that nothing was typed.
+    stuck: Deadline,
+    code: Option<i32>,
+}
+
+/// Shows a session on the terminal that is our standard input and output, until one of
+/// them has enough. `parent` is a pipe to who gives the terminal back where we cannot.
+pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
+    let what = "take the terminal";
+    let before = term::Before::look().trying(what)?;
+    let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
+    let relay = match clients {
+        (Some(news), Some(keys), Some(control)) => Some(ViewerClients { news: news.sized(), keys, control }),
+        _ => None,
+    };
+    let mut viewer = Viewer {
+        session,
+        log: session.log()?,
+        relay,
+        terminal: term::output().trying(what)?,
+        before,
+        shown: 0,
+        out: Vec::new(),
+        sequences: Sequences::default(),
+        modes: PrivateModes::default(),
+        coloured: false,
+        prefixed: false,
+        keys: Vec::new(),
+        typing: false,
+        stuck: Deadline::NEVER,
+        code: None,
+    };
+    let end = viewer.enter().and_then(|()| viewer.show(parent));
+    let words = match &end {
+        Ok(End::Detached) => format!("\x1b[2m[detached from session {}]\x1b[0m\r\n", session.handle()),
+        Ok(End::Session(code)) => {
+            let code = code.or_else(|| session.exit_code().ok().flatten());
+            let timed_out = state_dir.notice(session).is_some_and(|notice| notice.timed_out());
+            notice(code, timed_out).trim_start().to_owned()
+        }
+        Ok(End::Told) | Err(_) => String::new(),
+    };
+    viewer.leave(&words)?;
+    viewer.before.give_back().trying(GIVE_BACK)?;
+    match end? {
+        End::Detached | End::Session(_) => Ok(()),
+        End::Told => {
+            let handle = session.handle();
+            Err(Failure::Failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
+        }
+    }
+}
+
+impl Viewer<'_> {
+    fn enter(&mut self) -> Result<()> {
+        // The title, to be put back.
+        self.out.extend_from_slice(b"\x1b[22;0t");
+        self.take_terminal()
+    }
+
+    fn take_terminal(&mut self) -> Result<()> {
+        self.before.make_raw().trying("take the terminal")?;
+        self.fit()?;
+        self.draw()
+    }
+
+    fn show(&mut self, parent: &impl AsFd) -> Result<End> {
+        let what = "show the session";
+        let mut resized = Signals::catch(&[SIGWINCH]).trying(what)?;
+        let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
+        let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
+        let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
+        let stdin = io::stdin();
+        loop {
+            self.read_on()?;
+            self.write_on().trying("write to the terminal")?;
+            let is_behind = self.shown < self.log.length().trying(what)?;
+            if self.relay.is_none() && self.out.is_empty() && !is_behind {
+                return Ok(End::Session(self.code));
+            }
+            self.type_on()?;
+            if let Some(relay) = &mut self.relay
+                && !relay.news.follow()?
+            {
+                self.relay = None;
+                continue;
+            }
+            let mut poll_set = PollSet::new();
+            // Of a large paste no more is taken than is typed.
+            let is_full = self.keys.len() >= MOST_KEYS;
+            if !is_full || self.stuck.has_passed() {
+                poll_set.readable(&stdin, ViewerEvent::Keys);
+            }
+            if let Some(relay) = &self.relay {
+                poll_set.readable(&relay.news, ViewerEvent::News);
+                if self.typing {
+                    poll_set.readable(&relay.keys, ViewerEvent::Typed);
+                }
+            }
+            if !self.out.is_empty() {
+                poll_set.writable(&self.terminal, ViewerEvent::Room);
+            }
+            poll_set.readable(&resized, ViewerEvent::Resized);
+            poll_set.readable(&ending, ViewerEvent::Ending);
+            poll_set.readable(&stopping, ViewerEvent::Stopping);
+            poll_set.readable(&going_on, ViewerEvent::GoingOn);
+            poll_set.gone(parent, ViewerEvent::ParentGone);
+            let goes_on = is_behind && self.out.is_empty();
+            let deadline = match is_full && !self.stuck.has_passed() {
+                _ if goes_on => Deadline::after(Duration::ZERO),
+                true => self.stuck,
+                false => Deadline::NEVER,
+            };
+            for event in poll_set.wait(deadline).trying(what)? {
+                match event {
+                    ViewerEvent::Keys => {
+                        if let Some(end) = self.take_keys(&stdin)? {
+                            return Ok(end);
+                        }
+                    }
+                    ViewerEvent::News => self.hear_news()?,
+                    ViewerEvent::Typed => self.hear_typed()?,
+                    ViewerEvent::Room => {}
+                    ViewerEvent::Resized => {
+                        resized.take();
+                        self.fit()?;
+                    }
+                    ViewerEvent::Ending | ViewerEvent::ParentGone => {
+                        ending.take();
+                        return Ok(End::Told);
+                    }
+                    ViewerEvent::Stopping => {
+                        stopping.take();
+                        self.leave("")?;
+                        self.before.put_back().trying(GIVE_BACK)?;
+                        // We are not stopped ourselves: who has our parent go on could
+                        // come before we are, and we would stop for good.
+                        going_on.take();
+                        term::stop_parent().trying("stop")?;
+                        while !going_on.take() {
+                            let mut poll_set = PollSet::new();
+                            poll_set.readable(&going_on, ViewerEvent::GoingOn);
+                            poll_set.gone(parent, ViewerEvent::ParentGone);
+                            if poll_set.wait(Deadline::NEVER).trying(what)?.contains(&ViewerEvent::ParentGone)
+                            {
+                                return Ok(End::Told);
+                            }
+                        }
+                        self.enter()?;
+                    }
+                    ViewerEvent::GoingOn => {
+                        // Whoever stopped us may have used the terminal.
+                        going_on.take();
+                        self.take_terminal()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the session the size of our window.
+    fn fit(&mut self) -> Result<()> {
+        let size = term::size().trying("ask the terminal's size")?;
+        if let (Some(size), Some(relay)) = (size, &mut self.relay)
+            && !relay.control.view(size)?
+        {
+            self.relay = None;
+        }
+        Ok(())
+    }
+
+    /// Draws the screen as it is now; what is not yet written of another is not.
+    fn draw(&mut self) -> Result<()> {
+        let what = "read the output";
+        let cache = ScreenCache::look(self.session)?;
+        let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
+        // What has begun there comes whole.
+        let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
+        self.shown = cache.offset() - begun as u64;
+        // Asked now: what it has changed since, what follows changes again.
+        let modes = match &mut self.relay {
+            Some(relay) => relay.control.private_modes()?,
+            None => None,
+        };
+        let modes = modes.unwrap_or_default();
+        let leave = if self.modes.alternate() { "\x1b[?1049l" } else { "" };
+        let parts = [
+            "\x18",
+            &self.modes.change(&PrivateModes::default()),
+            leave,
+            &cache.screen.drawing(),
+            &PrivateModes::default().change(&modes),
+            &cache.screen.placing(),
+        ];
+        self.out.extend_from_slice(parts.concat().as_bytes());
+        self.sequences = Sequences::default();
+        self.modes = modes;
+        Ok(())
+    }
+
+    /// Takes more of the log, once all before it is written.
+    fn read_on(&mut self) -> Result<()> {
+        let what = "read the output";
+        if !self.out.is_empty() {
+            return Ok(());
+        }
+        let length = self.log.length().trying(what)?;
+        if length.saturating_sub(self.shown) > FAR {
+            return self.draw();
+        }
+        let end = length.min(self.shown + BLOCK);
+        let bytes = self.log.bytes(self.shown, end).trying(what)?;
+        self.shown = end.max(self.shown);
+        let (out, modes, coloured) = (&mut self.out, &mut self.modes, &mut self.coloured);
+        self.sequences.feed(&bytes, &mut |part, _| match part {
+            Part::Other(bytes) => out.extend_from_slice(bytes),
+            Part::Sequence(bytes) if Query::parse(bytes).is_some() => {}
+            Part::Sequence(bytes) if queries::changes_keyboard(bytes) => {}
+            Part::Sequence(bytes) => {
+                modes.heed(bytes);
+                *coloured |= bytes.starts_with(b"\x1b]4;") || bytes.starts_with(b"\x1b]1");
+                out.extend_from_slice(bytes);
+            }
+        });
+        Ok(())
+    }
+
+    /// Writes what the terminal takes at once.
+    fn write_on(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            match self.terminal.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was typed; gives the end, if that is what it means.
+    fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
+        let mut buffer = [0; 4096];
+        // Past any buffer, which poll(2) would know nothing of.
+        let keys = stdin.as_fd().try_clone_to_owned().trying("read the keys")?;
+        let count = match File::from(keys).read(&mut buffer) {
+            // The terminal has gone.
+            Ok(0) => return Ok(Some(End::Told)),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            Err(_) => return Ok(Some(End::Told)),
+        };
+        for &key in &buffer[..count] {
+            match (std::mem::take(&mut self.prefixed), key) {
+                (true, DETACH) => return Ok(Some(End::Detached)),
+                (true, PREFIX) => self.press(PREFIX)?,
+                (false, PREFIX) => self.prefixed = true,
+                (true, key) => {
+                    self.press(PREFIX)?;
+                    self.press(key)?;
+                }
+                (false, key) => self.press(key)?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn press(&mut self, key: u8) -> Result<()> {
+        let waits = self.typing || !self.keys.is_empty();
+        if let Some(relay) = self.relay.as_mut().filter(|_| waits && AT_ONCE.contains(&key))
+            && relay.control.press(key)? == Some(true)
+        {
+            self.keys.clear();
+        } else if self.keys.len() < MOST_KEYS || !self.stuck.has_passed() {
+            self.keys.push(key);
+        } else {
+            // BEL: nobody takes it.
+            self.out.push(0x07);
+        }
+        Ok(())
+    }
+
+    fn type_on(&mut self) -> Result<()> {
+        if let Some(relay) = &mut self.relay
+            && !self.typing
+            && !self.keys.is_empty()
+        {
+            let count = self.keys.len().min(RelayClient::MOST_KEYS);
+            self.typing = relay.keys.begin_typing(&self.keys[..count])?;
+            self.stuck = Deadline::after(STUCK);
+            self.keys.drain(..count);
+        }
+        Ok(())
+    }
+
+    fn hear_typed(&mut self) -> Result<()> {
+        if let Some(relay) = &mut self.relay
+            && relay.keys.has_typed()? != News::TimedOut
+        {
+            self.typing = false;
+        }
+        Ok(())
+    }
+
+    fn hear_news(&mut self) -> Result<()> {
+        if let Some(relay) = &mut self.relay
+            && relay.news.hear_news(Deadline::after(Duration::ZERO), None)? == News::Ended
+        {
+            self.code = relay.news.exit_code();
+            self.relay = None;
+        }
+        Ok(())
+    }
+
+    /// Makes the terminal show what it would without us, with some last words on it.
+    fn leave(&mut self, words: &str) -> Result<()> {
+        self.out.extend_from_slice(reset(&self.modes, self.coloured).as_bytes());
+        self.out.extend_from_slice(words.as_bytes());
+        (self.modes, self.coloured, self.sequences) = Default::default();
+        let deadline = Deadline::after(LEAVE_TIMEOUT);
+        // One that has gone needs nothing.
+        while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
+            let mut poll_set = PollSet::new();
+            poll_set.writable(&self.terminal, ());
+            poll_set.wait(deadline).trying("write to the terminal")?;
+        }
+        self.out.clear();
+        Ok(())
+    }
+}
+
+/// Longer than any sequence that is kept until it is whole.
+const TAIL: u64 = 1024;

@@ -1,0 +1,577 @@
+//! Watching sessions until a condition has come true.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    numbers,
+    outcome::{Failure, Result, Trying},
+    session::{
+        OutputLog, ScreenCache, SessionDir,
+        client::{Diagnosis, News, RelayClient, typing::Typing},
+        shell::{EchoFilter, TextForm},
+    },
+    sys::{deadline::Deadline, poll::PollSet},
+    terminal::text::{self, Finder, Strip},
+    ts::{
+        conditions::{Conditions, Met},
+        output,
+    },
+};
+
+/// How much of an unfinished line a regex is matched on.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// How long a program must be seen to wait for input. The kernel hands on what
+/// was typed, and what was printed, a moment after the write: who seems to wait
+/// in that moment does not.
+const STEADY: Duration = Duration::from_millis(10);
+
+/// The same where nothing has been printed since something was typed, not even
+/// its echo: then we know less.
+const STEADY_UNECHOED: Duration = Duration::from_millis(100);
+
+/// How much of the log is read, and looked at for what is to be found in it, in one step:
+/// some milliseconds' work, or a few hundred where there are many things to find.
+const STEP: u64 = 128 * 1024;
+
+/// More than a prompt is long, with its colours.
+const LONGEST_PROMPT: u64 = 4096;
+
+/// What is printed is news; this is for one who no longer passes on anything.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
+
+/// How long nothing need be printed until whoever passes on what is typed (ssh)
+/// counts as waiting, though no prompt stands there.
+const STEADY_ELSEWHERE: Duration = Duration::from_secs(3);
+
+/// How waiting for several ended.
+pub(crate) enum WatchEnd {
+    Met,
+    /// This one ended, and what was waited for has not come.
+    Ended(usize),
+    TimedOut,
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct From {
+    /// The first byte to look at; else what followed the last typed input.
+    pub(crate) offset: Option<u64>,
+    /// The first completion that counts; else the next.
+    pub(crate) completion: Option<u64>,
+}
+
+/// Waiting on one session.
+pub(crate) struct SessionWatch<'a> {
+    session: &'a SessionDir,
+    conditions: &'a Conditions,
+    log: OutputLog,
+    // Both `None` once the session has ended.
+    news: Option<RelayClient>,
+    asks: Option<RelayClient>,
+    stirred: bool,
+
+    echo: EchoFilter,
+    // How far the log has been looked at, and to where it is to be.
+    looked_at: u64,
+    goal: u64,
+    // How much of what was typed the echo knows, and where the last began.
+    known: u64,
+    typed_at: Option<u64>,
+    patterns: Vec<(Finder, usize)>,
+    fails: Vec<(Finder, usize)>,
+    // What is seen: how many bytes before the present line, and that line.
+    before: u64,
+    line: Vec<u8>,
+
+    completion: u64,
+    // The exit code of a completion, once there is one, and how far the log had come then.
+    done: Option<(u64, i32)>,
+    // How long the log is, and since when.
+    length: u64,
+    changed: Instant,
+    // What the screen showed when all had been put onto it, and since when; only where that
+    // is waited for.
+    cache: Option<(ScreenCache, Vec<String>, Instant)>,
+    // Since when it has waited for input, as what, with how long a log.
+    waits: Option<(Instant, String, u64)>,
+    look_again: Deadline,
+    pause: Duration,
+    pub(crate) met: Option<Met>,
+    /// How many bytes were gone that it should have looked at.
+    pub(crate) lost: u64,
+}
+
+impl<'a> SessionWatch<'a> {
+    pub(crate) fn begin(
+        session: &'a SessionDir,
+        conditions: &'a Conditions,
+        from: From,
+    ) -> Result<SessionWatch<'a>> {
+        let log = session.log()?;
+        let mut asks = RelayClient::open(session)?;
+        let news = if asks.is_some() { RelayClient::open(session)? } else { None };
+        let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
+        let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
+            Some(last) => last.saturating_add(1),
+            None => session.first_completion()?,
+        });
+        let typing = asks.as_mut().map_or(Ok(None), |client| client.typing(0))?;
+        let typing = typing.or_else(|| session.typed());
+        let cache = match conditions.stable {
+            // As somebody has left it; what has come since, the steps put onto it.
+            Some(_) => Some((ScreenCache::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
+            None => None,
+        };
+        let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
+        let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
+        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, TextForm::Plain)?;
+        let find = |patterns: &[Vec<u8>]| {
+            patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
+        };
+        Ok(SessionWatch {
+            session,
+            conditions,
+            log,
+            stirred: true,
+            news,
+            asks,
+            echo,
+            looked_at: start,
+            goal: start,
+            known: typing.map_or(0, |typing| typing.total),
+            typed_at,
+            patterns: find(&conditions.patterns),
+            fails: find(&conditions.fails),
+            before: 0,
+            line: Vec::new(),
+            completion,
+            done: None,
+            length: 0,
+            changed: Instant::now(),
+            cache,
+            waits: None,
+            look_again: Deadline::NEVER,
+            pause: Duration::ZERO,
+            met: None,
+            lost: 0,
+        })
+    }
+
+    fn what(&self) -> String {
+        format!("wait in session '{}'", self.session.handle())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.news.is_none()
+    }
+
+    /// When there may be something new though there is no news.
+    fn deadline(&self) -> Deadline {
+        let since =
+            |changed: Instant, time: Duration| Deadline::after(time.saturating_sub(changed.elapsed()));
+        let silent = self.conditions.idle.map(|idle| since(self.changed, idle));
+        let cache = self.cache.as_ref().zip(self.conditions.stable);
+        let stable = cache.map(|((_, _, changed), stable)| since(*changed, stable));
+        self.look_again.min(silent.unwrap_or(Deadline::NEVER)).min(stable.unwrap_or(Deadline::NEVER))
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        if let Some(news) = &mut self.news
+            && !news.follow()?
+        {
+            self.note_end();
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<()> {
+        let Some(news) = &mut self.news else { return Ok(()) };
+        match news.hear_news(Deadline::after(Duration::ZERO), None)? {
+            News::Changed => self.stirred = true,
+            News::Ended => self.note_end(),
+            News::TimedOut => {}
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self) {
+        self.news = None;
+        self.asks = None;
+        self.stirred = true;
+    }
+
+    /// Is there more to look at already?
+    fn is_behind(&self) -> bool {
+        self.looked_at < self.goal
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.stirred = false;
+        let ended = self.has_ended();
+        let found = self.look_at_output(ended)?;
+        self.stirred |= self.is_behind();
+        self.met = match found {
+            // What is in the output counts before what comes after it.
+            None if !self.is_behind() => self.look_at_rest(ended)?,
+            found => found,
+        };
+        Ok(())
+    }
+
+    fn met(&self, condition: &'static str, detail: impl Into<String>) -> Option<Met> {
+        Some(Met { condition, detail: detail.into(), offset: self.looked_at })
+    }
+
+    /// Looks at the next step of it. First how long the log is, then what was typed: so no
+    /// echo is looked at that we have not been told of.
+    fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
+        let length = self.log.length().trying(self.what())?;
+        let typing = self.asks.as_mut().map_or(Ok(None), |client| client.typing(self.known))?;
+        if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
+            if typing.total > self.known {
+                self.typed_at = Some(typing.anchor);
+            }
+            self.known = typing.total;
+            self.echo.note_typed(typing.keys);
+        }
+        if length != self.length {
+            self.length = length;
+            self.changed = Instant::now();
+            self.pause = Duration::ZERO;
+        }
+        // Once the command is done, what comes after that is of no interest.
+        self.goal = self.done.map_or(length, |(offset, _)| offset);
+        if !self.conditions.seek_text() {
+            self.looked_at = self.goal.max(self.looked_at);
+            return Ok(None);
+        }
+        let mut seen = Vec::new();
+        let end = self.goal.min(self.looked_at.saturating_add(STEP));
+        let (log, echo, lost) = (&self.log, &mut self.echo, &mut self.lost);
+        let looked_at = log
+            .blocks(self.looked_at, end, |block| {
+                let gone = log.take_lost();
+                echo.skip(gone, &mut seen);
+                *lost += gone;
+                echo.feed(block, &mut seen);
+                Ok(true)
+            })
+            .trying(self.what())?;
+        // Somebody may have cut it off.
+        self.looked_at = looked_at.max(end);
+        if ended && !self.is_behind() {
+            self.echo.finish(&mut seen);
+        }
+        Ok(self.find(&seen))
+    }
+
+    /// Has all been looked at that was printed up to there?
+    fn has_seen(&mut self, offset: u64) -> bool {
+        if !self.conditions.seek_text() {
+            self.looked_at = offset.max(self.looked_at);
+        }
+        self.stirred |= self.looked_at < offset;
+        self.looked_at >= offset
+    }
+
+    /// What ends first in these bytes and all before; of two that end at the
+    /// same, the failure.
+    fn find(&mut self, seen: &[u8]) -> Option<Met> {
+        let mut first: Option<(u64, &'static str, Vec<u8>)> = None;
+        let mut note = |end: u64, condition, text: &[u8]| {
+            if first.as_ref().is_none_or(|(other, ..)| end < *other) {
+                first = Some((end, condition, text.to_vec()));
+            }
+        };
+        let kinds = [
+            ("fail", &mut self.fails, &self.conditions.fails),
+            ("pattern", &mut self.patterns, &self.conditions.patterns),
+        ];
+        for (condition, finders, texts) in kinds {
+            for ((finder, length), text) in finders.iter_mut().zip(texts) {
+                if let Some(start) = finder.feed(seen) {
+                    note(start + *length as u64, condition, text);
+                }
+            }
+        }
+        if !self.conditions.regexes.is_empty() {
+            for part in seen.split_inclusive(|byte| *byte == b'\n') {
+                self.line.extend_from_slice(part);
+                let ended = part.ends_with(b"\n");
+                // An unfinished line is looked at once, as it stands at the end.
+                let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+                let line = String::from_utf8_lossy(line);
+                for regex in &self.conditions.regexes {
+                    if let Some(found) = regex.find(&line) {
+                        note(self.before + found.end() as u64, "regex", found.as_str().as_bytes());
+                    }
+                }
+                let surplus =
+                    if ended { self.line.len() } else { self.line.len().saturating_sub(LONGEST_LINE) };
+                self.line.drain(..surplus);
+                self.before += surplus as u64;
+            }
+        }
+        let (_, condition, text) = first?;
+        self.met(condition, text::escaped(&text))
+    }
+
+    fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
+        if self.conditions.complete && self.done.is_none() {
+            let place = self.asks.as_mut().map_or(Ok(None), RelayClient::place)?;
+            let (offset, may_be) = match place {
+                Some((offset, last)) => (offset, last >= Some(self.completion)),
+                None => (self.length, true),
+            };
+            // All that the command has printed stands before that.
+            let done = if may_be { self.session.completion_from(self.completion)? } else { None };
+            self.done = done.map(|done| (offset, done.code));
+        }
+        if let Some((offset, code)) = self.done {
+            return Ok(if self.has_seen(offset) { self.met("complete", code.to_string()) } else { None });
+        }
+        if ended {
+            let code = self.session.exit_code()?;
+            let code = code.map_or("unknown".to_owned(), |code| code.to_string());
+            return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
+        }
+        if (self.conditions.input || self.conditions.passed_over)
+            && let Some(doing) = self.look_for_input()?
+        {
+            return Ok(self.met("input", doing));
+        }
+        if let Some(time) = self.conditions.stable
+            && let Some(since) = self.look_at_screen()?
+            && since.elapsed() >= time
+        {
+            return Ok(self.met("stable", numbers::seconds(since.elapsed(), 3)));
+        }
+        match self.conditions.idle {
+            Some(idle) if self.changed.elapsed() >= idle => {
+                let silence = self.changed.elapsed();
+                // To look has taken its time, too.
+                let is_longer = self.log.length().trying(self.what())? != self.length;
+                self.stirred |= is_longer;
+                Ok(if is_longer { None } else { self.met("idle", numbers::seconds(silence, 3)) })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Since when it has shown what it shows; `None` where there is more to put onto it.
+    fn look_at_screen(&mut self) -> Result<Option<Instant>> {
+        let what = self.what();
+        let Some((cache, lines, changed)) = &mut self.cache else { return Ok(None) };
+        let length = self.log.length().trying(what)?;
+        let end = length.min(cache.offset().saturating_add(STEP));
+        cache.follow(self.session, &self.log, end)?;
+        if end < length {
+            self.stirred = true;
+            return Ok(None);
+        }
+        let now = cache.screen.coloured_lines(0);
+        if now != *lines {
+            (*lines, *changed) = (now, Instant::now());
+        }
+        Ok(Some(*changed))
+    }
+
+    /// The kernel tells nobody that a process went to sleep in a read. So we
+    /// look after each change, and again at growing intervals.
+    fn look_for_input(&mut self) -> Result<Option<String>> {
+        let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
+        let Some((doing, unread, offset)) = state else { return Ok(None) };
+        let only_passed_over = !self.conditions.input;
+        if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
+            self.look_later();
+            return Ok(None);
+        }
+        let unechoed = self.typed_at.is_some_and(|at| offset <= at);
+        let steady = if unechoed || only_passed_over { STEADY_UNECHOED } else { STEADY };
+        let since = match self.waits.take() {
+            Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
+            _ => Instant::now(),
+        };
+        if since.elapsed() >= steady && self.is_busy_elsewhere(offset, since.elapsed())? {
+            self.look_again = Deadline::after(LOOK_ELSEWHERE);
+            self.waits = Some((since, doing, offset));
+            return Ok(None);
+        }
+        if since.elapsed() >= steady {
+            // Of one who did not wait when that was asked, it is not known.
+            let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
+            if state.as_ref() != Some(&(doing.clone(), unread, offset)) {
+                self.look_later();
+                return Ok(None);
+            }
+            if self.has_seen(offset) {
+                return Ok(Some(doing));
+            }
+        }
+        self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
+        self.waits = Some((since, doing, offset));
+        Ok(None)
+    }
+
+    /// Nobody waits for input now.
+    fn look_later(&mut self) {
+        self.waits = None;
+        self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
+        self.look_again = Deadline::after(self.pause);
+    }
+
+    /// ssh and its kin always wait for input, whatever is done at the other end.
+    /// There it counts that a line's end has come since something was typed, and
+    /// that what stands now looks like a prompt or a question; for long only if
+    /// what it was typed at did.
+    fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
+        let Some(client) = &mut self.asks else { return Ok(false) };
+        if !client.passes_on()? {
+            return Ok(false);
+        }
+        let (start, stands) = self.line_before(offset)?;
+        let asked = match self.typed_at {
+            Some(typed_at) => self.line_before(typed_at)?.1,
+            None => false,
+        };
+        let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
+        let patient = steady >= STEADY_ELSEWHERE && (self.conditions.is_lenient || !asked);
+        Ok(!(patient || answered && stands))
+    }
+
+    /// Where the line that stands before a place of the log begins, and whether
+    /// it looks like a prompt or a question.
+    fn line_before(&self, offset: u64) -> Result<(u64, bool)> {
+        let tail = self.log.bytes(offset.saturating_sub(LONGEST_PROMPT), offset).trying(self.what())?;
+        let from = offset.saturating_sub(tail.len() as u64);
+        let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
+        let mut line = Vec::new();
+        Strip::new().feed(&tail[start..], &mut line);
+        let line = line.trim_ascii();
+        let asks = line == b"..." || line.last().is_some_and(|last| b"$#>%)]:?".contains(last));
+        Ok((from + start as u64, asks))
+    }
+
+    fn is_passed_over(&mut self) -> Result<bool> {
+        let Some(client) = &mut self.asks else { return Ok(false) };
+        let entered = client.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+        Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
+    }
+
+    /// What to say when it was in vain.
+    pub(crate) fn in_vain(&self, over: &WatchEnd, timeout: Duration) -> Failure {
+        let what = self.conditions.described() + &output::lost_in_words(self.lost);
+        match over {
+            WatchEnd::TimedOut => Failure::TimedOut(format!(
+                "cannot {what} in session '{}': timed out {}",
+                self.session.handle(),
+                Diagnosis::gather(self.session, timeout)
+            )),
+            _ => match self.session.ended() {
+                Failure::Failed(reason) => Failure::Failed(format!(
+                    "cannot {what}: {reason}{}",
+                    Diagnosis::and_last_line(self.session)
+                )),
+                other => other,
+            },
+        }
+    }
+}
+
+/// What of it comes after the first `known` bytes.
+fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
+    let mut typing = typing?;
+    let length: u64 = typing.keys.iter().map(|keys| keys.bytes.len() as u64).sum();
+    let mut at = typing.total.saturating_sub(length);
+    typing.keys.retain_mut(|keys| {
+        let start = at;
+        at += keys.bytes.len() as u64;
+        let surplus = usize::try_from(known.saturating_sub(start)).unwrap_or(usize::MAX);
+        keys.bytes.drain(..surplus.min(keys.bytes.len()));
+        at > known
+    });
+    Some(typing)
+}
+
+/// Waits until all have met a condition, or with `any`, one has; one that has
+/// met a failure ends it for all.
+pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline) -> Result<WatchEnd> {
+    let mut last = None;
+    loop {
+        for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
+            watch.follow()?;
+            if watch.stirred || watch.deadline().has_passed() {
+                watch.look_again = Deadline::NEVER;
+                match watch.look() {
+                    // Why the relay does not answer is told with the evidence.
+                    Err(_) if deadline.has_passed() => return Ok(WatchEnd::TimedOut),
+                    other => other?,
+                }
+            }
+        }
+        let met = |watch: &SessionWatch| watch.met.is_some();
+        let failed = watches.iter().any(|watch| watch.met.as_ref().is_some_and(Met::is_failure));
+        if failed || watches.iter().all(met) || (any && watches.iter().any(met)) {
+            return Ok(WatchEnd::Met);
+        }
+        let is_over = |watch: &SessionWatch| !met(watch) && watch.has_ended() && !watch.stirred;
+        let mut over = watches.iter().enumerate().filter(|(_, watch)| is_over(watch));
+        let (ended, count) = (over.next().map(|(index, _)| index), over.count() + 1);
+        if let Some(ended) = ended
+            && (!any || count == watches.len())
+        {
+            return Ok(WatchEnd::Ended(ended));
+        }
+        if deadline.has_passed() {
+            // What is there already may take a little longer to look at.
+            let last =
+                *last.get_or_insert_with(|| watches.first().map(|watch| watch.session.patience().last()));
+            let behind = watches.iter().any(|watch| !met(watch) && watch.is_behind());
+            if !behind || last.is_none_or(Deadline::has_passed) {
+                return Ok(WatchEnd::TimedOut);
+            }
+        }
+        wait_for_news(watches, deadline)?;
+    }
+}
+
+fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()> {
+    let mut poll_set = PollSet::new();
+    let mut until = deadline;
+    for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
+        if watch.stirred {
+            until = Deadline::after(Duration::ZERO);
+        }
+        let Some(news) = &watch.news else { continue };
+        until = until.min(watch.deadline());
+        poll_set.readable(news, index);
+    }
+    let stirred = poll_set.wait(until).trying("wait for something to happen")?;
+    for index in stirred {
+        watches[index].hear()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::client::typing::{Keys, Mode};
+
+    #[test]
+    fn what_is_known_of_the_typing_is_not_told_again() {
+        let keys = |offset, bytes: &[u8]| Keys { offset, mode: Mode::Lines, bytes: bytes.into() };
+        // The first two bytes are not remembered any more.
+        let typing = Typing { anchor: 9, total: 9, keys: vec![keys(3, b"abc"), keys(9, b"defg")] };
+        let after = |known| known_after(Some(typing.clone()), known).unwrap().keys;
+        for known in 0..=2 {
+            assert_eq!(after(known), typing.keys);
+        }
+        assert_eq!(after(4), [keys(3, b"c"), keys(9, b"defg")]);
+        assert_eq!(after(5), [keys(9, b"defg")]);
+        assert_eq!(after(8), [keys(9, b"g")]);
+        assert_eq!(after(9), []);
+        assert_eq!(known_after(None, 0), None);
+    }
+}

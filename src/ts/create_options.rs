@@ -1,0 +1,271 @@
+//! Starting a session, as `create` and `ensure` are asked to.
+//!
+//! The options of both are read here, into what they mean. Nothing is started
+//! before all of them have been understood.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    iter,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result, Trying},
+    relay::{self, SpawnVia},
+    session::{
+        self, EndedBy, Handle, Name, SessionDir, SessionSpec, Settings, StateDir, Target, client::RelayClient,
+    },
+    sys::{confinement, files, gate::Environment, pty::Size},
+    terminal::text,
+};
+
+/// What a user wants to have started.
+pub(crate) struct CreateOptions {
+    pub(crate) name: Option<Name>,
+    command: Vec<u8>,
+    folder: StartFolder,
+    size: Size,
+    environment: Environment,
+    umask: u32,
+    via: SpawnVia,
+    settings: Settings,
+}
+
+/// Where a session starts.
+enum StartFolder {
+    Callers,
+    Folder(PathBuf),
+    /// Where that session is now.
+    SameAs(Target),
+}
+
+impl CreateOptions {
+    /// Reads a whole command line; `default` is run where no command is given.
+    pub(crate) fn parse(args: &mut Args, default: Option<&str>) -> Result<CreateOptions> {
+        use lexopt::Arg::{Long, Value};
+        let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
+        let (mut no_helper, mut require_helper) = (false, false);
+        let (mut variables, mut settings, mut roots) = (Vec::new(), Settings::default(), Vec::new());
+        let command = loop {
+            match args.next()? {
+                Some(Long("name")) => name = Some(args.name_value("name")?),
+                Some(Long("cwd")) => cwd = Some(PathBuf::from(args.some_value("cwd")?)),
+                Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
+                Some(Long("size")) => size = args.terminal_size_value("size")?,
+                Some(Long("env")) => variables.push(variable(args.value()?)?),
+                Some(Long("title")) => settings.title = Some(described(args, "title")?),
+                Some(Long("description")) => settings.description = Some(described(args, "description")?),
+                Some(Long("parent")) => settings.parent = Some(described(args, "parent")?),
+                Some(Long("timeout")) => settings.timeout = Some(args.some_time_value("timeout")?),
+                Some(Long("idle-timeout")) => {
+                    settings.idle_timeout = Some(args.some_time_value("idle-timeout")?);
+                }
+                Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
+                Some(Long("max-log")) => settings.max_log = Some(log_limit(args)?),
+                Some(Long("record")) => settings.record = true,
+                Some(Long("write-root")) => {
+                    roots.push(PathBuf::from(args.some_value("write-root")?));
+                }
+                Some(Long("pager")) => pager = true,
+                Some(Long("no-helper")) => no_helper = true,
+                Some(Long("require-helper")) => require_helper = true,
+                Some(Value(first)) => break args.free_text(Some(first))?,
+                Some(other) => return Err(other.unexpected().into()),
+                None => match default {
+                    Some(command) => break command.as_bytes().to_vec(),
+                    None => return Err(Failure::BadArgs("missing a command to run".into())),
+                },
+            }
+        };
+        if command.is_empty() {
+            return Err(Failure::BadArgs("the command to run is empty".into()));
+        }
+        let folder = match (cwd, inherit) {
+            (None, None) => StartFolder::Callers,
+            (Some(folder), None) => StartFolder::Folder(folder),
+            (None, Some(session)) => StartFolder::SameAs(session),
+            (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
+        };
+        let via = match (no_helper, require_helper) {
+            (false, false) => SpawnVia::HelperIfThere,
+            (true, false) => SpawnVia::Relay,
+            (false, true) => SpawnVia::Helper,
+            (true, true) => return Err(exclude("--no-helper", "--require-helper")),
+        };
+        let environment = environment(SessionSpec::is_interactive(&command), pager, variables);
+        for root in roots {
+            let found = confinement::root(&root);
+            let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
+            settings.write_roots.push(found.into_os_string().into_vec());
+        }
+        Ok(CreateOptions { name, command, folder, size, environment, umask: args.umask, via, settings })
+    }
+
+    /// Refuses a session that may write where the one that is wanted may not.
+    pub(crate) fn check_confines_as_much(&self, session: &SessionDir) -> Result<()> {
+        let (wanted, there) = (&self.settings.write_roots, session.settings().write_roots);
+        if wanted.is_empty() || (!there.is_empty() && there.iter().all(|root| wanted.contains(root))) {
+            return Ok(());
+        }
+        let elsewhere = there.into_iter().find(|root| !wanted.contains(root));
+        let place =
+            elsewhere.map_or("everywhere".to_owned(), |root| format!("to '{}'", text::escaped(&root)));
+        Err(Failure::Failed(format!("cannot take session '{}': it may write {place}", session.handle())))
+    }
+
+    /// Starts it, and tells the caller what it should know of that.
+    pub(crate) fn start(self) -> Result<Handle> {
+        let cwd = match &self.folder {
+            StartFolder::Callers => None,
+            StartFolder::Folder(folder) => Some(folder.clone()),
+            StartFolder::SameAs(target) => Some(folder_of(target)?),
+        };
+        let spec = SessionSpec {
+            command: self.command,
+            name: self.name,
+            size: self.size,
+            started: SystemTime::now(),
+            settings: self.settings,
+        };
+        start(spec, cwd.as_deref(), self.environment, self.umask, self.via)
+    }
+}
+
+fn exclude(one: &str, other: &str) -> Failure {
+    Failure::BadArgs(format!("{one} and {other} exclude each other"))
+}
+
+/// Where the foreground process of a session is.
+fn folder_of(target: &Target) -> Result<PathBuf> {
+    let session = StateDir::open()?.session(target)?;
+    let client = RelayClient::open(&session)?;
+    let folder = client.map(|mut client| client.folder()).transpose()?.flatten();
+    folder.ok_or_else(|| session.ended())
+}
+
+/// Less is not worth a hole in a file, whose unit may be 8 KiB.
+const LEAST_LOG: u64 = 64 * 1024;
+
+fn log_limit(args: &mut Args) -> Result<u64> {
+    match args.size_value("max-log")? {
+        size @ LEAST_LOG.. => Ok(size),
+        size => Err(cli::bad_value("max-log", size.to_string().as_ref(), "is less than 64K")),
+    }
+}
+
+/// What somebody is to read of the session; not nothing.
+fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
+    let value = args.value()?;
+    if value.is_empty() { Err(cli::bad_value(option, &value, "is empty")) } else { Ok(value.into_vec()) }
+}
+
+fn variable(value: OsString) -> Result<(OsString, OsString)> {
+    let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
+    let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
+    let (key, value) = value.as_bytes().split_at(at);
+    Ok((OsString::from_vec(key.to_vec()), OsString::from_vec(value[1..].to_vec())))
+}
+
+/// Makes the session, or leaves nothing of it.
+fn start(
+    spec: SessionSpec,
+    cwd: Option<&Path>,
+    mut environment: Environment,
+    umask: u32,
+    via: SpawnVia,
+) -> Result<Handle> {
+    if let Some(cwd) = cwd {
+        files::check_can_enter(cwd).trying(format_args!("start in '{}'", cwd.display()))?;
+    }
+    let state_dir = StateDir::open_or_make()?;
+    check_roots(&spec.settings, state_dir.path())?;
+    let pending = state_dir.make()?;
+    environment.push((session::SESSION_ENV.into(), Some(pending.handle.as_str().into())));
+    if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
+        // The session may be in another folder than a relative path was meant from.
+        environment.push(("NBS_TS_HOME".into(), Some(state_dir.path().into())));
+    }
+    let handle = pending.handle.clone();
+    if !spec.settings.write_roots.is_empty() {
+        let private = SessionSpec::private_folder(&state_dir.sessions_path().join(pending.handle.as_str()));
+        environment.push(("TMPDIR".into(), Some(private.into())));
+    }
+    let sessions = state_dir.sessions_path();
+    let started = relay::start(&pending, &sessions, &spec, umask, cwd, &environment, via);
+    match started {
+        // There is none but that a helper is missed.
+        Ok(Some(warning)) if state_dir.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),
+        Ok(_) => {}
+        Err(failure) => {
+            let removed = pending.abandon().trying("remove the session that failed");
+            // Never `Ok`, since there is one.
+            Failure::all(iter::once(failure).chain(removed.err()).collect())?;
+        }
+    }
+    Ok(handle)
+}
+
+/// Refuses write roots by which a session would reach the files, and so the
+/// terminals, of the others.
+fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
+    let what = || format!("find the state folder '{}'", state_dir.display());
+    for root in &settings.write_roots {
+        let root = Path::new(OsStr::from_bytes(root));
+        let home = state_dir.canonicalize().trying(what())?;
+        if root.starts_with(&home) || home.starts_with(root) {
+            return Err(Failure::Failed(format!(
+                "cannot let the session write to '{}': the state folder '{}' is there, and in it the input \
+                 of every session",
+                root.display(),
+                home.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Ends a session whose handle nobody has learned.
+pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
+    let state_dir = StateDir::open()?;
+    session::end_wholly(&state_dir.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
+    state_dir.remove(handle, EndedBy::Kill)
+}
+
+/// The terminal that a session really is; every terminfo has an entry for it.
+const TERM: &str = "xterm-256color";
+
+/// Values that keep programs from waiting for a person who is not there.
+const UNATTENDED: [(&str, &str); 9] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("LESS", "-eFRX"),
+    ("SYSTEMD_PAGER", ""),
+    ("AWS_PAGER", ""),
+    ("PSQL_PAGER", "cat"),
+    ("BAT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// How the child's environment differs from ours.
+fn environment(interactive: bool, pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
+    let mut environment: Environment = Vec::new();
+    // Of another terminal than the session's.
+    for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
+        environment.push((name.into(), None));
+    }
+    environment.push(("TERM".into(), Some(TERM.into())));
+    if interactive {
+        // With it bash reads no rcfile.
+        environment.push(("POSIXLY_CORRECT".into(), None));
+    }
+    if !pager {
+        environment.extend(UNATTENDED.map(|(name, value)| (name.into(), Some(value.into()))));
+    }
+    environment.extend(variables.into_iter().map(|(name, value)| (name, Some(value))));
+    environment
+}

@@ -1,0 +1,521 @@
+//! Printing a stretch of a session's output: `read`, `read-new`, `run`.
+
+use std::{
+    io::{self, Write},
+    ops::Range,
+};
+
+use crate::{
+    cli,
+    json::Object,
+    outcome::{Result, Trying},
+    session::{Handle, OutputLog, SessionDir},
+    terminal::text::Strip,
+};
+
+/// How output is printed.
+#[derive(Clone, Copy)]
+pub(crate) struct OutputForm {
+    /// Without escape sequences.
+    pub(crate) strip: bool,
+    /// Nothing will be added to it: what is cut off at its end stays so.
+    pub(crate) complete: bool,
+    /// Its first and its last part only, if it is longer than so many bytes.
+    pub(crate) max: Option<u64>,
+    pub(crate) json: bool,
+}
+
+/// Prints it, and tells how far: with `strip`, what is incomplete at the end
+/// (half a character, half a sequence) is left for the next time.
+pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -> Result<u64> {
+    let log = session.log()?;
+    let what = format!("read the output of '{}'", session.handle());
+    let asked = range.start;
+    let range = log.start().trying(&what)?.clamp(asked, range.end.max(asked))..range.end;
+    let mut lost = range.start - asked;
+    let gap = gap(&log, &range, &[], &Filter::new(form.strip, false), form.max).trying(what)?;
+    let mut collected = Vec::new();
+    let mut stdout = io::stdout().lock();
+    let mut last = b'\n';
+    let mut give = |bytes: &[u8]| {
+        last = bytes.last().copied().unwrap_or(last);
+        if form.json {
+            collected.extend_from_slice(bytes);
+            return Ok(last);
+        }
+        cli::written(stdout.write_all(bytes)).map(|()| last)
+    };
+    let mut end = range.end;
+    let parts = parts(&range, gap.as_ref());
+    let count = parts.len();
+    for (number, part) in parts.into_iter().enumerate() {
+        if let (1, Some(gap)) = (number, &gap) {
+            let last = give(b"")?;
+            give(gap_line(session.handle(), gap, last).as_bytes())?;
+        }
+        let mut filter = Filter::new(form.strip, false);
+        end = log.blocks(part.start, part.end, |block| {
+            lost += log.take_lost();
+            give(filter.feed(block)).map(|_| true)
+        })?;
+        lost += log.take_lost();
+        if form.complete || number + 1 < count {
+            give(filter.finish())?;
+        } else {
+            end -= filter.unfinished();
+        }
+    }
+    if form.json {
+        let object = Object::new()
+            .text("handle", session.handle().as_str())
+            .number("offset", number(range.start))
+            .number("next_offset", number(end))
+            .bytes("output", &collected);
+        let object = with_left_out(object, gap.as_ref()).count_if_any("lost", lost);
+        cli::written(stdout.write_all(object.line().as_bytes()))?;
+    }
+    cli::written(stdout.flush())?;
+    tell_lost(lost, form.json);
+    Ok(end)
+}
+
+/// Tells whoever reads a bounded log what of it is gone; in JSON the answer does.
+pub(crate) fn tell_lost(lost: u64, json: bool) {
+    if lost > 0 && !json {
+        cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log bounds what is kept"));
+    }
+}
+
+/// How far from where a part of so many bytes should end a better place for it is
+/// looked for: not so far that much less would be left of it.
+fn near(part: u64) -> u64 {
+    (part / 2).min(4096)
+}
+
+/// What of a stretch to leave out, so that no more than `max` bytes are printed of it,
+/// which `filter` makes of what is not in `cuts`: its middle; from a line's end to a
+/// line's end, where they are near, else between two characters.
+pub(crate) fn gap(
+    log: &OutputLog,
+    range: &Range<u64>,
+    cuts: &[Range<u64>],
+    filter: &Filter,
+    max: Option<u64>,
+) -> io::Result<Option<Range<u64>>> {
+    let reach = |range, most| reach(log, range, cuts, filter.clone(), most);
+    let Some(max) = max.filter(|max| range.end.saturating_sub(range.start) > *max) else {
+        return Ok(None);
+    };
+    let (first, last) = (max / 2, max - max / 2);
+    let (Some(_), Some(start)) = (reach(range.clone(), max)?.1, reach(range.clone(), first)?.1) else {
+        return Ok(None);
+    };
+    let before = log.bytes(start.saturating_sub(near(first)).max(range.start), start + 1)?;
+    let start = start - shorter_by(&before);
+    // What is printed is seldom much less than what is there.
+    let mut length = last.saturating_mul(2);
+    let (from, printed) = loop {
+        let from = range.end.saturating_sub(length).max(start);
+        // No escape sequence is cut in two where a line begins.
+        let from = if from > start { behind_line(log, from..range.end)? } else { from };
+        let (printed, _) = reach(from..range.end, u64::MAX)?;
+        if printed >= last || from == start {
+            break (from, printed);
+        }
+        length = length.saturating_mul(2).max(1);
+    };
+    let end = reach(from..range.end, printed.saturating_sub(last))?.1.unwrap_or(range.end);
+    let after = log.bytes(end.saturating_sub(1), (end + near(last)).min(range.end))?;
+    Ok(Some(start..end + later_by(&after)))
+}
+
+/// Behind the first newline of a stretch, or its end.
+fn behind_line(log: &OutputLog, range: Range<u64>) -> io::Result<u64> {
+    let mut at = range.start;
+    log.blocks(range.start, range.end, |block| {
+        let newline = memchr::memchr(b'\n', block);
+        at += log.take_lost() + newline.map_or(block.len(), |newline| newline + 1) as u64;
+        Ok::<bool, io::Error>(newline.is_none())
+    })?;
+    log.take_lost();
+    Ok(at.min(range.end))
+}
+
+/// How much of a stretch is printed, and the furthest place up to which that is no more
+/// than `most` bytes, unless all of it is.
+fn reach(
+    log: &OutputLog,
+    range: Range<u64>,
+    cuts: &[Range<u64>],
+    mut filter: Filter,
+    most: u64,
+) -> io::Result<(u64, Option<u64>)> {
+    /// What is gone through again, byte by byte, to find the place.
+    const PIECE: usize = 4096;
+    let (mut printed, mut place) = (0, None);
+    for stretch in kept(&range, cuts.iter().cloned()) {
+        let mut at = stretch.start;
+        log.blocks(stretch.start, stretch.end, |block| {
+            at += log.take_lost();
+            for piece in block.chunks(PIECE) {
+                let before = filter.clone();
+                let count = filter.feed(piece).len() as u64;
+                if printed + count + filter.held() > most {
+                    filter = before;
+                    let fits = |byte: &&u8| {
+                        printed += filter.feed(std::slice::from_ref(*byte)).len() as u64;
+                        printed + filter.held() <= most
+                    };
+                    place = Some(at + piece.iter().take_while(fits).count() as u64);
+                    return Ok(false);
+                }
+                printed += count;
+                at += piece.len() as u64;
+            }
+            Ok::<bool, io::Error>(true)
+        })?;
+        log.take_lost();
+        if place.is_some() {
+            return Ok((printed, place));
+        }
+    }
+    Ok((printed + filter.held(), None))
+}
+
+/// What of a stretch is in none of the cuts, which are in order.
+fn kept(range: &Range<u64>, cuts: impl Iterator<Item = Range<u64>>) -> impl Iterator<Item = Range<u64>> {
+    let Range { start, end } = *range;
+    let mut at = start;
+    let cuts = cuts.filter(move |cut| cut.start < end && cut.end >= start);
+    cuts.chain(std::iter::once(end..end)).map(move |cut| {
+        let kept = at..cut.start;
+        at = at.max(cut.end);
+        kept
+    })
+}
+
+/// By how much to end a part earlier; the last byte is the one behind it.
+fn shorter_by(bytes: &[u8]) -> u64 {
+    let Some((behind, part)) = bytes.split_last() else { return 0 };
+    match memchr::memrchr(b'\n', part) {
+        Some(at) => (part.len() - at - 1) as u64,
+        None if !is_within_character(*behind) => 0,
+        None => (1 + part.iter().rev().take(3).take_while(|byte| is_within_character(**byte)).count() as u64)
+            .min(part.len() as u64),
+    }
+}
+
+/// By how much to begin a part later; the first byte is the one before it.
+fn later_by(bytes: &[u8]) -> u64 {
+    match memchr::memchr(b'\n', bytes) {
+        Some(at) => at as u64,
+        None => bytes.iter().skip(1).take(3).take_while(|byte| is_within_character(**byte)).count() as u64,
+    }
+}
+
+fn is_within_character(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// What is left of a stretch.
+pub(crate) fn parts(range: &Range<u64>, gap: Option<&Range<u64>>) -> Vec<Range<u64>> {
+    match gap {
+        Some(gap) => vec![range.start..gap.start, gap.end..range.end],
+        None => vec![range.clone()],
+    }
+}
+
+/// The same within the words of a failure.
+pub(crate) fn lost_in_words(lost: u64) -> String {
+    if lost > 0 { format!(" ({lost} bytes of output are gone)") } else { String::new() }
+}
+
+/// The line that stands in the place of what is left out; `last` is the byte
+/// before it.
+pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
+    let (offset, limit) = (gap.start, gap.end - gap.start);
+    let newline = if last == b'\n' { "" } else { "\n" };
+    format!(
+        "{newline}[nbs: {limit} bytes left out; nbs-ts read {handle} --offset={offset} --limit={limit}]\n"
+    )
+}
+
+/// The first and the last part of an answer that is not as it stands in the log,
+/// so that no more than `max` bytes are left of it, and how many were left out;
+/// `whole` is where in the log it comes from.
+pub(crate) fn shortened(
+    answer: Vec<u8>,
+    max: Option<u64>,
+    handle: &Handle,
+    whole: &Range<u64>,
+) -> (Vec<u8>, u64) {
+    let Some(max) = max.and_then(|max| usize::try_from(max).ok()).filter(|max| answer.len() > *max) else {
+        return (answer, 0);
+    };
+    let (start, end) = (max / 2, answer.len() - (max - max / 2));
+    let near = near(start as u64) as usize;
+    let first = &answer[..start - shorter_by(&answer[start.saturating_sub(near)..=start]) as usize];
+    let last = &answer[end + later_by(&answer[end - 1..(end + near).min(answer.len())]) as usize..];
+    let left_out = (answer.len() - first.len() - last.len()) as u64;
+    let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
+    let line = format!(
+        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={} has them]\n",
+        whole.start,
+        whole.end - whole.start
+    );
+    ([first, line.as_bytes(), last].concat(), left_out)
+}
+
+/// The same for JSON: how many bytes were left out, where any could have been.
+pub(crate) fn with_left_out(object: Object, gap: Option<&Range<u64>>) -> Object {
+    match gap {
+        Some(gap) => object.number("left_out", number(gap.end - gap.start)),
+        None => object,
+    }
+}
+
+fn number(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+/// Gives stretches of the log one after another, with `\n` for `\r\n`.
+pub(crate) struct Printer {
+    pub(crate) log: OutputLog,
+    /// How far it has come.
+    pub(crate) from: u64,
+    /// How many bytes of the output were gone.
+    pub(crate) lost: u64,
+    filter: Filter,
+    /// The last byte that it has given.
+    pub(crate) last: u8,
+}
+
+impl Printer {
+    /// `strip`: without escape sequences.
+    pub(crate) fn new(log: OutputLog, strip: bool) -> Printer {
+        Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true), last: b'\n' }
+    }
+
+    /// What of a stretch to leave out, so that no more than `max` bytes of it are printed.
+    pub(crate) fn gap(
+        &self,
+        range: &Range<u64>,
+        cuts: &[Range<u64>],
+        max: Option<u64>,
+    ) -> io::Result<Option<Range<u64>>> {
+        gap(&self.log, range, cuts, &self.filter, max)
+    }
+
+    /// Gives what is in `range`, without the cuts, which it uses up.
+    pub(crate) fn print(
+        &mut self,
+        range: Range<u64>,
+        cuts: &mut Vec<Range<u64>>,
+        mut give: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let passed = cuts.partition_point(|cut| cut.start < range.end);
+        for stretch in kept(&range, cuts.drain(..passed)) {
+            let (log, lost) = (&self.log, &mut self.lost);
+            log.blocks(stretch.start, stretch.end, |block| {
+                *lost += log.take_lost();
+                let plain = self.filter.feed(block);
+                self.last = plain.last().copied().unwrap_or(self.last);
+                give(plain).map(|()| true)
+            })?;
+            *lost += log.take_lost();
+        }
+        self.from = range.end;
+        Ok(())
+    }
+
+    /// What of a stretch was held back, now that nothing follows it.
+    pub(crate) fn rest(&mut self) -> &[u8] {
+        let rest = self.filter.finish();
+        self.last = rest.last().copied().unwrap_or(self.last);
+        rest
+    }
+}
+
+/// Makes what is printed of what is in the log.
+#[derive(Clone)]
+pub(crate) struct Filter {
+    strip: Option<Strip>,
+    newlines: Option<Newlines>,
+    stripped: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Filter {
+    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`.
+    fn new(strip: bool, newlines: bool) -> Filter {
+        let newlines = newlines.then(Newlines::default);
+        Filter { strip: strip.then(Strip::new), newlines, stripped: Vec::new(), plain: Vec::new() }
+    }
+
+    fn feed<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let mut bytes = bytes;
+        if let Some(strip) = &mut self.strip {
+            self.stripped.clear();
+            strip.feed(bytes, &mut self.stripped);
+            bytes = &self.stripped;
+        }
+        if let Some(newlines) = &mut self.newlines {
+            self.plain.clear();
+            newlines.feed(bytes, &mut self.plain);
+            bytes = &self.plain;
+        }
+        bytes
+    }
+
+    /// What was held back, now that nothing follows it. From here on it begins anew.
+    fn finish(&mut self) -> &[u8] {
+        self.stripped.clear();
+        self.plain.clear();
+        if let Some(strip) = &mut self.strip {
+            strip.finish(&mut self.stripped);
+            *strip = Strip::new();
+        }
+        let Some(newlines) = &mut self.newlines else { return &self.stripped };
+        newlines.feed(&self.stripped, &mut self.plain);
+        newlines.finish(&mut self.plain);
+        &self.plain
+    }
+
+    /// How much would be printed of what is held back, if nothing followed it.
+    fn held(&self) -> u64 {
+        let (strip, newlines) = (self.strip.clone(), self.newlines.clone());
+        Filter { strip, newlines, stripped: Vec::new(), plain: Vec::new() }.finish().len() as u64
+    }
+
+    /// How many bytes of the log would be held back if nothing followed them.
+    fn unfinished(&self) -> u64 {
+        self.strip.as_ref().map_or(0, Strip::unfinished)
+    }
+}
+
+/// Makes `\r\n`, as a terminal prints a line's end, `\n` again, however the two
+/// are split; a lone `\r` stays.
+#[derive(Clone, Default)]
+pub(crate) struct Newlines {
+    // A `\r` has come, and what is behind it has not.
+    held: bool,
+}
+
+impl Newlines {
+    pub(crate) fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) {
+        let mut rest = bytes;
+        if let (true, Some(first)) = (self.held, bytes.first()) {
+            if *first != b'\n' {
+                plain.push(b'\r');
+            }
+            self.held = false;
+        }
+        while let Some(at) = memchr::memchr(b'\r', rest) {
+            plain.extend_from_slice(&rest[..at]);
+            rest = &rest[at + 1..];
+            match rest.first() {
+                Some(b'\n') => {}
+                Some(_) => plain.push(b'\r'),
+                None => self.held = true,
+            }
+        }
+        plain.extend_from_slice(rest);
+    }
+
+    pub(crate) fn finish(&mut self, plain: &mut Vec<u8>) {
+        if self.held {
+            plain.push(b'\r');
+            self.held = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::rounds;
+
+    #[test]
+    fn only_the_pair_becomes_a_newline_however_it_is_split() {
+        let text = b"a\r\nb\rc\n\r\r\n\r";
+        for size in 1..=text.len() {
+            let (mut newlines, mut plain) = (Newlines::default(), Vec::new());
+            text.chunks(size).for_each(|chunk| newlines.feed(chunk, &mut plain));
+            newlines.finish(&mut plain);
+            assert_eq!(plain, b"a\nb\rc\n\r\n\r", "{size}");
+        }
+    }
+
+    /// Of whatever is printed of a log, no more than half of what may be comes from either
+    /// end, and not much less.
+    #[test]
+    fn both_halves_are_counted_as_they_are_printed() {
+        const PARTS: [&[u8]; 14] = [
+            b"word ",
+            b"a longer stretch of words ",
+            b"\r\n",
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b"\x1b[38;5;99m",
+            b"\x1b[m",
+            b"\x1b]0;a title, which nobody sees here\x07",
+            "é€😀".as_bytes(),
+            b"\xe2\x82",
+            b"\xff",
+            b"0123456789abcdefghijklmnopqrstuvwxyz",
+            b"\0",
+        ];
+        for (seed, mut random) in rounds(300) {
+            let (mut content, mut cuts) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(..200) {
+                let start = content.len() as u64;
+                content.extend_from_slice(random.choice(PARTS).unwrap());
+                if random.u8(..8) == 0 {
+                    content.extend_from_slice(b"\x1b]133;A\x07");
+                    cuts.push(start..content.len() as u64);
+                }
+            }
+            let (log, whole) = (OutputLog::of(&content), 0..content.len() as u64);
+            let max = random.u64(..1000);
+            for (strip, newlines) in [(false, false), (true, false), (false, true), (true, true)] {
+                let filter = Filter::new(strip, newlines);
+                let printed = |range: Range<u64>| {
+                    let kept = (range.start..range.end).filter(|at| !cuts.iter().any(|cut| cut.contains(at)));
+                    let kept: Vec<u8> = kept.map(|at| content[at as usize]).collect();
+                    let mut filter = filter.clone();
+                    [filter.feed(&kept).to_vec(), filter.finish().to_vec()].concat()
+                };
+                let (all, seed) = (printed(whole.clone()), format!("seed {seed}, {strip}, {newlines}"));
+                let Some(gap) = gap(&log, &whole, &cuts, &filter, Some(max)).unwrap() else {
+                    assert!(all.len() as u64 <= max, "{seed}: {} of {max}", all.len());
+                    continue;
+                };
+                assert!(all.len() as u64 > max, "{seed}: {} of {max}", all.len());
+                let (first, last) = (printed(0..gap.start), printed(gap.end..whole.end));
+                assert!(all.starts_with(&first) && all.ends_with(&last), "{seed}");
+                for (part, most) in [(first, max / 2), (last, max - max / 2)] {
+                    let least = most.saturating_sub(near(most) + 4);
+                    assert!(
+                        (least..=most).contains(&(part.len() as u64)),
+                        "{seed}: {} of {most}",
+                        part.len()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_end_with_lines_or_at_least_with_characters() {
+        assert_eq!(shorter_by(b"ab\ncd"), 1);
+        assert_eq!(shorter_by(b"ab\nc"), 0);
+        assert_eq!(shorter_by(b"abcd"), 0);
+        assert_eq!(shorter_by("a\u{20ac}".as_bytes()), 2);
+        assert_eq!(shorter_by(b""), 0);
+        assert_eq!(later_by(b"\nab"), 0);
+        assert_eq!(later_by(b"xa\nb"), 2);
+        assert_eq!(later_by(b"xab"), 0);
+        assert_eq!(later_by("\u{20ac}b".as_bytes()), 2);
+    }
+}
