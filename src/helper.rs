@@ -1,6 +1,6 @@
 //! The helper: the daemon in whose environment the children of sessions live.
 //!
-//! One loop over poll(2), built anew each turn from what there is to do; it
+//! One loop over poll(2), built anew each time from what there is to do; it
 //! sleeps while nothing happens. Each client is a [`Conversation`] with a small
 //! buffer and a deadline, so one that says nothing, dribbles or sends rubbish
 //! delays nobody and costs little.
@@ -59,7 +59,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// socket's queue. Each costs a descriptor, of which many systems give 1,024.
 const MOST: usize = 256;
 
-/// How long to wait before looking for a visitor again when there was no
+/// How long to wait before looking for a connection again when there was no
 /// descriptor for the last one, and no conversation whose end would free one.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -109,7 +109,7 @@ struct Helper {
     policy: WriteRootPolicy,
     conversations: BTreeMap<u64, Conversation>,
     last: u64,
-    // No descriptor could be had for the last visitor.
+    // No descriptor could be had for the last connection.
     full_until: Deadline,
     ended: Signals,
     // Those of the base protocol.
@@ -145,7 +145,7 @@ impl Helper {
         })
     }
 
-    /// One turn; `false` when it was the last.
+    /// Waits once, and does what there is to do; `false` when that was the last time.
     fn serve_once(&mut self, stop: &Signals) -> io::Result<bool> {
         let stdout = io::stdout();
         let mut poll_set = PollSet::new();

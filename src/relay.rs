@@ -3,7 +3,7 @@
 //! It holds the PTY master. What the terminal prints it appends to output.log,
 //! before anything else happens; what is typed, through the FIFO or a client of
 //! its socket, it hands to the terminal, in order and whole. It is one loop
-//! over poll(2), built anew each turn from what there is to do, so it sleeps
+//! over poll(2), built anew each time from what there is to do, so it sleeps
 //! while nothing happens, and neither direction ever waits for the other.
 //!
 //! It keeps a slave of the terminal open, so that a program which closes its
@@ -248,7 +248,7 @@ impl Relay {
             self.answer_program();
             self.type_on();
             self.keep_screen();
-            // Looked for in each turn, since that one has left may be found out wherever it
+            // Looked for each time, since that one has left may be found out wherever it
             // is written to.
             let runs = self.phase.command_runs();
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);

@@ -6,8 +6,8 @@
 /// What the internal roles are called, in `ps` too. `kill` knows them by it.
 pub(crate) const RELAY: &str = "nbs-relay";
 pub(crate) const KEEPER: &str = "nbs-keeper";
-pub(crate) const TERMINATOR: &str = "nbs-ender";
-pub(crate) const SCREEN: &str = "nbs-sight";
+pub(crate) const TERMINATOR: &str = "nbs-terminator";
+pub(crate) const SCREEN: &str = "nbs-screen";
 pub(crate) const VIEWER: &str = "nbs-viewer";
 
 /// What the monitor of a worker is called. It may be started from inside a

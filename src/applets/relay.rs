@@ -1,6 +1,6 @@
 //! relay - the process behind a session
 //!
-//! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE THROUGH` is started by
+//! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE VIA` is started by
 //! `create` with the lock of the half-made session as standard input and a socket
 //! as standard output, on which it says `+` when the session is there for all
 //! to see, or `-` and why it is not; before that, `!` and a line of warning. On the

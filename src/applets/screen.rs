@@ -1,9 +1,9 @@
-//! sight - tells where a session's cursor is, and keeps its screen
+//! screen - tells where a session's cursor is, and keeps its screen
 //!
-//! An internal role. `nbs-sight HANDLE SESSIONS ask` is started by the relay of the
+//! An internal role. `nbs-screen HANDLE SESSIONS ask` is started by the relay of the
 //! session, with a connection to it as standard input: for each line with an offset
 //! in the log it gives one with the cursor's row and column there, `3;14`.
-//! `nbs-sight HANDLE SESSIONS keep` looks once, so that the next look is cheap.
+//! `nbs-screen HANDLE SESSIONS keep` looks once, so that the next look is cheap.
 
 use std::{
     io::{self, Read, Write},

@@ -1,6 +1,6 @@
-//! ender - ends a session that has reached a limit
+//! terminator - ends a session that has reached a limit
 //!
-//! An internal role. `nbs-ender HANDLE SESSIONS CAUSE [at-once]` is started by the
+//! An internal role. `nbs-terminator HANDLE SESSIONS CAUSE [at-once]` is started by the
 //! relay of the session, whose child it must be: the relay itself never waits for
 //! anybody, and to end all of a session takes waiting. `at-once`: there is no grace.
 

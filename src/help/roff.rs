@@ -1,5 +1,4 @@
-//! What else is made of an applet's page: an object for programs, and a page
-//! for man(1).
+//! An applet's page of the manual as man(1) shows it.
 
 use crate::help::page::{Entry, Page};
 

@@ -2,7 +2,7 @@
 //!
 //! Each is given once, in the order of the questions, and typed as if it came from a
 //! keyboard, but is nobody's input. Only where the cursor is the relay does not know: it
-//! has no screen. A process of its own works it out from the log (`nbs-sight`), which
+//! has no screen. A process of its own works it out from the log (`nbs-screen`), which
 //! is started by the first such question, and ends when there has been none for a while.
 //!
 //! A program may ask without ever reading: what is too much then is not answered.

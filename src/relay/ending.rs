@@ -1,7 +1,7 @@
 //! Who ends the session, and why, where it does not end by itself.
 //!
 //! That is somebody from outside (`kill`) or, once a limit has been reached, a process
-//! that the relay starts below itself, the ender. Both tell the relay that they have
+//! that the relay starts below itself, the terminator. Both tell the relay that they have
 //! begun, and want it to stay until they are done: it is the parent of whoever is left
 //! of the session, and proves, by being there, that nobody has got out of sight.
 //!
@@ -55,7 +55,7 @@ impl Ending {
         self.reached = Some(limit);
     }
 
-    /// When an ender is to be started; `None`: as things are, never.
+    /// When a terminator is to be started; `None`: as things are, never.
     pub(crate) fn start(&self, command_runs: bool) -> Option<Deadline> {
         match self.terminator {
             _ if self.reached.is_none() || self.is_begun() => None,
@@ -65,7 +65,7 @@ impl Ending {
         }
     }
 
-    /// The cause that an ender which is started now is told, and whether it shall kill
+    /// The cause that a terminator which is started now is told, and whether it shall kill
     /// at once: where there has been one that was killed, or no room for one, the grace
     /// is over, and who kills it when it is told to end has had its say.
     pub(crate) fn order(&self) -> Option<(EndedBy, bool)> {
@@ -81,7 +81,7 @@ impl Ending {
         matches!(self.terminator, Terminator::Runs(terminator) if terminator == pid)
     }
 
-    /// The ender has ended. One that was killed is followed by another. If it was not,
+    /// The terminator has ended. One that was killed is followed by another. If it was not,
     /// and the command has not ended, it did not find the session: then at least the
     /// command is to be killed, which this tells.
     pub(crate) fn note_terminator_ended(
@@ -174,7 +174,7 @@ mod tests {
         CommandEnds,
     }
 
-    /// When an ender is to be started, and whether it shall kill at once.
+    /// When a terminator is to be started, and whether it shall kill at once.
     type Start = Option<(Duration, bool)>;
 
     /// What there is to do when all this has happened: the relay's part in words, and
@@ -229,7 +229,7 @@ mod tests {
             (&[Limit, runs, terminator], None, "stays", Timeout),
             (&[Limit, runs, terminator, CommandEnds, AllLeaveBut(0)], None, "stays", Timeout),
             (&[Limit, runs, CommandEnds, EnderEnds(CODE)], None, "", Timeout),
-            // Its ender was killed, or there was no room for it: it may have left somebody.
+            // Its terminator was killed, or there was no room for it: it may have left somebody.
             (&[Limit, none], second, "stays", Timeout),
             (&[Limit, none, CommandEnds], second, "stays", Timeout),
             (&[Limit, runs, EnderEnds(SIGNAL)], second, "stays", Timeout),

@@ -90,7 +90,7 @@ pub(crate) enum KeeperNews {
     Gone,
 }
 
-/// Asks the helper whose socket is in the state folder `home`.
+/// Asks the helper whose socket is in the folder `state_dir`.
 pub(crate) fn ask_helper(
     state_dir: &Path,
     spawn_request: &SpawnRequest<'_>,

@@ -1,6 +1,6 @@
-//! Starting a relay, and the relay's starting of its child.
+//! Starting a relay, as `create` does: the caller's side.
 //!
-//! Both are this same file under another name. `create` hands the relay the
+//! It is this same file under another name. `create` hands the relay the
 //! lock of the session, so that there is no moment in which nobody holds it.
 
 use std::{

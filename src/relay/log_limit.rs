@@ -1,4 +1,4 @@
-//! The bound of a log (`--max-log`): its oldest bytes go, and no offset changes.
+//! The limit of a log (`--max-log`): its oldest bytes go, and no offset changes.
 //!
 //! They go by a hole that is punched from the front (fallocate(2)). Where the
 //! log begins now is written down before that, so that whoever reads zeros there

@@ -5,10 +5,10 @@
 //! - Cursors, sizes and the start of a bounded log never lie behind the log's end,
 //!   and what a bounded log has left is there.
 //! - completion.log has whole lines, and their numbers ascend.
-//! - A session that is dead has a receipt, and `events/` has it, too; what a killed
+//! - A session that is dead has an exit record, and `events/` has it, too; what a killed
 //!   relay could not write is written by whoever looks, as here.
 //! - A session's lock is held by its relay and by nobody else.
-//! - No process bears the mark of a session that is dead or gone.
+//! - No process has the variable of a session that is dead or gone.
 //!
 //! All may change while it is looked at. So of two things that must be in order
 //! the one that only grows is read last, and what is said of a session that has
@@ -104,7 +104,7 @@ const GOING: Duration = Duration::from_secs(2);
 const SYNCING: Duration = Duration::from_secs(20);
 
 impl StateDir {
-    /// Looks at all of it; writes what receipts are missing.
+    /// Looks at all of it; writes what exit records are missing.
     pub(crate) fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         report.faults.extend(self.strangers_in_state_dir());

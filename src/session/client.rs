@@ -243,7 +243,7 @@ impl RelayClient {
     }
 
     /// Waits until nobody else has this session to itself, and has it then, for
-    /// as long as this contact lasts. Of those who do not ask, it keeps nobody.
+    /// as long as this connection lasts. Of those who do not ask, it keeps nobody.
     /// If `stop` can be read first, that is as if it had timed out.
     pub(crate) fn take_turn(
         &mut self,
@@ -422,7 +422,7 @@ impl RelayClient {
     }
 
     /// Has the terminal be as large as a window in which somebody sees it, for as long
-    /// as this contact lasts; `false` where the session has ended.
+    /// as this connection lasts; `false` where the session has ended.
     pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
         match self.ask(&Request::View { cols: size.cols, rows: size.rows })? {
             Some(Response::Noted) => Ok(true),

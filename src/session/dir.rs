@@ -205,7 +205,7 @@ impl SessionDir {
     }
 
     /// Is a relay there, though it does not hold the lock of what is `meta` now?
-    /// Somebody may have put another file in its place, or none. Its receipt comes
+    /// Somebody may have put another file in its place, or none. Its exit record comes
     /// before it lets go of the lock.
     fn is_served(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
@@ -285,14 +285,14 @@ impl SessionDir {
         }
     }
 
-    /// The receipt of a dead session, if there is one by now.
+    /// The exit record of a dead session, if there is one by now.
     pub(crate) fn notice(&self) -> Option<Notice> {
         Notice::parse(self.folder.read(EXIT_RECORD, Notice::LONGEST).ok()?)
     }
 
     /// Makes sure that the end of this dead session, in `sessions`, is told;
     /// once, however many do this at a time. Where the relay could not write
-    /// the receipt, we do. One that was removed meanwhile has been told.
+    /// the exit record, we do. One that was removed meanwhile has been told.
     ///
     /// The session's own lock is not for this: whoever held it would make the
     /// dead look alive. Once dead, it is dead for good.

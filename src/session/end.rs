@@ -4,7 +4,7 @@
 //! fork becomes its child when its parent ends. So the session is all that
 //! descends from the relay, or from the keeper where the helper made the
 //! terminal: only below this root they are looked for. Where there is none any
-//! more (it was killed), the mark in their environment tells, and the kernel
+//! more (it was killed), the variable in their environment tells, and the kernel
 //! session that those who bear it are in; who has shed both is out of reach
 //! then. A session that was created from inside this one is not part of it.
 
@@ -278,7 +278,7 @@ impl Members {
             let bearers = all.iter().filter(|process| self.has_session_env(process));
             let bearers: Vec<&Process> = bearers.filter(|process| !self.is_anothers_root(process)).collect();
             // A number of a kernel session that one of ours is in cannot be
-            // another's: so whoever has dropped the mark, but not left, is ours.
+            // another's: so whoever has dropped the variable, but not left, is ours.
             let sessions: HashSet<i32> = bearers.iter().map(|process| process.session).collect();
             let sessions: HashSet<i32> =
                 sessions.into_iter().filter(|session| self.leads(*session, &bearers)).collect();
@@ -317,7 +317,7 @@ impl Members {
         self.has_session_env(process) && names(process, KEEPER, &self.handle)
     }
 
-    /// Is a kernel session all ours: does its leader bear the mark, or did it
+    /// Is a kernel session all ours: does its leader have the variable, or did it
     /// begin with our child?
     fn leads(&self, session: i32, bearers: &[&Process]) -> bool {
         let leader = u32::try_from(session).ok();

@@ -77,7 +77,7 @@ impl Events {
         self.0.has(&file_of(handle))
     }
 
-    /// Tells of a session's end by the receipt in its folder. That it has been
+    /// Tells of a session's end by the exit record in its folder. That it has been
     /// told already is fine. At no time may two do this for one session.
     pub(crate) fn tell(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
         let name = file_of(handle);

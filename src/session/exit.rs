@@ -1,4 +1,4 @@
-//! exit.json: how a session ended. It is the notification and the receipt.
+//! exit.json: how a session ended. It is the notification and the exit record.
 
 use std::time::{Duration, SystemTime};
 
@@ -95,7 +95,7 @@ impl ExitRecord {
     }
 }
 
-/// A receipt as it was written: one line of JSON.
+/// An exit record as it was written: one line of JSON.
 ///
 /// A quote inside a JSON string has a backslash before it, so a comma, a quoted
 /// word and a colon are a field and nothing else.
@@ -109,7 +109,7 @@ impl Notice {
     /// Titles are as long as arguments may be, and JSON makes six bytes of one.
     pub(crate) const LONGEST: u64 = 8 * 1024 * 1024;
 
-    /// `None` where it is no receipt: ours has nothing in it that a terminal acts on.
+    /// `None` where it is no exit record: ours has nothing in it that a terminal acts on.
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
         line.strip_suffix('\n').filter(|object| !object.contains(char::is_control))?;

@@ -300,7 +300,7 @@ impl StateDir {
         if session.ends()? { self.tell_end(&session, Removal::None) } else { Ok(()) }
     }
 
-    /// The receipt of a session that has ended, also of one that was removed
+    /// The exit record of a session that has ended, also of one that was removed
     /// under our eyes.
     pub(crate) fn notice(&self, session: &SessionDir) -> Option<Notice> {
         session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
@@ -319,7 +319,7 @@ impl StateDir {
         self.sessions.as_ref().is_some_and(|sessions| sessions.still_names(name, &session.folder))
     }
 
-    /// The receipt's line, whatever it takes: where a killed relay has written
+    /// The exit record's line, whatever it takes: where a killed relay has written
     /// none, it is written now; where it cannot be, it is at least put together.
     pub(crate) fn exit_record(&self, session: &SessionDir) -> String {
         let told = || {

@@ -1,7 +1,7 @@
 //! Who is inside a session that may write only to some folders, and so must not
 //! have us write, type or start anything for it.
 //!
-//! The kernel does not keep such a process from our sockets. But it bears the mark
+//! The kernel does not keep such a process from our sockets. But it bears the tag
 //! of its session wherever it goes, also when that has ended: nobody without one needs
 //! a second look. And it can never get rid of its `no_new_privs`, without which the
 //! limits that are the mark are somebody's own.
@@ -19,7 +19,7 @@ pub(crate) struct WriteRootPolicy {
     // By the numbers that their handles are.
     bound: Vec<u32>,
     // Of no use but to be closed where a look at a process has no other descriptor:
-    // the visitor may have got the last that there was.
+    // the connection may have got the last that there was.
     spare: Option<OwnedFd>,
 }
 
@@ -59,7 +59,7 @@ fn spare() -> Option<OwnedFd> {
 }
 
 /// The session that a process is confined by, if it is; `None` where it has gone
-/// meanwhile, or has made its mark unreadable.
+/// meanwhile, or has made its tag unreadable.
 fn binding(pid: u32) -> Option<Option<u32>> {
     match confinement::tag_of(pid) {
         Some(None) => Some(None),

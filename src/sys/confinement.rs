@@ -7,7 +7,7 @@
 //! are ioctls of devices that are opened later (6.10), and signals and abstract
 //! sockets to the outside (6.12).
 //!
-//! Who is confined is marked for others to see, as the kernel does not tell.
+//! Who is confined is tagged for others to see, as the kernel does not tell.
 //!
 //! Landlock has no word on modes, owners, times and extended attributes of
 //! files (6.2 to 7.0), nor on sockets that are reached by a path (until 7.1).
@@ -37,7 +37,7 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
 /// Two limits that have had no effect since Linux 2.4 (getrlimit(2)), and what they
 /// are called in /proc/PID/limits. Nobody but root can raise a hard limit, and all
-/// descendants have it: so they are where a mark is that cannot be shed.
+/// descendants have it: so they are where a tag is that cannot be shed.
 const TAGGED_LIMITS: [(Resource, &str); 2] =
     [(Resource::Locks, "Max file locks"), (Resource::Rss, "Max resident set")];
 
@@ -63,7 +63,7 @@ impl Confinement {
     }
 
     /// Confines this thread, which must be the only one, and all that it
-    /// starts, and marks them with a number. The terminal on standard input stays
+    /// starts, and tags them with a number. The terminal on standard input stays
     /// open to writing.
     pub(crate) fn enforce(&self, number: u32) -> io::Result<()> {
         for ((resource, _), tag) in TAGGED_LIMITS.into_iter().zip(tags(number)) {
@@ -88,8 +88,8 @@ fn tags(number: u32) -> [u64; 2] {
     [number, !number].map(|number| TAG + u64::from(number))
 }
 
-/// The number that a process is marked with, if it is. `None` where it has gone, or
-/// has spoilt its mark.
+/// The number that a process is tagged with, if it is. `None` where it has gone, or
+/// has spoilt its tag.
 pub(crate) fn tag_of(pid: u32) -> Option<Option<u32>> {
     let limits = match pid == std::process::id() {
         true => TAGGED_LIMITS.map(|(resource, _)| Some(getrlimit(resource).maximum)),

@@ -1,6 +1,6 @@
-//! One turn of poll(2).
+//! What poll(2) is to wait for.
 //!
-//! A turn is built from the state of its owner, waited for once, and thrown
+//! A set is built from the state of its owner, waited for once, and thrown
 //! away. There is no registration to keep in step with the state, and so
 //! nothing that can fall out of step. It borrows its descriptors, so none can
 //! be closed under it.
@@ -15,7 +15,7 @@ use crate::sys::deadline::Deadline;
 pub(crate) struct PollSet<'a, Event> {
     descriptors: Vec<PollFd<'a>>,
     // Those of the first descriptors stand here, for musl's malloc(3) asks the
-    // kernel for a page for so much, and gives it back, at each turn.
+    // kernel for a page for so much, and gives it back, each time.
     first: [Readiness<Event>; 8],
     more: Vec<Readiness<Event>>,
 }

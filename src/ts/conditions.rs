@@ -1,4 +1,4 @@
-//! Waiting for one of several things, as `wait` and `ask` do.
+//! What `wait` and `ask` wait for: one of several things.
 //!
 //! However much is printed, and however fast, nobody waits longer than was said: the log is
 //! read step by step, between which we look at the clock, and only where a text is waited

@@ -76,7 +76,7 @@ pub(crate) fn resize(cols: u16, rows: u16) -> String {
     Object::new().text("type", "resize").number("cols", cols.into()).number("rows", rows.into()).line()
 }
 
-/// The end, for those who know no receipt.
+/// The end, for those who know no exit record.
 pub(crate) fn legacy_exit(code: i32) -> String {
     Object::new().text("type", "exit").number("code", code.into()).line()
 }

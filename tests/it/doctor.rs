@@ -137,7 +137,7 @@ fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
         found.lines().count() == 1 && found.contains(&format!("process {left} (sleep) is left of")),
         "{found}"
     );
-    // The receipt that the relay could not write is there by now.
+    // The exit record that the relay could not write is there by now.
     assert!(scratch.folder(&handle).join("exit.json").exists());
     scratch.ts(&["kill", &handle]).code(0);
     eventually("its end", || !is_running(&left));

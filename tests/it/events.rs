@@ -231,7 +231,7 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
             assert_eq!(field(event, "timed_out"), "true", "{event}");
         }
     }
-    // The same as the receipt in the folder, where there is one still.
+    // The same as the exit record in the folder, where there is one still.
     for handle in expected.keys().filter(|handle| scratch.folder(handle).exists()) {
         let exit_record = scratch.file(handle, "exit.json");
         assert!(there.contains(&exit_record), "{exit_record}");

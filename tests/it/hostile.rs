@@ -581,7 +581,7 @@ fn no_terminal_acts_on_what_users_and_programs_call_things() {
         let mut command = scratch.command(binary());
         shown(run(command.args(words).env("NBS_TS_HOME", &state)));
     }
-    // A receipt that was changed, as any program of ours can.
+    // An exit record that was changed, as any program of ours can.
     let changed = scratch.create("true");
     scratch.wait_for_end(&changed);
     let exit_record = format!("{{\"a\":\"{evil}\",\"ended\":1}}\n");

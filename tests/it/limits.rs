@@ -301,12 +301,12 @@ fn the_one_who_ends_it_is_no_command() {
     let handle = scratch.create("exec sleep 1000");
     let sessions = scratch.state().join("sessions");
     let script = format!(
-        "exec -a nbs-ender {} {handle} {} timeout",
+        "exec -a nbs-terminator {} {handle} {} timeout",
         crate::support::binary().display(),
         sessions.display()
     );
     scratch.bash(&script).code(4).stdout("").complains("not to be run by hand");
-    run(scratch.command(crate::support::binary()).args(["ender", &handle])).code(4).stdout("");
+    run(scratch.command(crate::support::binary()).args(["terminator", &handle])).code(4).stdout("");
     scratch.ts(&["status", &handle]).stdout("alive\n");
 }
 
@@ -314,7 +314,7 @@ fn the_one_who_ends_it_is_no_command() {
 fn whoever_kills_the_one_who_ends_it_saves_nobody() {
     let scratch = Scratch::new();
     // Told to end, it kills who told it so; and its like do not go by themselves.
-    let command = "trap 'pkill -KILL -P $PPID nbs-ender' TERM; echo $$ >> pids; \
+    let command = "trap 'pkill -KILL -P $PPID nbs-terminator' TERM; echo $$ >> pids; \
                    (trap '' TERM; exec setsid sleep 1000) & echo $! >> pids; echo ready; while :; do sleep 0.01; done";
     let (_, handle) = ready_in_time(&scratch, &["--no-helper"], command);
     let pids = pids(&scratch, "pids", 2);

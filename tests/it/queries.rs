@@ -148,7 +148,8 @@ fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
     printed("well", 1);
     let children = || fs::read_to_string(format!("/proc/{relay}/task/{relay}/children")).unwrap();
     let is_screen = |pid: &str| {
-        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with("nbs-sight\0"))
+        fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|words| words.starts_with("nbs-screen\0"))
     };
     let mut screen = None;
     eventually("somebody to find the cursor", || {

@@ -395,7 +395,7 @@ fn whoever_ends_what_has_reached_a_limit_may_be_struck_and_all_of_it_ends() {
                 world.calls.push(world.scratch.start(&["kill", "--keep", handle]));
                 world.strike_last(random);
             }
-            for terminator in world.ours("nbs-ender") {
+            for terminator in world.ours("nbs-terminator") {
                 sleep(Duration::from_micros(random.u64(..3_000)));
                 if random.bool() {
                     world.signal(terminator, random);

@@ -46,7 +46,7 @@ impl Diagnosis {
         line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
-    /// The evidence where nobody has waited.
+    /// The diagnosis where nobody has waited.
     pub(crate) fn now(session: &SessionDir) -> Diagnosis {
         Diagnosis::gather(session, Duration::ZERO)
     }

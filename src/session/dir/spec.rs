@@ -1,4 +1,4 @@
-//! Making the folder of a session: its first files, and what runs in it.
+//! What a session is made from: its first files, and what runs in it.
 
 use std::{
     ffi::{OsStr, OsString},
