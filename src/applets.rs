@@ -26,7 +26,12 @@ use std::{
 
 use crate::{
     cli::{self, Args},
-    help::{self, completion, page::Page, roff},
+    help::{
+        self, completion,
+        page::Page,
+        roff,
+        topics::{self, TOPICS, Topic},
+    },
     json::Object,
     outcome::{Failure, Result, Trying},
     sys::{files, inherited, links, signals},
@@ -146,13 +151,23 @@ pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
     }
 }
 
-/// `nbs help [APPLET]`.
+/// `nbs help [APPLET|TOPIC]`.
 fn help_operand(args: &mut Args) -> Result<()> {
-    match sole_word(args)? {
-        Some(word) if applet(&word)?.name == "ts" => ts::overview(args),
-        Some(word) => help(Some(applet(&word)?), args),
-        None => help(None, args),
+    let Some(word) = sole_word(args)? else { return help(None, args) };
+    match (applet(&word), topics::find(&word)) {
+        (Ok(applet), _) if applet.name == "ts" => ts::overview(args),
+        (Ok(applet), _) => help(Some(applet), args),
+        (_, Some(topic)) => help_on(topic, args),
+        (Err(_), None) => Err(Failure::BadArgs(format!(
+            "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
+            word.display()
+        ))),
     }
+}
+
+/// A topic: as text, or as an object.
+pub(crate) fn help_on(topic: &Topic, args: &mut Args) -> Result<()> {
+    if args.json_asked() { cli::print(topic.object().line()) } else { cli::print(topic.text) }
 }
 
 /// The one operand that there may be.
@@ -181,11 +196,14 @@ fn man(args: &mut Args) -> Result<()> {
     let word = sole_word(args)?.unwrap_or_else(|| "nbs".into());
     let overview = overview();
     if word == "nbs" {
-        return cli::print(roff::man_page("nbs", &help::parse(&overview), &[]));
+        let names = link_names();
+        let links: Vec<&str> = names.lines().collect();
+        return cli::print(roff::man_page("nbs", &help::parse(&overview), &[], TOPICS, &links));
     }
     let applet = applet(&word)?;
     let commands: Vec<Page> = commands(applet).iter().map(|verb| help::parse(verb.help)).collect();
-    cli::print(roff::man_page(&format!("nbs-{}", applet.name), &help::parse(applet.help), &commands))
+    let name = format!("nbs-{}", applet.name);
+    cli::print(roff::man_page(&name, &help::parse(applet.help), &commands, &[], &["nbs"]))
 }
 
 /// `nbs --completions SHELL`.
@@ -203,22 +221,30 @@ fn candidates(line: &[OsString]) -> String {
     let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((called_as, mut words)) = words.split_first() else { return String::new() };
     let overview = overview();
-    let (mut header, mut table) = (&overview[..], APPLETS);
+    let (mut header, mut table, mut topics) = (&overview[..], APPLETS, &[][..]);
     if let Some(applet) = called_as.rsplit('/').next().and_then(|name| applet_of_link(name.as_ref())) {
         (header, table) = (applet.help, commands(applet));
     }
     while let [word, rest @ ..] = words
         && !rest.is_empty()
-        && let Some(found) = find(table, word.strip_prefix("nbs-").unwrap_or(word).as_ref())
     {
-        (header, words) = (found.help, rest);
-        // What follows `help` is the name of a command, and no call of it.
-        if found.name == "help" {
+        let found = find(table, word.strip_prefix("nbs-").unwrap_or(word).as_ref());
+        if let Some(found) = found {
+            header = found.help;
+        } else if word != "help" {
             break;
         }
-        table = commands(found);
+        words = rest;
+        // What follows `help` is the name of a command or a topic, and no call of it.
+        if word == "help" {
+            topics = TOPICS;
+            break;
+        }
+        table = found.map_or(&[], commands);
     }
-    let summaries: Vec<(&str, &str)> = table.iter().map(|row| (row.name, row.summary)).collect();
+    let commands = table.iter().map(|row| (row.name, row.summary));
+    let topics = topics.iter().map(|topic| (topic.name, topic.summary()));
+    let summaries: Vec<(&str, &str)> = commands.chain(topics).collect();
     completion::candidates(&help::parse(header), &summaries, words)
 }
 
@@ -245,8 +271,10 @@ fn overview() -> String {
          sessions, for bash, zsh or fish\n  \
          --man NAME                the page of nbs or of a link for man(1)\n  \
          --version                 version, commit and target\n\n\
+         The reference, by topic (nbs help TOPIC):\n\n{}\n\
          More: nbs APPLET --help\n",
-        listing(APPLETS)
+        listing(APPLETS),
+        topics::listing()
     )
 }
 

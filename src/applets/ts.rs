@@ -43,12 +43,23 @@ mod wait_complete;
 mod wait_pattern;
 
 use crate::{
-    applets::{self, APPLETS, Applet, find, listing},
+    applets::{self, APPLETS, Applet, find},
     cli::{self, Args},
+    help::topics,
     outcome::{Failure, Result},
 };
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
+
+/// What the commands are for, and which of them are for it, as the overview lists them.
+const TASKS: [(&str, &[&str]); 6] = [
+    ("Start", &["create", "ensure"]),
+    ("Do", &["run", "ask", "send", "key", "eof", "resize"]),
+    ("Wait", &["wait", "wait-complete", "wait-pattern"]),
+    ("See", &["read-new", "read", "screen", "attach", "list", "find", "status", "pwd", "cast", "render"]),
+    ("End", &["kill", "exit-code", "events"]),
+    ("Look after", &["doctor", "gc", "help"]),
+];
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Value;
@@ -81,10 +92,39 @@ pub(crate) fn overview(args: &mut Args) -> Result<()> {
     if args.json_asked() {
         return cli::print(applets::objects(VERBS));
     }
-    cli::print(format!("{}\nCommands:\n{}\nMore: nbs-ts help COMMAND\n", header(), listing(VERBS)))
+    cli::print(format!(
+        "{}\n{}\nTopics:\n{}\nMore: nbs-ts help COMMAND, nbs-ts help TOPIC\n",
+        header(),
+        by_task(),
+        topics::listing()
+    ))
+}
+
+/// A line for each command: its name and what it does.
+fn by_task() -> String {
+    let mut lines = "Commands:\n".to_owned();
+    for (task, names) in TASKS {
+        lines += &format!(" {task}\n");
+        for verb in names.iter().filter_map(|name| find(VERBS, name.as_ref())) {
+            lines += &format!("  {:13}  {}\n", verb.name, verb.summary);
+        }
+    }
+    lines
 }
 
 /// The header of this file.
 pub(crate) fn header() -> &'static str {
     APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row").help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_listed_with_one_task() {
+        let mut listed: Vec<&str> = TASKS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, VERBS.iter().map(|verb| verb.name).collect::<Vec<_>>());
+    }
 }

@@ -1,9 +1,19 @@
-//! An applet's page of the manual as man(1) shows it.
+//! An applet's page of the manual, and the topics, as man(1) shows them.
 
-use crate::help::page::{Entry, Page};
+use crate::help::{
+    page::{Entry, Page},
+    topics::Topic,
+};
 
-/// A page in man(7) for the file called `name`, with what its commands are.
-pub(crate) fn man_page(name: &str, page: &Page, commands: &[Page]) -> String {
+/// A page in man(7) for the file called `name`, with what its commands are, and with
+/// these topics; `see_also` are other pages of section 1.
+pub(crate) fn man_page(
+    name: &str,
+    page: &Page,
+    commands: &[Page],
+    topics: &[Topic],
+    see_also: &[&str],
+) -> String {
     let mut roff = format!(
         ".TH {} 1 {} \"nbs {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
         name.to_uppercase(),
@@ -34,7 +44,44 @@ pub(crate) fn man_page(name: &str, page: &Page, commands: &[Page]) -> String {
         roff += ".SH EXAMPLES\n";
         lines(&mut roff, &page.example);
     }
+    for topic in topics {
+        roff += &format!(".SH {}\n{}.\n", topic.name.to_uppercase(), escaped(topic.summary()));
+        markdown(&mut roff, topic.body());
+    }
+    let see_also: Vec<String> = see_also.iter().map(|name| format!("\\fB{}\\fR(1)", escaped(name))).collect();
+    roff += &format!(".SH SEE ALSO\n{}\n", see_also.join(", "));
     roff
+}
+
+/// What topics are made of: see `topics.rs`.
+fn markdown(roff: &mut String, text: &str) {
+    let mut all = text.lines().peekable();
+    while let Some(line) = all.next() {
+        if line.starts_with("```") {
+            let code: Vec<&str> = all.by_ref().take_while(|line| !line.starts_with("```")).collect();
+            *roff += ".PP\n.RS 4\n";
+            lines(roff, &code);
+            *roff += ".RE\n";
+        } else if line.starts_with('|') {
+            let mut table = vec![line];
+            while let Some(row) = all.next_if(|row| row.starts_with('|')) {
+                table.push(row);
+            }
+            // The rule below the heads says nothing there.
+            table.retain(|row| !row.starts_with("|--"));
+            *roff += ".PP\n";
+            lines(roff, &table);
+        } else if let Some(heading) = line.strip_prefix("## ") {
+            *roff += &format!(".SS {}\n", escaped(heading));
+        } else if let Some(item) = line.strip_prefix("- ") {
+            *roff += &format!(".IP \\(bu 2\n{}\n", emphasised(item));
+        } else if line.is_empty() {
+            let goes_on = all.peek().is_some_and(|next| !next.starts_with(['#', '-', '|', '`']));
+            *roff += if goes_on { ".PP\n" } else { "" };
+        } else {
+            *roff += &format!("{}\n", emphasised(line.trim_start()));
+        }
+    }
 }
 
 /// Text to be filled; what is indented in it, and so a table, stays as it is.

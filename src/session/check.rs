@@ -45,7 +45,7 @@ pub(crate) struct CheckReport {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// What may lie in the folder of a session, as the README lists it: `NAME` is a
+/// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
 const OF_A_SESSION: [(&str, Nature); 30] = [
     (dir::OUTPUT, Nature::File),
@@ -414,12 +414,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_lists_the_same_files() {
-        let readme = include_str!("../../README.md");
-        let table =
-            readme.split_once("| file | content |\n|---|---|\n").unwrap().1.split_once("\n\n").unwrap().0;
-        let cells = table.lines().map(|row| row.split('|').nth(1).unwrap());
-        let mut listed: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    fn the_reference_lists_the_same_files() {
+        let page = include_str!("../help/topics/files.md");
+        let section =
+            page.split_once("## The files of a session\n").unwrap().1.split_once("\n## ").unwrap().0;
+        let items = section.split("\n- ").skip(1).map(|item| item.split_once(": ").unwrap().0);
+        let mut listed: Vec<&str> = items.flat_map(|names| names.split('`').skip(1).step_by(2)).collect();
         let mut known: Vec<String> = OF_A_SESSION
             .iter()
             .map(|(name, nature)| if *nature == Nature::Folder { format!("{name}/") } else { (*name).into() })
@@ -428,7 +428,7 @@ mod tests {
         known.sort_unstable();
         assert_eq!(known, listed);
         for (name, _) in OF_THE_STATE_DIR {
-            assert!(readme.contains(&format!("`{name}")), "{name}");
+            assert!(page.contains(&format!("`{name}")), "{name}");
         }
     }
 

@@ -11,6 +11,7 @@ mod cast; // create --record, cast
 mod confined; // --write-root: where a session may write, and nowhere else
 mod crash; // what is killed, filled, emptied and taken away
 mod doctor; // doctor: what is always true, and what is told where it is not
+mod documents; // the README and the reference: what they show is run
 mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod fuzz; // calls that nobody would make

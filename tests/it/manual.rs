@@ -91,11 +91,24 @@ fn every_name_has_a_man_page_with_all_options() {
     let page = nbs(&scratch, &["--man", "nbs-ts"]).out();
     assert!(page.contains(".SS run \\- run a command in a session\\(aqs shell"), "{page}");
     nbs(&scratch, &["--man", "frobnicate"]).code(4).complains("frobnicate");
+    // The topics, with their items, blocks and tables.
+    for part in [
+        ".SH FILES\nwhat lies in the state folder.\n",
+        ".SS The files of a session\n",
+        ".IP \\(bu 2\n\\fBoutput.log\\fR: what the terminal printed.\n",
+        ".PP\n.RS 4\n.nf\n$ nbs\\-ts create \\-\\-name=py python3\n",
+        ".nf\n| code | means |\n| 0 | success |\n",
+        ".SH SEE ALSO\n\\fBnbs\\-launch\\-agent\\fR(1), ",
+    ] {
+        assert!(overview.contains(part), "{part}\n{overview}");
+    }
     // groff is not on every machine that runs the tests.
     if Command::new("groff").arg("--version").output().is_ok() {
-        let file = scratch.path.join("page.1");
-        std::fs::write(&file, page).unwrap();
-        run(scratch.command("groff").args(["-man", "-ww", "-z"]).arg(&file)).code(0).silent().stdout("");
+        for page in [page, overview] {
+            let file = scratch.path.join("page.1");
+            std::fs::write(&file, page).unwrap();
+            run(scratch.command("groff").args(["-man", "-ww", "-z"]).arg(&file)).code(0).silent().stdout("");
+        }
     }
 }
 
@@ -115,6 +128,9 @@ fn completion_offers_what_may_follow() {
     is(&["/any/where/nbs", "ts", "wait-"], &["wait-complete", "wait-pattern"]);
     is(&["nbs-ts", "wait-"], &["wait-complete", "wait-pattern"]);
     is(&["nbs-ts", "help", "wait-"], &["wait-complete", "wait-pattern"]);
+    is(&["nbs-ts", "help", "lim"], &["limits"]);
+    is(&["nbs", "help", "lim"], &["limits"]);
+    is(&["nbs", "help", "ts-"], &["ts-helper"]);
     is(&["nbs-ts", "wait", "--a"], &["--any"]);
     is(&["nbs-ts", "create", "--inh"], &["--inherit-cwd="]);
     is(&["nbs-ts-helper", "--un"], &["--uninstall-service"]);

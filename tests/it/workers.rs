@@ -167,16 +167,14 @@ fn a_worker_is_started_and_seen_and_cleaned_up() {
     assert!(project.list().starts_with(&format!("{handle}\tcompleted\t-\t")), "{}", project.list());
 }
 
-/// The wrapper of the README, with python as an agent that is no agent: what it
+/// The wrapper of the reference, with python as an agent that is no agent: what it
 /// says of the prompt is a syntax error.
 #[test]
-fn the_agent_of_the_readme_gives_any_program_its_prompt() {
+fn the_agent_of_the_reference_gives_any_program_its_prompt() {
     let scratch = Scratch::new();
     let project = Project::at(&scratch, "my project");
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let lines = readme.lines().skip_while(|line| *line != "    #!/bin/bash");
-    let script: String =
-        lines.map_while(|line| line.strip_prefix("    ")).map(|l| l.to_owned() + "\n").collect();
+    let page = scratch.ts(&["help", "workers"]).code(0).silent().out();
+    let script = page.split_once("```bash\n").unwrap().1.split_once("```").unwrap().0;
     executable(&project.root.join(".nbs/bin/nbs-claude"), script);
     let worker = project.spawn_by(project.spawning(&[]).env("NBS_AGENT", "python3 -q"));
     let session = worker.session();

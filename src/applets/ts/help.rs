@@ -1,15 +1,18 @@
-//! help - tell how to use a command
+//! help - tell how to use a command, or what the reference says of a topic
 //!
-//! Usage: nbs-ts help [options] [COMMAND]
+//! Usage: nbs-ts help [options] [COMMAND|TOPIC]
 //!
-//! Without COMMAND, lists them all.
+//! Without an operand, lists the commands and the topics. A topic is a page of
+//! Markdown. `nbs help TOPIC` prints it, too.
 //!
 //! Options:
+//!   --topic           print the topic where a command has the same name
 //!   --skill           print a page of Markdown that teaches an agent which call
 //!                     and which wait to use when
 //!   --json            print an object: commands, a list of objects: name,
 //!                     summary, usage, options (name, value, default, help) and
-//!                     exits; with COMMAND just its object
+//!                     exits; with COMMAND just its object; of a topic: name,
+//!                     summary, text
 //!
 //! Example:
 //!   nbs-ts help send
@@ -20,30 +23,37 @@ use crate::{
         ts::{self, VERBS},
     },
     cli::{self, Args},
+    help::topics,
     outcome::{Failure, Result},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut wanted, mut skill) = (None, false);
+    let (mut wanted, mut skill, mut topic) = (None, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("skill") => skill = true,
+            Long("topic") => topic = true,
             Value(word) if wanted.is_none() => wanted = Some(word),
             other => return Err(other.unexpected().into()),
         }
     }
 
-    match wanted {
-        None if skill => cli::print(include_str!("skill.md")),
-        Some(_) if skill => Err(Failure::BadArgs("--skill teaches all of them, and takes no command".into())),
-        None => ts::overview(args),
-        Some(word) => match find(VERBS, &word) {
-            Some(verb) => applets::help(Some(verb), args),
-            None => Err(Failure::BadArgs(format!(
-                "'{}' is no command of nbs-ts; 'nbs-ts help' lists them",
+    let Some(word) = wanted else {
+        return if skill { cli::print(include_str!("skill.md")) } else { ts::overview(args) };
+    };
+    if skill {
+        return Err(Failure::BadArgs("--skill teaches all of them, and takes no command".into()));
+    }
+    match (find(VERBS, &word), topics::find(&word)) {
+        (Some(verb), _) if !topic => applets::help(Some(verb), args),
+        (_, Some(topic)) => applets::help_on(topic, args),
+        _ => {
+            let what = if topic { "no topic" } else { "no command and no topic" };
+            Err(Failure::BadArgs(format!(
+                "'{}' is {what} of nbs-ts; 'nbs-ts help' lists them",
                 word.display()
-            ))),
-        },
+            )))
+        }
     }
 }
