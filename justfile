@@ -48,6 +48,11 @@ fuzz rounds='20000':
 torture rounds='1000':
     NBS_ROUNDS={{ rounds }} cargo test --test it -- torture:: --nocapture
 
+# Makes the picture of the README: the screen of a real session.
+picture:
+    cargo build
+    tests/picture "${CARGO_TARGET_DIR:-target}/debug/nbs" > tests/picture.svg
+
 # Uses sessions in all ways for so long; fails if memory or descriptors grow.
 soak minutes='60':
     cargo build

@@ -134,6 +134,42 @@ fn topic(scratch: &Scratch, name: &str) -> String {
     run(scratch.command(binary()).args(["help", name])).code(0).silent().out()
 }
 
+const README: &str = include_str!("../../README.md");
+
+#[test]
+fn the_readme_does_what_it_says() {
+    assert!(does_what_it_says("README.md", README) > 8);
+}
+
+#[test]
+fn the_readme_is_short_and_leads_to_every_topic() {
+    // What somebody reads who decides in a minute.
+    assert!(README.len() <= 8 * 1024, "{} bytes", README.len());
+    let scratch = Scratch::new();
+    for name in topics(&scratch) {
+        assert!(README.contains(&format!("[{name}](src/help/topics/{name}.md)")), "{name}");
+    }
+}
+
+#[test]
+fn what_documents_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for document in ["README.md", "CHANGELOG.md", "src/README.md", "tests/README.md", "tests/bench/README.md"]
+    {
+        let folder = root.join(document).parent().unwrap().to_owned();
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        // What stands between backticks, but in blocks of code.
+        let prose: String = text.split("\n```").step_by(2).collect();
+        let spans = prose.split('`').skip(1).step_by(2).filter(|span| span.ends_with(".rs"));
+        let named: Vec<&str> = links.filter(|link| !link.contains("://")).chain(spans).collect();
+        for file in &named {
+            assert!(folder.join(file).exists(), "{document}: {file}");
+        }
+        assert!(document == "CHANGELOG.md" || !named.is_empty(), "{document}");
+    }
+}
+
 #[test]
 fn the_reference_does_what_it_says() {
     let scratch = Scratch::new();

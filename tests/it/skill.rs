@@ -83,26 +83,6 @@ fn its_ways_to_type_a_secret_leave_none() {
 }
 
 #[test]
-fn the_readme_s_examples_do_what_they_say() {
-    let scratch = Scratch::new();
-    let readme = include_str!("../../README.md");
-    fs::create_dir(scratch.home().join("project")).unwrap();
-    fs::write(scratch.home().join("project/Makefile"), "all:\n\t@echo made\n").unwrap();
-    // A screen may be at rest because its program has not been given the time to draw.
-    let rest = "nbs-ts wait \"$e\" --stable";
-    let drawn = "until nbs-ts screen \"$e\" | grep -qx hi; do :; done";
-    let (before, after) = readme.split_once(rest).unwrap();
-    let script = blocks(&format!("{before}{drawn}\n{rest}{after}"));
-    let ran = scratch.bash(&format!("set -e -o pipefail\n{script}")).code(0);
-    let out = ran.out();
-    let minute = format!("made\n{}/project\n45\n", scratch.home().display());
-    assert!(out.starts_with(&minute) && out.contains("\nmade\n42\n"), "{ran:?}");
-    let printed =
-        ["\tpattern\tready\n", "\tinput\traw\n", "\nhi\n~\n", "\tvim notes.txt\n", "\"ended_by\":\"kill\""];
-    assert!(printed.iter().all(|printed| out.contains(printed)), "{ran:?}");
-}
-
-#[test]
 fn every_call_in_its_text_works() {
     let scratch = Scratch::new();
     let page = page(&scratch);
