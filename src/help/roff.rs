@@ -45,7 +45,7 @@ pub(crate) fn man_page(
         lines(&mut roff, &page.example);
     }
     for topic in topics {
-        roff += &format!(".SH {}\n{}.\n", topic.name.to_uppercase(), escaped(topic.summary()));
+        roff += &format!(".SH {} \\- {}\n", topic.name.to_uppercase(), escaped(topic.summary()));
         markdown(&mut roff, topic.body());
     }
     let see_also: Vec<String> = see_also.iter().map(|name| format!("\\fB{}\\fR(1)", escaped(name))).collect();
@@ -56,31 +56,33 @@ pub(crate) fn man_page(
 /// What topics are made of: see `topics.rs`.
 fn markdown(roff: &mut String, text: &str) {
     let mut all = text.lines().peekable();
+    // A paragraph begins after each blank line and each block.
+    let mut begins = true;
     while let Some(line) = all.next() {
-        if line.starts_with("```") {
+        let is_text = !line.is_empty() && !line.starts_with("## ") && !line.starts_with(['-', '|']);
+        if let Some(heading) = line.strip_prefix("## ") {
+            *roff += &format!(".SS {}\n", escaped(heading));
+        } else if line.starts_with("```") {
             let code: Vec<&str> = all.by_ref().take_while(|line| !line.starts_with("```")).collect();
             *roff += ".PP\n.RS 4\n";
             lines(roff, &code);
             *roff += ".RE\n";
-        } else if line.starts_with('|') {
-            let mut table = vec![line];
-            while let Some(row) = all.next_if(|row| row.starts_with('|')) {
-                table.push(row);
-            }
-            // The rule below the heads says nothing there.
-            table.retain(|row| !row.starts_with("|--"));
-            *roff += ".PP\n";
-            lines(roff, &table);
-        } else if let Some(heading) = line.strip_prefix("## ") {
-            *roff += &format!(".SS {}\n", escaped(heading));
         } else if let Some(item) = line.strip_prefix("- ") {
             *roff += &format!(".IP \\(bu 2\n{}\n", emphasised(item));
-        } else if line.is_empty() {
-            let goes_on = all.peek().is_some_and(|next| !next.starts_with(['#', '-', '|', '`']));
-            *roff += if goes_on { ".PP\n" } else { "" };
-        } else {
+        } else if line.starts_with('|') {
+            // Its heads, and the rule below them, say nothing there.
+            all.next();
+            while let Some(row) = all.next_if(|row| row.starts_with('|')) {
+                let mut cells = row.trim_matches('|').split('|').map(|cell| emphasised(cell.trim()));
+                *roff += &format!(".TP\n{}\n", cells.next().unwrap_or_default());
+                cells.for_each(|cell| *roff += &format!("{cell}\n"));
+            }
+        } else if is_text {
+            let is_of_item = line.starts_with(' ');
+            *roff += if begins && !is_of_item { ".PP\n" } else { "" };
             *roff += &format!("{}\n", emphasised(line.trim_start()));
         }
+        begins = !is_text || line.starts_with("```");
     }
 }
 

@@ -93,11 +93,11 @@ fn every_name_has_a_man_page_with_all_options() {
     nbs(&scratch, &["--man", "frobnicate"]).code(4).complains("frobnicate");
     // The topics, with their items, blocks and tables.
     for part in [
-        ".SH FILES\nwhat lies in the state folder.\n",
+        ".SH FILES \\- what lies in the state folder\n.PP\nThe state folder is ",
         ".SS The files of a session\n",
         ".IP \\(bu 2\n\\fBoutput.log\\fR: what the terminal printed.\n",
         ".PP\n.RS 4\n.nf\n$ nbs\\-ts create \\-\\-name=py python3\n",
-        ".nf\n| code | means |\n| 0 | success |\n",
+        ".TP\n0\nsuccess\n.TP\n1\n",
         ".SH SEE ALSO\n\\fBnbs\\-launch\\-agent\\fR(1), ",
     ] {
         assert!(overview.contains(part), "{part}\n{overview}");
