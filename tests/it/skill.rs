@@ -94,7 +94,7 @@ fn every_call_in_its_text_works() {
             // Of a secret, which has a test of its own.
             continue;
         }
-        let call = call.replace("COMMAND", "send");
+        let call = call.replace("COMMAND", "send").replace("TOPIC", "limits");
         let mut script = "set -e; h=$(nbs-ts create --no-helper bash)\n".to_owned();
         script += "nbs-ts run $h 'make() { echo made; }'\n";
         for (name, command) in [("p", "python3"), ("q", "read -p \"Sure? \" x"), ("j", "exit 0")] {
