@@ -4,6 +4,8 @@
 //! All of it is pure: bytes in, bytes out. Nothing here has heard of sessions, or of Linux.
 
 pub(crate) mod keys;
+mod parser;
 pub(crate) mod queries;
 pub(crate) mod screen;
 pub(crate) mod text;
+pub(crate) mod tokenizer;

@@ -10,41 +10,37 @@
 
 use std::fmt::Write;
 
+use crate::terminal::{
+    parser::Parser,
+    tokenizer::{BEL, C1_LEAD, ESC, State, Step, is_c1},
+};
+
 /// The longest sequence that is looked at, with its introducer and its end.
 const LONGEST: usize = 512;
-
-const ESC: u8 = 0x1b;
-const BEL: u8 = 0x07;
 
 /// Finds the sequences in a stream, whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequences {
-    state: SequenceState,
-    // What of a sequence has come. Invariant: no longer than `LONGEST`, and empty
-    // in ground state.
+    parser: Parser,
+    // What of a sequence has come, or the first byte of a C1 control. Invariant: no longer
+    // than `LONGEST`, and else empty in ground state.
     held: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SequenceState {
-    #[default]
-    Ground,
-    /// ESC, and perhaps intermediate bytes.
-    Escape,
-    /// CSI.
-    Control,
-    /// OSC, DCS, SOS, PM or APC.
-    Text,
-    /// ESC within one of those, which ST would begin with.
-    TextEnd,
-}
-
 /// A part of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Part<'a> {
     /// What is no sequence, or was none, or is too long to be looked at.
     Other(&'a [u8]),
-    Sequence(&'a [u8]),
+    Sequence(Sequence<'a>),
+}
+
+/// A whole sequence.
+#[derive(Clone, Copy)]
+pub(crate) struct Sequence<'a> {
+    pub(crate) bytes: &'a [u8],
+    parser: &'a Parser,
+    last: Step,
 }
 
 impl Sequences {
@@ -52,132 +48,111 @@ impl Sequences {
     pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(Part, usize)) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            if self.state == SequenceState::Ground {
-                let at = memchr::memchr(ESC, rest).unwrap_or(rest.len());
+            if self.held.is_empty() {
+                let at = memchr::memchr2(ESC, C1_LEAD, rest).unwrap_or(rest.len());
                 if at > 0 {
                     each(Part::Other(&rest[..at]), rest.len() - at);
+                    rest = &rest[at..];
+                    continue;
                 }
-                rest = &rest[at..];
-                if !rest.is_empty() {
-                    self.begin();
-                    rest = &rest[1..];
-                }
+            }
+            let before = self.parser.state;
+            let step = match (before, &*self.held) {
+                (State::Ground, [C1_LEAD]) if is_c1(byte) => Step::C1(byte),
+                (State::Ground, [C1_LEAD]) => Step::Again,
+                (State::Ground, _) if byte == C1_LEAD => Step::Part,
+                _ => self.parser.take(byte),
+            };
+            // How much of what has come belongs together with this byte.
+            let kept = match (before, step, self.parser.state) {
+                (_, Step::Begin, State::StringEscape(_)) => self.held.len(),
+                (_, Step::Begin | Step::Again, _) => 0,
+                (State::StringEscape(_), Step::String(_), _) => self.held.len(),
+                (State::StringEscape(_), _, _) | (_, Step::C1(_), _) => 1,
+                _ => self.held.len(),
+            };
+            if kept < self.held.len() {
+                let broken_off = self.held.len() - kept;
+                each(Part::Other(&self.held[..broken_off]), rest.len());
+                self.held.drain(..broken_off);
+            }
+            if step == Step::Again {
                 continue;
             }
-            let (next, taken) = self.after(byte);
-            if taken {
-                self.held.push(byte);
-                rest = &rest[1..];
-            }
-            match next {
-                SequenceState::Ground if taken && !matches!(byte, 0x18 | 0x1a) => {
-                    each(Part::Sequence(&self.held), rest.len());
-                    self.held.clear();
+            let last = if let Step::C1(byte) = step { self.parser.c1(byte) } else { step };
+            self.held.push(byte);
+            rest = &rest[1..];
+            let part = match last {
+                Step::Escape(_) | Step::ControlSequence(_) | Step::String(_) => {
+                    Part::Sequence(Sequence { bytes: &self.held, parser: &self.parser, last })
                 }
-                SequenceState::Ground if self.state == SequenceState::TextEnd && !taken => {
-                    // The ESC began another sequence.
-                    self.held.pop();
-                    self.give_up(rest.len(), each);
-                    self.begin();
-                    continue;
+                Step::Cancelled => Part::Other(&self.held),
+                _ if self.held.len() < LONGEST => continue,
+                _ => {
+                    self.parser.state = State::Ground;
+                    Part::Other(&self.held)
                 }
-                SequenceState::Ground => self.give_up(rest.len(), each),
-                SequenceState::Escape if byte == ESC && !taken => {
-                    // It breaks off what it stands in.
-                    self.give_up(rest.len(), each);
-                    self.begin();
-                    rest = &rest[1..];
-                    continue;
-                }
-                _ if self.held.len() == LONGEST => {
-                    self.give_up(rest.len(), each);
-                    self.state = SequenceState::Ground;
-                    continue;
-                }
-                _ => {}
-            }
-            self.state = next;
-        }
-    }
-
-    fn begin(&mut self) {
-        self.held.push(ESC);
-        self.state = SequenceState::Escape;
-    }
-
-    fn give_up(&mut self, left: usize, each: &mut dyn FnMut(Part, usize)) {
-        if !self.held.is_empty() {
-            each(Part::Other(&self.held), left);
+            };
+            each(part, rest.len());
             self.held.clear();
         }
     }
 
-    /// The state after a byte, and whether the byte belongs to the sequence.
-    fn after(&self, byte: u8) -> (SequenceState, bool) {
-        use SequenceState::*;
-        match (self.state, byte) {
-            (_, 0x18 | 0x1a) => (Ground, true),
-            (Text, ESC) => (TextEnd, true),
-            (Text, BEL) => (Ground, true),
-            (Text, _) => (Text, true),
-            (TextEnd, b'\\') => (Ground, true),
-            (TextEnd, _) => (Ground, false),
-            (_, ESC) => (Escape, false),
-            // A control is obeyed within a sequence, which goes on.
-            (state, 0x00..=0x1f | 0x7f) => (state, true),
-            (Escape, b'[') if self.held.len() == 1 => (Control, true),
-            (Escape, b']' | b'P' | b'X' | b'^' | b'_') if self.held.len() == 1 => (Text, true),
-            (Escape, 0x20..=0x2f) => (Escape, true),
-            (Control, 0x20..=0x3f) => (Control, true),
-            (Escape | Control, 0x30..=0x7e) => (Ground, true),
-            (Ground | Escape | Control, _) => (Ground, false),
-        }
+    /// Nothing follows: gives what of a sequence has come.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        self.parser.state = State::Ground;
+        std::mem::take(&mut self.held)
     }
 }
 
 /// How many bytes at the end of these are a sequence that is not whole.
 pub(crate) fn unfinished_length(bytes: &[u8]) -> usize {
     let mut sequences = Sequences::default();
-    let start = memchr::memrchr(ESC, bytes).unwrap_or(bytes.len());
-    sequences.feed(&bytes[start..], &mut |_, _| {});
+    sequences.feed(bytes, &mut |_, _| {});
     sequences.held.len()
 }
 
-/// A control sequence, taken apart.
-struct Control {
-    /// `?`, `>`, `<` or `=`, or 0.
-    private: u8,
-    /// The parameters as they stand there, without what is private.
-    parameters: String,
-    /// The last intermediate byte, or 0.
-    intermediate: u8,
-    last: u8,
-}
-
-impl Control {
-    fn parse(sequence: &[u8]) -> Option<Control> {
-        let inner: Vec<u8> =
-            sequence.strip_prefix(b"\x1b[")?.iter().copied().filter(|b| *b >= 0x20).collect();
-        let (&last, inner) = inner.split_last()?;
-        let private = inner.first().copied().filter(|byte| matches!(byte, b'<'..=b'?')).unwrap_or(0);
-        let inner = if private == 0 { inner } else { &inner[1..] };
-        let length = inner.iter().position(|byte| !matches!(byte, b'0'..=b';')).unwrap_or(inner.len());
-        let (parameters, intermediates) = inner.split_at(length);
-        let intermediate = intermediates.last().copied().unwrap_or(0);
-        Some(Control {
-            private,
-            parameters: String::from_utf8_lossy(parameters).into_owned(),
-            intermediate,
-            last,
-        })
+impl<'a> Sequence<'a> {
+    /// What stands before the parameters of a control sequence, its intermediate byte, and
+    /// its final one; 0 is none.
+    fn control(self) -> Option<(u8, u8, u8)> {
+        match self.last {
+            Step::ControlSequence(last) if !self.parser.has_subs() => {
+                Some((self.parser.private, self.parser.intermediate, last))
+            }
+            _ => None,
+        }
     }
 
-    fn first(&self) -> u32 {
-        self.numbers().next().unwrap_or(0)
+    /// `ESC x`, without anything between them.
+    fn escape(self) -> Option<u8> {
+        match self.last {
+            Step::Escape(last) if self.parser.intermediate == 0 => Some(last),
+            _ => None,
+        }
     }
 
-    fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.parameters.split(';').map(|number| number.parse().unwrap_or(0))
+    fn first(self) -> u16 {
+        self.parser.value(0).unwrap_or(0)
+    }
+
+    /// Does it change what keys send in a way that this terminal does not know: kitty's
+    /// keyboard protocol, xterm's modifyOtherKeys?
+    pub(crate) fn changes_keyboard(self) -> bool {
+        matches!(self.control(), Some((b'<'..=b'>', 0, b'u') | (b'>', 0, b'm' | b'n')))
+    }
+
+    /// May it change what colours there are to choose from: OSC 4, 10 and so on?
+    pub(crate) fn chooses_colours(self) -> bool {
+        let text = &self.parser.string;
+        self.last == Step::String(b']') && (text.starts_with(b"4;") || text.starts_with(b"1"))
+    }
+
+    /// The row in which it places the cursor: CUP, HVP or VPA. One that no terminal has means
+    /// the last one, whichever that is.
+    pub(crate) fn row(self) -> Option<u16> {
+        let places = matches!(self.control(), Some((0, 0, b'H' | b'f' | b'd')));
+        places.then(|| self.parser.value(0).unwrap_or(1)).filter(|row| *row < u16::MAX)
     }
 }
 
@@ -187,7 +162,7 @@ pub(crate) enum Query {
     /// Where the cursor is (DSR 6); of DEC's (DECXCPR) the answer differs.
     Position { private: bool },
     /// Is a mode set (DECRQM)?
-    Mode { private: bool, mode: u32 },
+    Mode { private: bool, mode: u16 },
     /// How large is the terminal, in characters (XTWINOPS 18)?
     Size,
     /// What has always the same answer.
@@ -207,17 +182,16 @@ impl Query {
     }
 
     /// `None` where a sequence asks nothing.
-    pub(crate) fn parse(sequence: &[u8]) -> Option<Query> {
-        match sequence.get(1)? {
-            // Most sequences choose a colour, and are not worth a closer look.
-            b'[' if matches!(sequence.last()?, b'A'..=b'R' | b'f'..=b'm') => None,
-            b'[' => Query::control(&Control::parse(sequence)?),
-            b'Z' => Some(Query::Fixed(ATTRIBUTES.to_vec())),
-            b']' => Query::colours(sequence),
-            b'P' => Query::device(text_of(sequence)?),
-            b'_' => {
+    pub(crate) fn parse(sequence: Sequence) -> Option<Query> {
+        let text = &sequence.parser.string;
+        match sequence.last {
+            Step::ControlSequence(_) => Query::control(sequence),
+            Step::Escape(_) if sequence.escape() == Some(b'Z') => Some(Query::Fixed(ATTRIBUTES.to_vec())),
+            Step::String(b']') => Query::colours(text, sequence.bytes.ends_with(&[BEL])),
+            Step::String(b'P') => Query::device(text),
+            Step::String(b'_') => {
                 // The graphics of kitty.
-                let text = text_of(sequence)?.strip_prefix(b"G")?;
+                let text = text.strip_prefix(b"G")?;
                 let asks = text.split(|byte| matches!(byte, b',' | b';')).any(|part| part == b"a=q");
                 asks.then_some(Query::Unanswered)
             }
@@ -225,10 +199,10 @@ impl Query {
         }
     }
 
-    fn control(control: &Control) -> Option<Query> {
+    fn control(sequence: Sequence) -> Option<Query> {
         let fixed = |answer: &[u8]| Some(Query::Fixed(answer.to_vec()));
-        let first = control.first();
-        match (control.private, control.intermediate, control.last) {
+        let first = sequence.first();
+        match sequence.control()? {
             (0, 0, b'c') if first == 0 => fixed(ATTRIBUTES),
             // The version is one from which on programs use mouse reports for any width.
             (b'>', 0, b'c') if first == 0 => fixed(b"\x1b[>1;277;0c"),
@@ -252,9 +226,9 @@ impl Query {
     }
 
     /// OSC 4, 10, 11 and 12; the answers end as the question did.
-    fn colours(sequence: &[u8]) -> Option<Query> {
-        let text = std::str::from_utf8(text_of(sequence)?).ok()?;
-        let end = if sequence.ends_with(&[BEL]) { "\x07" } else { "\x1b\\" };
+    fn colours(text: &[u8], by_bel: bool) -> Option<Query> {
+        let text = std::str::from_utf8(text).ok()?;
+        let end = if by_bel { "\x07" } else { "\x1b\\" };
         let mut fields = text.split(';');
         let number: u32 = fields.next()?.parse().ok()?;
         if !matches!(number, 4 | 5 | 10..=19 | 21 | 52) || !text.contains('?') {
@@ -314,12 +288,6 @@ impl Query {
 /// DA1: a VT220 with colours, as the emulator is.
 const ATTRIBUTES: &[u8] = b"\x1b[?62;22c";
 
-/// What stands between the introducer of a control string and its end.
-fn text_of(sequence: &[u8]) -> Option<&[u8]> {
-    let text = sequence.get(2..)?;
-    text.strip_suffix(b"\x1b\\").or_else(|| text.strip_suffix(&[BEL]))
-}
-
 fn push_colour(answer: &mut String, what: &str, [red, green, blue]: [u8; 3], end: &str) {
     push(
         answer,
@@ -331,21 +299,8 @@ fn push(answer: &mut String, part: std::fmt::Arguments) {
     answer.write_fmt(part).expect("a String takes all");
 }
 
-/// Does it change what keys send in a way that this terminal does not know: kitty's
-/// keyboard protocol, xterm's modifyOtherKeys?
-pub(crate) fn changes_keyboard(sequence: &[u8]) -> bool {
-    if !matches!(sequence, [ESC, b'[', b'<'..=b'>', .., b'm' | b'n' | b'u']) {
-        return false;
-    }
-    let Some(control) = Control::parse(sequence) else { return false };
-    matches!(
-        (control.private, control.intermediate, control.last),
-        (b'<'..=b'>', 0, b'u') | (b'>', 0, b'm' | b'n')
-    )
-}
-
 /// The DEC private modes that are known, those that are set at first being so.
-const MODES: [(u32, bool); 22] = [
+const MODES: [(u16, bool); 22] = [
     (1, false),
     (6, false),
     (7, true),
@@ -389,24 +344,16 @@ impl Default for PrivateModes {
 
 impl PrivateModes {
     /// Takes note of what a sequence does to them.
-    pub(crate) fn heed(&mut self, sequence: &[u8]) {
-        match sequence {
-            b"\x1bc" => *self = PrivateModes::default(),
-            b"\x1b=" => self.keypad = true,
-            b"\x1b>" => self.keypad = false,
-            [ESC, b'[', .., b'h' | b'l' | b'p'] => {
-                let Some(control) = Control::parse(sequence) else { return };
-                let on = control.last == b'h';
-                match (control.private, control.intermediate, control.last) {
-                    (0, b'!', b'p') => self.soft_reset(),
-                    (b'?', 0, b'h' | b'l') => {
-                        control.numbers().for_each(|number| self.set(number, on));
-                    }
-                    (0, 0, b'h' | b'l') if control.numbers().any(|number| number == 4) => {
-                        self.inserts = on;
-                    }
-                    _ => {}
-                }
+    pub(crate) fn heed(&mut self, sequence: Sequence) {
+        match (sequence.escape(), sequence.control()) {
+            (Some(b'c'), _) => *self = PrivateModes::default(),
+            (Some(last @ (b'=' | b'>')), _) => self.keypad = last == b'=',
+            (_, Some((0, b'!', b'p'))) => self.soft_reset(),
+            (_, Some((b'?', 0, last @ (b'h' | b'l')))) => {
+                sequence.parser.values().for_each(|mode| self.set(mode, last == b'h'));
+            }
+            (_, Some((0, 0, last @ (b'h' | b'l')))) if sequence.parser.values().any(|mode| mode == 4) => {
+                self.inserts = last == b'h';
             }
             _ => {}
         }
@@ -420,19 +367,19 @@ impl PrivateModes {
         }
     }
 
-    fn set(&mut self, mode: u32, on: bool) {
+    fn set(&mut self, mode: u16, on: bool) {
         if let Some(at) = MODES.iter().position(|(known, _)| *known == mode) {
             self.private = self.private & !(1 << at) | u32::from(on) << at;
         }
     }
 
     /// Is a private mode set? One that is not known is not.
-    pub(crate) fn has(&self, mode: u32) -> bool {
+    pub(crate) fn has(&self, mode: u16) -> bool {
         MODES.iter().position(|(known, _)| *known == mode).is_some_and(|at| self.private & 1 << at != 0)
     }
 
     /// DECRPM: the answer to the question whether a mode is set.
-    fn report(&self, private: bool, mode: u32) -> String {
+    fn report(&self, private: bool, mode: u16) -> String {
         let known = if private { MODES.iter().any(|(known, _)| *known == mode) } else { mode == 4 };
         let set = if private { self.has(mode) } else { self.inserts };
         let value = if !known {
@@ -496,10 +443,10 @@ mod tests {
         for piece in pieces {
             sequences.feed(piece, &mut |part, _| match part {
                 Part::Other(bytes) => all.extend_from_slice(bytes),
-                Part::Sequence(bytes) => {
-                    modes.heed(bytes);
-                    all.extend_from_slice(bytes);
-                    whole.push(bytes.to_vec());
+                Part::Sequence(sequence) => {
+                    modes.heed(sequence);
+                    all.extend_from_slice(sequence.bytes);
+                    whole.push(sequence.bytes.to_vec());
                 }
             });
         }
@@ -508,7 +455,13 @@ mod tests {
     }
 
     fn queries(text: &str) -> Vec<Query> {
-        parts(&[text.as_bytes()]).1.iter().filter_map(|sequence| Query::parse(sequence)).collect()
+        let mut queries = Vec::new();
+        Sequences::default().feed(text.as_bytes(), &mut |part, _| {
+            if let Part::Sequence(sequence) = part {
+                queries.extend(Query::parse(sequence));
+            }
+        });
+        queries
     }
 
     fn fixed(text: &str) -> String {
@@ -593,10 +546,8 @@ mod tests {
                 assert_eq!((modes.has(1), modes.has(2004)), expected, "{bytes:?}");
                 assert_eq!(PrivateModes::decode(modes.encode()), Some(modes));
                 // What leads there leads there.
-                let mut other = PrivateModes::default();
                 let change = PrivateModes::default().change(&modes);
-                parts(&[change.as_bytes()]).1.iter().for_each(|sequence| other.heed(sequence));
-                assert_eq!(other, modes);
+                assert_eq!(parts(&[change.as_bytes()]).2, modes);
             }
         }
         assert_eq!(PrivateModes::default().report(true, 25), "\x1b[?25;1$y");

@@ -27,7 +27,6 @@
 //! written to, and the next character goes to the line below.
 
 mod grid;
-mod parser;
 mod saved;
 mod shown;
 mod skim;
@@ -37,8 +36,12 @@ mod width;
 use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Colour, Grid, Line, Pen};
-use parser::{Action, Parser, ParserState};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
+
+use crate::terminal::{
+    parser::Parser,
+    tokenizer::{State, Step},
+};
 
 /// As many titles are kept on the stack as xterm keeps.
 const TITLES: usize = 10;
@@ -151,8 +154,8 @@ impl Screen {
     fn emulate(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            let used = if self.parser.state != ParserState::Ground {
-                match self.parser.string_length(rest) {
+            let used = if self.parser.state != State::Ground {
+                match self.parser.passed_over(rest) {
                     0 => self.sequence(byte),
                     length => length,
                 }
@@ -174,21 +177,27 @@ impl Screen {
     }
 
     fn sequence(&mut self, byte: u8) -> usize {
-        let action = self.parser.take(byte);
-        self.act(action)
+        let step = self.parser.take(byte);
+        self.act(step)
     }
 
     /// Tells how many bytes that took: none, if it is to be looked at again.
-    fn act(&mut self, action: Action) -> usize {
-        match action {
-            Action::Nothing => {}
-            Action::Control(byte) => self.control(byte),
-            Action::Escape(last) => self.escape(last),
-            Action::ControlSequence(last) => self.control_sequence(last),
-            Action::Command => self.command(),
-            Action::Again => return 0,
+    fn act(&mut self, step: Step) -> usize {
+        match step {
+            Step::Control(byte) => self.control(byte),
+            Step::Escape(last) => self.escape(last),
+            Step::ControlSequence(last) => self.control_sequence(last),
+            Step::String(b']') => self.command(),
+            Step::C1(byte) => self.c1(byte),
+            Step::Again => return 0,
+            Step::Part | Step::String(_) | Step::Cancelled | Step::Begin => {}
         }
         1
+    }
+
+    fn c1(&mut self, byte: u8) {
+        let step = self.parser.c1(byte);
+        self.act(step);
     }
 
     fn go_on_with_character(&mut self, byte: u8) -> usize {
@@ -217,7 +226,7 @@ impl Screen {
             for character in chunk.valid().chars() {
                 used += character.len_utf8();
                 self.character(character);
-                if self.parser.state != ParserState::Ground {
+                if self.parser.state != State::Ground {
                     return used;
                 }
             }
@@ -236,10 +245,7 @@ impl Screen {
 
     fn character(&mut self, character: char) {
         match u32::from(character) {
-            code @ 0x80..=0x9f => {
-                let action = self.parser.c1(code as u8);
-                self.act(action);
-            }
+            code @ 0x80..=0x9f => self.c1(code as u8),
             _ => self.put(character),
         }
     }
@@ -985,7 +991,7 @@ mod tests {
         let mut screen = Screen::new(80, 24);
         screen.feed(b"\x1b]0;");
         screen.feed(&vec![b'x'; 1 << 20]);
-        assert!(screen.parser.string.capacity() <= 2 * parser::LONGEST_STRING);
+        assert!(screen.parser.string.capacity() <= 2 * crate::terminal::parser::LONGEST_STRING);
         screen.feed(b"\x07\x1bP");
         screen.feed(&vec![b'q'; 1 << 20]);
         screen.feed(b"\x1b\\\x1b[");

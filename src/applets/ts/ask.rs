@@ -55,7 +55,6 @@ use std::{collections::BTreeSet, io, iter, ops::Range, time::Duration};
 use crate::{
     cli::{self, Args},
     json::Object,
-    numbers,
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir, StateDir,
@@ -463,20 +462,13 @@ impl Drawing {
                 self.longest = self.longest.max(self.lines);
             }
             Part::Sequence(sequence) => {
-                if let Some(row) = placed_in(sequence).filter(|row| *row > 1) {
+                if let Some(row) = sequence.row().filter(|row| *row > 1) {
                     self.rows.insert(row);
                     self.lines = 0;
                 }
             }
         }
     }
-}
-
-/// The row in which a sequence places the cursor: CUP, HVP or VPA.
-fn placed_in(sequence: &[u8]) -> Option<u16> {
-    let [0x1b, b'[', parameters @ .., b'H' | b'f' | b'd'] = sequence else { return None };
-    let row = parameters.split(|byte| *byte == b';').next()?;
-    if row.is_empty() { Some(1) } else { numbers::number(row) }
 }
 
 /// What the screen shows, but for empty rows at its end.

@@ -31,14 +31,14 @@ use memchr::memmem;
 use crate::{
     session::{
         client::typing::{Keys, Mode},
-        shell::marks,
+        shell::marks::{self, OPENING},
     },
-    terminal::text::{self, Strip},
+    terminal::{
+        queries::{Part, Sequences},
+        text::{self, Strip},
+    },
 };
 
-const OPENING: &[u8] = b"\x1b]133;";
-/// More than any mark of ours has.
-const LONGEST_MARK: usize = 120;
 /// More text in one line than this, and it is no echo.
 const LONGEST_LINE: usize = 128 * 1024;
 const MOST_EXPECTED: usize = 1_000;
@@ -50,8 +50,7 @@ pub(crate) struct EchoFilter {
     strip: Strip,
     /// Where in the log the next byte of `text` belongs.
     offset: u64,
-    /// The beginning of what may be a mark, from its ESC on.
-    rest: Vec<u8>,
+    sequences: Sequences,
     /// What was typed further on in the log.
     keys: VecDeque<Keys>,
     /// From here on text comes out.
@@ -103,7 +102,7 @@ impl EchoFilter {
             form,
             strip: Strip::new(),
             offset: start,
-            rest: Vec::new(),
+            sequences: Sequences::default(),
             keys: VecDeque::new(),
             anchor,
             carriage_returns: 0,
@@ -125,26 +124,19 @@ impl EchoFilter {
 
     /// Appends to `out` what text there is in the log so far.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let mut bytes = [std::mem::take(&mut self.rest).as_slice(), bytes].concat();
-        let kept = unfinished_mark(&bytes);
-        self.rest = bytes.split_off(bytes.len() - kept);
-        let mut at = 0;
-        while let Some(ahead) = memmem::find(&bytes[at..], OPENING) {
-            let start = at + ahead;
-            let end = bytes[start..].iter().take(LONGEST_MARK).position(|byte| *byte == 0x07);
-            let Some(end) = end.map(|length| start + length + 1) else {
-                self.segment(&bytes[at..start + 1], out);
-                at = start + 1;
-                continue;
-            };
-            self.segment(&bytes[at..start], out);
-            if memmem::find(&bytes[start..end], &self.tag).is_some() {
-                self.heed_mark(bytes[start + OPENING.len()], out);
+        let mut sequences = std::mem::take(&mut self.sequences);
+        sequences.feed(bytes, &mut |part, _| match part {
+            Part::Other(bytes) => self.segment(bytes, out),
+            Part::Sequence(sequence) => {
+                if let Some(mark) = sequence.bytes.strip_prefix(OPENING)
+                    && memmem::find(mark, &self.tag).is_some()
+                {
+                    self.heed_mark(mark[0], out);
+                }
+                self.segment(sequence.bytes, out);
             }
-            self.segment(&bytes[start..end], out);
-            at = end;
-        }
-        self.segment(&bytes[at..], out);
+        });
+        self.sequences = sequences;
         self.let_out(out);
     }
 
@@ -157,8 +149,7 @@ impl EchoFilter {
         self.finish(out);
         // Nothing is to be found that begins before them and ends behind.
         out.push(b'\n');
-        self.offset += (self.rest.len() as u64) + count;
-        self.rest.clear();
+        self.offset += count;
         self.carriage_returns = 0;
         self.editing = false;
         self.begin_line();
@@ -166,6 +157,8 @@ impl EchoFilter {
 
     /// No more will come.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        let unfinished = self.sequences.finish();
+        self.segment(&unfinished, out);
         let mut plain = Vec::new();
         self.strip.finish(&mut plain);
         self.text(&plain, out);
@@ -476,18 +469,6 @@ fn without_redrawn(plain: &[u8], line: &[u8]) -> Option<Vec<u8>> {
 
 pub(crate) fn ends_like_a_prompt(line: &[u8]) -> bool {
     [b"> ", b"$ ", b"# ", b"% ", b") "].iter().any(|end| line.ends_with(*end)) || line == b"... "
-}
-
-/// How many bytes at the end may be the beginning of a mark.
-fn unfinished_mark(bytes: &[u8]) -> usize {
-    let tail = &bytes[bytes.len() - bytes.len().min(LONGEST_MARK)..];
-    let Some(start) = memchr::memrchr(0x1b, tail) else { return 0 };
-    let begun = &tail[start..];
-    let is_one = match begun.get(OPENING.len()..) {
-        Some(more) => begun.starts_with(OPENING) && !more.contains(&0x07),
-        None => OPENING.starts_with(begun),
-    };
-    if is_one { begun.len() } else { 0 }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The marks that the rcfile (`startup.rs`) makes bash print, found in its output.
 //!
 //! Pure: bytes in, marks out, the same for any way of splitting the bytes. It
-//! holds less than a hundred bytes, and plain output costs a memchr for ESC.
+//! holds less than a hundred bytes, and plain output costs a memchr for ESC. What is no
+//! escape sequence is no mark, but of those only what is exactly ours is one: so the
+//! bytes are compared, not taken apart.
 //!
 //! A mark counts once, and in its order only. What carries the secret but is
 //! out of order (an old log that is printed again, a prompt that readline draws
@@ -11,10 +13,11 @@
 
 use memchr::memchr;
 
-use crate::numbers::number;
+use crate::{
+    numbers::number,
+    terminal::tokenizer::{BEL, ESC},
+};
 
-pub(super) const ESC: u8 = 0x1b;
-pub(super) const BEL: u8 = 0x07;
 pub(super) const OPENING: &[u8] = b"\x1b]133;";
 /// Stands before the secret.
 pub(super) const TAG: &str = ";nbs=";

@@ -10,7 +10,10 @@
 
 use memchr::{memchr, memmem};
 
-use crate::session::shell::marks::{self, BEL, ESC, OPENING};
+use crate::{
+    session::shell::marks::{self, OPENING},
+    terminal::tokenizer::{BEL, ESC},
+};
 
 /// How the shell's report of its folder begins (OSC 7).
 const FOLDER: &[u8] = b"\x1b]7;file://";

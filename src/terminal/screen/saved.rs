@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 
 use super::{Cursor, Screen, TITLES, Writing};
-use crate::terminal::screen::{
-    grid::{Cell, Colour, Grid, HISTORY, Line, Pen},
-    parser::{LONGEST_STRING, PARAMETERS, Parameter, ParserState},
+use crate::terminal::screen::grid::{Cell, Colour, Grid, HISTORY, Line, Pen};
+use crate::terminal::{
+    parser::{LONGEST_STRING, PARAMETERS, Parameter},
+    tokenizer::State,
 };
 
 /// Of this form of the bytes. Another one is another version's, and is not read.
-const FORM: u64 = 1;
+const FORM: u64 = 2;
 
 /// No terminal is larger (the kernel counts in 16 bits).
 const LONGEST_SIDE: u64 = u16::MAX as u64;
@@ -49,23 +50,17 @@ impl Screen {
         out.size(self.titles.len());
         self.titles.iter().for_each(|title| out.title(title));
         let parser = &self.parser;
-        out.number(match parser.state {
-            ParserState::Ground => 0,
-            ParserState::Escape => 1,
-            ParserState::Intermediate => 2,
-            ParserState::ControlSequence => 3,
-            ParserState::Command { too_long: false } => 4,
-            ParserState::Command { too_long: true } => 5,
-            ParserState::Other => 6,
-        });
-        if parser.state != ParserState::Ground {
-            out.bytes(&[parser.private, parser.intermediate, u8::from(parser.lead)]);
+        let introducer = parser.state.introducer().unwrap_or(0);
+        out.size(states(introducer).into_iter().position(|state| state == parser.state).unwrap_or(0));
+        if parser.state != State::Ground {
+            out.bytes(&[introducer, parser.private, parser.intermediate]);
+            out.flags(&[parser.too_long && introducer != 0]);
             out.size(parser.count);
             for parameter in &parser.parameters[..parser.count.max(1)] {
                 out.flags(&[parameter.is_sub]);
                 out.option(parameter.value.as_ref(), |out, value| out.number(u64::from(*value)));
             }
-            out.bytes(if matches!(parser.state, ParserState::Command { .. }) { &parser.string } else { b"" });
+            out.bytes(if introducer != 0 { &parser.string } else { b"" });
         }
         out.0
     }
@@ -76,6 +71,22 @@ impl Screen {
         let screen = reader.screen()?;
         reader.0.is_empty().then_some(screen)
     }
+}
+
+/// Those that a sequence can be in, by the numbers that they are written as.
+fn states(introducer: u8) -> [State; 10] {
+    [
+        State::Ground,
+        State::Escape,
+        State::Intermediate,
+        State::Control,
+        State::ControlParameters,
+        State::ControlIntermediate,
+        State::ControlMalformed,
+        State::String(introducer),
+        State::StringLead(introducer),
+        State::StringEscape(introducer),
+    ]
 }
 
 struct Writer(Vec<u8>);
@@ -208,17 +219,18 @@ impl<'a> Reader<'a> {
 
     fn parser(&mut self, screen: &mut Screen) -> Option<()> {
         let parser = &mut screen.parser;
-        parser.state = match self.number(6)? {
-            0 => return Some(()),
-            1 => ParserState::Escape,
-            2 => ParserState::Intermediate,
-            3 => ParserState::ControlSequence,
-            4 => ParserState::Command { too_long: false },
-            5 => ParserState::Command { too_long: true },
-            _ => ParserState::Other,
-        };
-        let &[private, intermediate, lead] = self.bytes(3)? else { return None };
-        (parser.private, parser.intermediate, parser.lead) = (private, intermediate, lead != 0);
+        let state = self.size(states(0).len() - 1)?;
+        if state == 0 {
+            return Some(());
+        }
+        let &[introducer, private, intermediate] = self.bytes(3)? else { return None };
+        parser.state = states(introducer)[state];
+        let is_known = matches!(introducer, b']' | b'P' | b'X' | b'^' | b'_');
+        if parser.state.introducer().is_some() != is_known {
+            return None;
+        }
+        (parser.private, parser.intermediate) = (private, intermediate);
+        [parser.too_long] = self.flags()?;
         parser.count = self.size(PARAMETERS)?;
         for parameter in &mut parser.parameters[..parser.count.max(1)] {
             let [is_sub] = self.flags()?;

@@ -9,17 +9,17 @@
 
 use memchr::{memchr, memchr2, memchr3, memmem, memrchr_iter};
 
-use super::{ParserState, Screen};
-use crate::terminal::screen::grid::HISTORY;
+use super::Screen;
+use crate::terminal::{
+    screen::grid::HISTORY,
+    tokenizer::{BEL, C1_LEAD, ESC, State, control_sequence_length, is_c1},
+};
 
 /// What is shorter is drawn: finding out costs as much.
 const WORTH_IT: usize = 512 * 1024;
 
 /// How much is drawn where a stretch ends, before the next one is looked for.
 const STEP: usize = 64 * 1024;
-
-const ESC: u8 = 0x1b;
-const BEL: u8 = 0x07;
 
 impl Screen {
     /// Takes the next bytes of the stream; how it is cut makes no difference.
@@ -50,7 +50,7 @@ impl Screen {
     fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
         let is_whole = (self.top, self.bottom, self.cursor.row) == (0, last, last);
-        is_whole && self.parser.state == ParserState::Ground && self.held.is_empty()
+        is_whole && self.parser.state == State::Ground && self.held.is_empty()
     }
 
     /// Where the last lines begin, behind which nothing of what is before them is left.
@@ -88,7 +88,6 @@ fn plain_length(bytes: &[u8]) -> usize {
     const BACKSPACE: u8 = 0x08;
     const SHIFT_OUT: u8 = 0x0e;
     const SHIFT_IN: u8 = 0x0f;
-    const C1_LEAD: u8 = 0xc2;
     let mut at = 0;
     loop {
         let next = memchr2(ESC, C1_LEAD, &bytes[at..]).map_or(bytes.len(), |distance| at + distance);
@@ -98,7 +97,7 @@ fn plain_length(bytes: &[u8]) -> usize {
         let length = match bytes.get(next) {
             None => return next,
             Some(&ESC) => sequence_length(&bytes[next..]),
-            Some(_) => bytes.get(next + 1).is_some_and(|byte| !matches!(byte, 0x80..=0x9f)).then_some(1),
+            Some(_) => bytes.get(next + 1).is_some_and(|byte| !is_c1(*byte)).then_some(1),
         };
         match length {
             Some(length) => at = next + length,
@@ -111,20 +110,19 @@ fn plain_length(bytes: &[u8]) -> usize {
 /// what erases within the line, titles and the shell's marks, and the modes that
 /// shells set.
 fn sequence_length(bytes: &[u8]) -> Option<usize> {
-    let parameters = bytes.get(2..)?;
-    match bytes[1] {
+    match bytes.get(1)? {
         b'[' => {
-            let length = parameters.iter().position(|byte| !matches!(byte, 0x20..=0x3f))?;
-            let harmless = match parameters[length] {
-                b'm' | b'K' => true,
-                b'h' | b'l' => matches!(&parameters[..length], b"?1" | b"?12" | b"?25" | b"?2004" | b"?1004"),
-                _ => false,
+            let length = control_sequence_length(bytes)?;
+            let (parameters, last) = (&bytes[2..length - 1], bytes[length - 1]);
+            let harmless = match last {
+                b'h' | b'l' => matches!(parameters, b"?1" | b"?12" | b"?25" | b"?2004" | b"?1004"),
+                last => matches!(last, b'm' | b'K'),
             };
-            harmless.then_some(length + 3)
+            harmless.then_some(length)
         }
         b']' => {
-            let length = parameters.iter().position(|byte| !matches!(byte, 0x20..=0x7e))?;
-            (parameters[length] == BEL).then_some(length + 3)
+            let length = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x7e))?;
+            (bytes[2 + length] == BEL).then_some(length + 3)
         }
         b'=' | b'>' => Some(2),
         _ => None,

@@ -1,27 +1,12 @@
 //! Escape sequences, taken out of what programs print.
 //!
-//! The grammar is that of ECMA-48 as Paul Williams' parser for the VT500 reads it
-//! (vt100.net/emu/dec_ansi_parser), with BEL as an end of OSC (xterm's ctlseqs).
-//!
-//! What surprised us:
-//!
-//! - A control inside a sequence acts as if it stood before it. It may not come out
-//!   until the sequence is complete, or a reader that goes back to the start of the
-//!   sequence prints it twice.
-//! - Terminals disagree on C1 controls in UTF-8. They act on the decoded character
-//!   (U+009B is CSI; the byte 9B is the middle of many letters) in VTE, in GNU screen
-//!   and in the emulator behind `nbs ts screen`, but not in xterm (ctlseqs). We act on
-//!   them, so that what we let through is text to every terminal.
+//! What is one, the [`tokenizer`](crate::terminal::tokenizer) knows. A control inside a
+//! sequence acts as if it stood before it. It may not come out until the sequence is
+//! complete, or a reader that goes back to the start of the sequence prints it twice.
 
 use memchr::{memchr2_iter, memmem};
 
-const BEL: u8 = 0x07;
-const CAN: u8 = 0x18;
-const SUB: u8 = 0x1a;
-const ESC: u8 = 0x1b;
-
-/// The first byte of U+0080..U+00BF in UTF-8, and so of every C1 control.
-const C1_LEAD: u8 = 0xc2;
+use crate::terminal::tokenizer::{C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length};
 
 /// More controls than this inside one sequence, and it was none: no program writes
 /// so, but a stream of NULs after a stray ESC would else be kept in memory whole.
@@ -34,38 +19,14 @@ const HELD_LIMIT: usize = 4096;
 /// comes twice.
 #[derive(Clone, Default)]
 pub(crate) struct Strip {
-    state: StripState,
+    state: State,
     fed: u64,
-    /// Where in the stream the unfinished sequence or character begins; stale in the
-    /// ground state.
+    /// Where in the stream the unfinished sequence or character begins; stale where there
+    /// is none.
     began: u64,
-    // Invariant: empty in the ground state; of a character the bytes so far, of a
-    // sequence the controls in it. Never longer than HELD_LIMIT.
+    // Invariant: of a character the bytes so far, of a sequence the controls in it. Never
+    // longer than HELD_LIMIT.
     held: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Default)]
-enum StripState {
-    #[default]
-    Ground,
-    /// Some bytes of a UTF-8 character were fed, but not its last.
-    Character,
-    /// ESC.
-    Escape,
-    /// ESC and intermediate bytes: `ESC ( B`, `ESC # 8`.
-    Intermediate,
-    /// CSI and its parameters: all that stands before the final byte.
-    ControlSequence,
-    ControlString(Introducer),
-    /// A control string whose last byte was the first of a C1 control, perhaps of ST.
-    ControlStringLead(Introducer),
-}
-
-/// What a control string began with: only OSC may end with BEL.
-#[derive(Clone, Copy)]
-enum Introducer {
-    Osc,
-    Other,
 }
 
 impl Strip {
@@ -78,9 +39,12 @@ impl Strip {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             let used = match self.state {
-                StripState::Ground => self.text(rest, out),
-                StripState::Character => self.character(byte, out),
-                StripState::ControlString(_) => self.control_string(rest, out),
+                State::Ground if self.held.is_empty() => self.text(rest, out),
+                State::Ground => self.character(byte, out),
+                State::String(_) => match string_length(rest) {
+                    0 => self.sequence(byte, out),
+                    length => length,
+                },
                 _ => self.sequence(byte, out),
             };
             self.fed += used as u64;
@@ -92,7 +56,7 @@ impl Strip {
     /// character that is not complete.
     pub(crate) fn unfinished(&self) -> u64 {
         match self.state {
-            StripState::Ground => 0,
+            State::Ground if self.held.is_empty() => 0,
             _ => self.fed - self.began,
         }
     }
@@ -123,11 +87,9 @@ impl Strip {
             let length = text_length(rest);
             if length == 0 {
                 self.began = self.fed + at as u64;
-                if rest[0] == ESC {
-                    self.state = StripState::Escape;
-                } else {
-                    self.held.push(rest[0]);
-                    self.state = StripState::Character;
+                match rest[0] {
+                    ESC => self.state = State::Escape,
+                    lead => self.held.push(lead),
                 }
                 at += 1;
                 break;
@@ -151,7 +113,8 @@ impl Strip {
     fn character(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
         if self.held == [C1_LEAD] && is_c1(byte) {
             self.held.clear();
-            return self.c1(byte, out);
+            self.state.c1(byte);
+            return 1;
         }
         self.held.push(byte);
         match std::str::from_utf8(&self.held) {
@@ -159,66 +122,34 @@ impl Strip {
             Err(error) if error.error_len().is_none() => {}
             Err(_) => {
                 self.held.pop();
-                return self.ground_again(out);
+                self.ground(out);
+                return 0;
             }
         }
         1
-    }
-
-    /// Passes over what cannot end the string: pictures are megabytes of that.
-    fn control_string(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
-        let may_end = |&byte: &u8| matches!(byte, BEL | CAN | SUB | ESC | C1_LEAD);
-        match bytes.iter().position(may_end) {
-            Some(0) => self.sequence(bytes[0], out),
-            Some(length) => length,
-            None => bytes.len(),
-        }
     }
 
     /// Takes one byte of a sequence; 0 if it is to be looked at again, in the next state.
     fn sequence(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
-        use StripState::*;
-        match (self.state, byte) {
-            (_, CAN | SUB) => self.ground(out),
-            (_, ESC) => {
+        match self.state.take(byte) {
+            Step::Part => {}
+            Step::Control(_) => self.control(byte, out),
+            Step::Again => {
                 self.ground(out);
-                self.began = self.fed;
-                self.state = Escape;
-            }
-
-            (ControlString(Introducer::Osc), BEL) => self.ground(out),
-            (ControlString(introducer), C1_LEAD) => self.state = ControlStringLead(introducer),
-            (ControlString(_), _) => {}
-            (ControlStringLead(_), 0x80..=0x9f) => {
-                self.ground(out);
-                self.began = self.fed - 1;
-                return self.c1(byte, out);
-            }
-            (ControlStringLead(introducer), _) => {
-                self.state = ControlString(introducer);
                 return 0;
             }
-
-            (_, 0x00..=0x1f) => self.control(byte, out),
-            (_, 0x7f) => {}
-            (_, 0x80..) => return self.ground_again(out),
-
-            (Escape, b'[') => self.state = ControlSequence,
-            (Escape, b']') => self.state = ControlString(Introducer::Osc),
-            // DCS, SOS, PM, APC.
-            (Escape, b'P' | b'X' | b'^' | b'_') => self.state = ControlString(Introducer::Other),
-            (Escape | Intermediate, 0x20..=0x2f) => self.state = Intermediate,
-            (ControlSequence, 0x20..=0x3f) => {}
-            // The final byte; that of `ESC \`, which is ST, too.
+            Step::Begin => {
+                out.append(&mut self.held);
+                self.began = self.fed;
+            }
+            Step::C1(_) => {
+                out.append(&mut self.held);
+                self.began = self.fed - 1;
+                self.state.c1(byte);
+            }
             _ => self.ground(out),
         }
         1
-    }
-
-    /// A C1 control is short for ESC and the byte 0x40 below it (ECMA-48, 5.3).
-    fn c1(&mut self, byte: u8, out: &mut Vec<u8>) -> usize {
-        self.state = StripState::Escape;
-        self.sequence(byte - 0x40, out)
     }
 
     fn control(&mut self, byte: u8, out: &mut Vec<u8>) {
@@ -229,15 +160,8 @@ impl Strip {
     }
 
     fn ground(&mut self, out: &mut Vec<u8>) {
-        if !self.held.is_empty() {
-            out.append(&mut self.held);
-        }
-        self.state = StripState::Ground;
-    }
-
-    fn ground_again(&mut self, out: &mut Vec<u8>) -> usize {
-        self.ground(out);
-        0
+        out.append(&mut self.held);
+        self.state = State::Ground;
     }
 }
 
@@ -278,13 +202,6 @@ fn text_length(bytes: &[u8]) -> usize {
         .unwrap_or_else(|| bytes.len() - cut_off_length(bytes))
 }
 
-/// The length of the CSI sequence that stands here whole and without controls in it.
-fn control_sequence_length(bytes: &[u8]) -> Option<usize> {
-    let [ESC, b'[', parameters @ ..] = bytes else { return None };
-    let length = parameters.iter().position(|byte| !matches!(byte, 0x20..=0x3f))?;
-    matches!(parameters[length], 0x40..=0x7e).then_some(length + 3)
-}
-
 /// The length of the character at the end whose last bytes are missing, or 0.
 pub(crate) fn cut_off_length(bytes: &[u8]) -> usize {
     let is_lead = |byte: &u8| !matches!(byte, 0x80..=0xbf);
@@ -294,10 +211,6 @@ pub(crate) fn cut_off_length(bytes: &[u8]) -> usize {
         Err(error) if error.error_len().is_none() => length,
         _ => 0,
     }
-}
-
-fn is_c1(byte: u8) -> bool {
-    matches!(byte, 0x80..=0x9f)
 }
 
 #[cfg(test)]

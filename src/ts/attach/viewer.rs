@@ -326,12 +326,12 @@ impl Viewer<'_> {
         let (out, modes, coloured) = (&mut self.out, &mut self.modes, &mut self.coloured);
         self.sequences.feed(&bytes, &mut |part, _| match part {
             Part::Other(bytes) => out.extend_from_slice(bytes),
-            Part::Sequence(bytes) if Query::parse(bytes).is_some() => {}
-            Part::Sequence(bytes) if queries::changes_keyboard(bytes) => {}
-            Part::Sequence(bytes) => {
-                modes.heed(bytes);
-                *coloured |= bytes.starts_with(b"\x1b]4;") || bytes.starts_with(b"\x1b]1");
-                out.extend_from_slice(bytes);
+            Part::Sequence(sequence) if Query::parse(sequence).is_some() => {}
+            Part::Sequence(sequence) if sequence.changes_keyboard() => {}
+            Part::Sequence(sequence) => {
+                modes.heed(sequence);
+                *coloured |= sequence.chooses_colours();
+                out.extend_from_slice(sequence.bytes);
             }
         });
         Ok(())
