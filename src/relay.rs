@@ -58,7 +58,6 @@ use answers::Answers;
 use clients::{ClientId, Clients};
 use ending::Ending;
 use flow::Flow;
-pub(crate) use foreground::Prompt;
 use helper_client::{KeeperClient, KeeperNews};
 pub(crate) use helper_client::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use journal::Journal;

@@ -11,31 +11,16 @@
 use std::{cell::RefCell, io, os::unix::ffi::OsStrExt, path::Path};
 
 use crate::{
-    session::shell::Mark,
+    session::{
+        client::{Doing, Prompt},
+        shell::Mark,
+    },
     sys::{
         processes::{self, Awaited, Process, Thread, Whereabouts},
         pty::{self, Master},
         signals::{SIGINT, SIGQUIT, SIGTSTP},
     },
 };
-
-/// Where the session's shell is, as its marks tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prompt {
-    /// It has no marks, or has not come to its first.
-    Unknown,
-    /// Its prompt stands, and it waits for a command.
-    Stands,
-    /// The same, but keys have been typed there: half a line may stand there.
-    Touched,
-    /// A line has been typed there, and the shell executes nothing yet: it has
-    /// not come to it, wants the rest of it (PS2), or does not like it.
-    Entered,
-    /// A command is being executed.
-    Left,
-    /// A command has ended, and the prompt is about to come.
-    Coming,
-}
 
 impl Prompt {
     pub(crate) fn after(self, mark: &Mark) -> Prompt {
@@ -45,20 +30,6 @@ impl Prompt {
             Mark::Started { .. } | Mark::Running { .. } => Prompt::Left,
             Mark::Done { .. } => Prompt::Coming,
             Mark::Stale => self,
-        }
-    }
-
-    /// The word for it in [`Response::Place`].
-    ///
-    /// [`Response::Place`]: crate::session::client::protocol::Response::Place
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Prompt::Unknown => "unknown",
-            Prompt::Stands => "stands",
-            Prompt::Touched => "touched",
-            Prompt::Entered => "entered",
-            Prompt::Left => "left",
-            Prompt::Coming => "coming",
         }
     }
 
@@ -74,24 +45,25 @@ impl Prompt {
     }
 }
 
-/// One word: `prompt`, `line`, `secret`, `raw` or `running`.
-///
-/// `secret` needs no look at any process: only who asks for a secret turns off
-/// the echo of a line, and that often is one whom we may not look at (sudo).
-pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> &'static str {
-    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return "running" };
-    let Some(group) = master.foreground() else { return "running" };
+/// What the terminal is doing. A secret needs no look at any process: only who
+/// asks for one turns off the echo of a line, and that often is one whom we may not look
+/// at (sudo).
+pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> Doing {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return Doing::Running };
+    let Some(group) = master.foreground() else { return Doing::Running };
     let line = modes.is_canonical();
     if line && !modes.echoes() {
-        return "secret";
+        return Doing::Secret;
     }
     let session = i32::try_from(shell).unwrap_or_default();
     let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
-        (false, _) => "running",
-        (true, true) => "line",
-        (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => "prompt",
-        (true, false) => "raw",
+        (false, _) => Doing::Running,
+        (true, true) => Doing::Line,
+        (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => {
+            Doing::Prompt
+        }
+        (true, false) => Doing::Raw,
     }
 }
 

@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 
 use crate::{
-    relay::Prompt,
-    session::client::typing::{Keys, Mode, Typing},
+    session::client::{
+        Prompt,
+        typing::{Keys, Mode, Typing},
+    },
     sys::pty::TerminalModes,
 };
 

@@ -5,9 +5,9 @@
 //! fed to it: a mark counts once whoever hears of it can read all before it.
 
 use crate::{
-    relay::Prompt,
     session::{
         Completion,
+        client::Prompt,
         shell::{Mark, Marks},
     },
     terminal::queries::{Part, PrivateModes, Query, Sequences},

@@ -11,10 +11,10 @@ use std::{
 };
 
 use crate::{
-    relay::{Prompt, RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
+    relay::{RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
         COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES, SessionSpec,
-        Settings, TIMES, completion_line, size_line,
+        Settings, TIMES, client::Prompt, completion_line, size_line,
     },
     sys::{
         child::ExitStatus,

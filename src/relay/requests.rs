@@ -6,13 +6,11 @@
 use std::{io, time::Instant};
 
 use crate::{
-    relay::{
-        Relay,
-        clients::ClientId,
-        flow::Flow,
-        foreground::{self, Prompt},
+    relay::{Relay, clients::ClientId, flow::Flow, foreground},
+    session::client::{
+        Prompt,
+        protocol::{KeyModes, Request, Response},
     },
-    session::client::protocol::{KeyModes, Request, Response},
     sys::pty::{self, Size},
 };
 
@@ -20,7 +18,7 @@ impl Relay {
     pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
             Request::State => Response::State {
-                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()),
                 stalled: self.recorder.stalled(),
             },
             Request::Ending { cause } => {
@@ -39,7 +37,7 @@ impl Relay {
                 Response::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
             Request::Place => {
-                let prompt = self.recorder.prompt().word().to_owned();
+                let prompt = self.recorder.prompt();
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
                 Response::Place { offset, last, prompt }
             }
@@ -52,7 +50,7 @@ impl Relay {
             Request::Look => Response::Look {
                 // First this: who reads it afterwards may not be seen to wait.
                 unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
-                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()).to_owned(),
+                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()),
                 offset: self.recorder.output_bytes(),
             },
             Request::Signal { name } => match foreground::signal_of_key(&name) {

@@ -29,6 +29,7 @@ use crate::{
     terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
+pub(crate) use protocol::{Doing, Prompt};
 use protocol::{KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
@@ -225,7 +226,7 @@ impl RelayClient {
 
     /// What the terminal is doing, in a word, and why output is held back, if
     /// it is. `None` where the session has ended.
-    pub(crate) fn state(&mut self) -> Result<Option<(String, Option<String>)>> {
+    pub(crate) fn state(&mut self) -> Result<Option<(Doing, Option<String>)>> {
         match self.ask(&Request::State)? {
             Some(Response::State { doing, stalled }) => Ok(Some((doing, stalled))),
             Some(_) => Err(self.misunderstood()),
@@ -281,7 +282,7 @@ impl RelayClient {
     }
 
     /// The same, and where the shell's prompt is, in a word of [`Response::Place`].
-    pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, String)>> {
+    pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, Prompt)>> {
         match self.ask(&Request::Place)? {
             Some(Response::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
             Some(_) => Err(self.misunderstood()),
@@ -321,7 +322,7 @@ impl RelayClient {
 
     /// What the terminal is doing, how many typed bytes nobody has read yet,
     /// and the length of the log. `None` where the session has ended.
-    pub(crate) fn look(&mut self) -> Result<Option<(String, u64, u64)>> {
+    pub(crate) fn look(&mut self) -> Result<Option<(Doing, u64, u64)>> {
         match self.ask(&Request::Look)? {
             Some(Response::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
             Some(_) => Err(self.misunderstood()),

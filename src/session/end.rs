@@ -12,7 +12,10 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir, client::RelayClient},
+    session::{
+        EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
+        client::{Doing, RelayClient},
+    },
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -179,7 +182,7 @@ impl HeldRelay {
     /// Does somebody wait for what is typed?
     fn awaits_input(&mut self) -> bool {
         let state = self.client.as_mut().and_then(|client| client.state().ok().flatten());
-        state.is_some_and(|(doing, _)| matches!(doing.as_str(), "prompt" | "line" | "raw"))
+        state.is_some_and(|(doing, _)| matches!(doing, Doing::Prompt | Doing::Line | Doing::Raw))
     }
 
     /// The keeper of its child, held on to. That the relay still has it after

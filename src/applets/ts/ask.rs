@@ -58,7 +58,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir, StateDir,
-        client::{Diagnosis, News, RelayClient, Wait, sending, typing::Typing},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, Wait, sending, typing::Typing},
         shell::{self, LONGEST_SHOWN_HOOK, Mark, TextForm},
     },
     sys::{deadline::Deadline, pty::Size},
@@ -124,15 +124,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if sending::wake(&session, &mut turn, deadline, None)? {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
-    if ready == "secret" {
+    if ready == Doing::Secret {
         return Err(Failure::Failed(format!(
             "cannot ask session '{}': it waits for a secret; 'nbs-ts send --secret-stdin' types one",
             session.handle()
         )));
     }
     // At the prompt, or at PS2 with the rest of what was typed there.
-    let entered = turn.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
-    let in_shell = ready == "prompt" || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
+    let entered = turn.shell_place()?.is_some_and(|(_, _, prompt)| prompt == Prompt::Entered);
+    let in_shell = ready == Doing::Prompt || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
     if conditions.are_none() {
         conditions.complete = in_shell;
         conditions.input = !in_shell;
@@ -211,12 +211,12 @@ const MOST_PROMPTS: usize = 64;
 const LONGEST_PROMPT: usize = 1024;
 
 /// Waits until somebody waits for what we are going to type, and tells as what.
-fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<String> {
+fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<Doing> {
     let conditions = Conditions::for_input();
     let mut watches = [SessionWatch::begin(session, &conditions, From::default())?];
     let over = conditions::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
-        (Some(met), _) => Ok(met.detail.clone()),
+        (Some(met), _) => Ok(Doing::parse(&met.detail)),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
             Failure::TimedOut(message) => Failure::TimedOut(format!("{message}; the text was not typed")),

@@ -53,7 +53,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, News, RelayClient, sending},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending},
         shell::{self, LONGEST_SHOWN_HOOK, Stage, Trace},
     },
     sys::{
@@ -244,7 +244,9 @@ impl<'a> Run<'a> {
         }
         // Its shell waits for us, and we would wait for it.
         let busy_with_us = session.is_around_us()
-            && turn.shell_place()?.is_some_and(|(_, _, prompt)| matches!(&*prompt, "left" | "entered"));
+            && turn
+                .shell_place()?
+                .is_some_and(|(_, _, prompt)| matches!(prompt, Prompt::Left | Prompt::Entered));
         if busy_with_us {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': this call is itself part of what its shell executes",
@@ -378,7 +380,7 @@ impl<'a> Run<'a> {
                 // Who waits for input after the first has had it: another shell,
                 // say, which would draw a prompt for each that follows.
                 let had_it = interrupted
-                    && self.turn.state()?.is_some_and(|(doing, _)| doing == "raw" || doing == "line");
+                    && self.turn.state()?.is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
                 over = !had_it && !self.turn.signal("INT")?;
                 interrupted = true;
                 again = Deadline::after(sending::REPEAT);
@@ -453,7 +455,7 @@ impl<'a> Run<'a> {
         let Some((waits, successor)) = self.turn.shell()? else { return Ok(None) };
         if let Some(name) = successor {
             // One that wants nothing may end, and so tell its code.
-            let asks = waits || self.turn.state()?.is_some_and(|(doing, _)| doing != "running");
+            let asks = waits || self.turn.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
             return Ok(asks.then(|| replaced(&name)));
         }
         let unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
@@ -470,7 +472,7 @@ impl<'a> Run<'a> {
         let deadline = Deadline::after(LAST_PROMPT);
         while !deadline.has_passed() {
             match self.turn.state()? {
-                Some((doing, _)) if doing != "prompt" => {}
+                Some((doing, _)) if doing != Doing::Prompt => {}
                 _ => break,
             }
             self.news.news_or(Deadline::after(GLANCE), None)?;
@@ -680,7 +682,7 @@ fn await_prompt(
         }
         let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
         // It is seen at a glance, mostly.
-        if let ("stands", Some(last)) = (&*prompt, last)
+        if let (Prompt::Stands, Some(last)) = (prompt, last)
             && session.ends_with_prompt(offset)?
         {
             return Ok((offset, last));
@@ -692,48 +694,48 @@ fn await_prompt(
             continue;
         }
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let deadline = match (prompt.as_str(), doing.as_str(), last) {
+        let deadline = match (prompt, doing, last) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`.
-            ("stands", "prompt" | "running" | "line", Some(last)) => {
+            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(last)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
-                if doing != "running" || end.has_passed() {
+                if doing != Doing::Running || end.has_passed() {
                     return Ok((offset, last));
                 }
                 end
             }
             // Half a line, half a search or half a key: an interrupt ends them all,
             // at the price of a line in completion.log.
-            ("touched", "prompt" | "running" | "line", _) => {
+            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, _) => {
                 if clear.has_passed() {
                     turn.signal("INT")?;
                     clear = Deadline::after(sending::REPEAT);
                 }
                 clear
             }
-            ("unknown", "running" | "prompt", _) => first,
-            ("coming", "running" | "prompt", _) => next,
-            ("unknown" | "coming" | "entered" | "left", ..) => {
+            (Prompt::Unknown, Doing::Running | Doing::Prompt, _) => first,
+            (Prompt::Coming, Doing::Running | Doing::Prompt, _) => next,
+            (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
-                let runs = prompt == "left" && doing == "running";
+                let runs = (prompt, doing) == (Prompt::Left, Doing::Running);
                 let deadline = if runs { nearly_done } else { second_look };
                 if deadline.has_passed() {
-                    return stuck(session, turn, &doing);
+                    return stuck(session, turn, doing);
                 }
                 deadline
             }
-            _ => return stuck(session, turn, &doing),
+            _ => return stuck(session, turn, doing),
         };
         match news.news_or(deadline.min(over), Some(signals.as_fd()))? {
             News::Changed => {}
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),
             News::TimedOut if over.has_passed() => {}
-            News::TimedOut if prompt == "stands" => {}
-            News::TimedOut if prompt == "touched" && !next.has_passed() => {}
-            News::TimedOut if deadline.has_passed() && matches!(&*prompt, "entered" | "left") => {}
-            News::TimedOut => return stuck(session, turn, &doing),
+            News::TimedOut if prompt == Prompt::Stands => {}
+            News::TimedOut if prompt == Prompt::Touched && !next.has_passed() => {}
+            News::TimedOut if deadline.has_passed() && matches!(prompt, Prompt::Entered | Prompt::Left) => {}
+            News::TimedOut => return stuck(session, turn, doing),
         }
     }
 }
@@ -741,7 +743,7 @@ fn await_prompt(
 /// The shell's place all the same, where its prompt stands, but something keeps it
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
-fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: &str) -> Result<(u64, u64)> {
+fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<(u64, u64)> {
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
     let (offset, last) = turn.place()?.ok_or_else(|| session.ended())?;
     if let Some(last) = last
@@ -753,7 +755,7 @@ fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: &str) -> Result<(u
     }
     let (why, mend) = match successor {
         Some(name) => (replaced(&name), ""),
-        None if doing == "secret" => {
+        None if doing == Doing::Secret => {
             ("it waits for a secret".to_owned(), "; 'nbs-ts send --secret-stdin' types one")
         }
         None => ("it is busy".to_owned(), "; 'nbs-ts key C-c' interrupts"),

@@ -59,7 +59,7 @@ fn json(session: &SessionDir) -> Result<String> {
     Ok(summary
         .json()
         .number_or_null("pid", session.pid().map(i64::from))
-        .bytes_or_null("terminal", doing.as_deref().map(str::as_bytes))
+        .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .object_or_null("size", size)
         .object_or_null("log", log)
         .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))

@@ -4,14 +4,18 @@ use std::{fmt, time::Duration};
 
 use crate::{
     numbers,
-    session::{SessionDir, client::RelayClient, shell::TextForm},
+    session::{
+        SessionDir,
+        client::{Doing, RelayClient},
+        shell::TextForm,
+    },
     terminal::text,
 };
 
 /// Makes a failed wait's message one that needs no second look.
 pub(crate) struct Diagnosis {
     waited: Duration,
-    doing: Option<String>,
+    doing: Option<Doing>,
     // Why the relay does not tell.
     silence: Option<String>,
     last_line: Option<String>,
@@ -71,7 +75,7 @@ impl Diagnosis {
 
     /// Does something other than a shell at its prompt wait for input?
     pub(crate) fn is_asked_for_input(&self) -> bool {
-        matches!(self.doing.as_deref(), Some("line" | "raw" | "secret"))
+        matches!(self.doing, Some(Doing::Line | Doing::Raw | Doing::Secret))
     }
 }
 

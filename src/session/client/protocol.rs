@@ -4,6 +4,8 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
+use std::fmt;
+
 use crate::{
     numbers::{hex, parse_hex},
     session::client::typing::Typing,
@@ -217,6 +219,84 @@ impl SizeSince {
     }
 }
 
+/// What a terminal is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Its shell waits at its prompt.
+    Prompt,
+    /// A program waits for a line.
+    Line,
+    /// A hidden line is asked for.
+    Secret,
+    /// A program waits for keys.
+    Raw,
+    /// Nobody is seen to wait for input.
+    Running,
+}
+
+impl Doing {
+    const WORDS: [(&str, Doing); 5] = [
+        ("prompt", Doing::Prompt),
+        ("line", Doing::Line),
+        ("secret", Doing::Secret),
+        ("raw", Doing::Raw),
+        ("running", Doing::Running),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        word(&Doing::WORDS, self)
+    }
+
+    /// Of a word that another version may have, no more is known than of who is not seen
+    /// to wait.
+    pub(crate) fn parse(word: &str) -> Doing {
+        value(&Doing::WORDS, word).unwrap_or(Doing::Running)
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.word())
+    }
+}
+
+/// Where the session's shell is, as its marks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    /// It has no marks, or has not come to its first.
+    Unknown,
+    /// Its prompt stands, and it waits for a command.
+    Stands,
+    /// The same, but keys have been typed there: half a line may stand there.
+    Touched,
+    /// A line has been typed there, and the shell executes nothing yet: it has
+    /// not come to it, wants the rest of it (PS2), or does not like it.
+    Entered,
+    /// A command is being executed.
+    Left,
+    /// A command has ended, and the prompt is about to come.
+    Coming,
+}
+
+impl Prompt {
+    const WORDS: [(&str, Prompt); 6] = [
+        ("unknown", Prompt::Unknown),
+        ("stands", Prompt::Stands),
+        ("touched", Prompt::Touched),
+        ("entered", Prompt::Entered),
+        ("left", Prompt::Left),
+        ("coming", Prompt::Coming),
+    ];
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)
+}
+
+fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(other, _)| *other == word).map(|(_, value)| *value)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Response {
     /// The session has now changed so many times. `size`: for who has asked.
@@ -232,18 +312,15 @@ pub(crate) enum Response {
     },
     /// What the terminal is doing, and why output is held back, if it is.
     State {
-        doing: String,
+        doing: Doing,
         stalled: Option<String>,
     },
     /// The length of the log, and the number of the shell's last completion;
-    /// the next that it prints or completes comes after both. `prompt`, as the
-    /// shell's marks tell: `stands`, `touched` (keys have been
-    /// typed at it), `entered` (a line has been), `left` (for a command),
-    /// `coming` (a command is done), `unknown` (none has been yet).
+    /// the next that it prints or completes comes after both.
     Place {
         offset: u64,
         last: Option<u64>,
-        prompt: String,
+        prompt: Prompt,
     },
     /// Whether the shell itself waits for input; whether who waits for input does
     /// so for somebody else, as ssh; and the name of the program that has taken
@@ -258,7 +335,7 @@ pub(crate) enum Response {
     /// What the terminal is doing, how many typed bytes are still to be read,
     /// and the length of the log.
     Look {
-        doing: String,
+        doing: Doing,
         unread: u64,
         offset: u64,
     },
@@ -314,7 +391,7 @@ impl Response {
             },
             Response::Place { offset, last, prompt } => {
                 let last = last.map_or("-".to_owned(), |last| last.to_string());
-                format!("place {offset} {last} {prompt}\n")
+                format!("place {offset} {last} {}\n", word(&Prompt::WORDS, *prompt))
             }
             Response::Shell { waits, passes_on, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
@@ -370,14 +447,15 @@ impl Response {
             }
             ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
-            ["state", doing] => Response::State { doing: doing.to_owned(), stalled: None },
+            ["state", doing] => Response::State { doing: Doing::parse(doing), stalled: None },
             ["state", doing, why] => {
-                Response::State { doing: doing.to_owned(), stalled: Some(why.to_owned()) }
+                Response::State { doing: Doing::parse(doing), stalled: Some(why.to_owned()) }
             }
             ["place", offset, rest] => {
                 let (last, prompt) = rest.split_once(' ')?;
                 let last = if last == "-" { None } else { Some(last.parse().ok()?) };
-                Response::Place { offset: offset.parse().ok()?, last, prompt: prompt.to_owned() }
+                let prompt = value(&Prompt::WORDS, prompt).unwrap_or(Prompt::Unknown);
+                Response::Place { offset: offset.parse().ok()?, last, prompt }
             }
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
@@ -389,7 +467,7 @@ impl Response {
             ["look", doing, rest] => {
                 let (unread, offset) = rest.split_once(' ')?;
                 Response::Look {
-                    doing: doing.to_owned(),
+                    doing: Doing::parse(doing),
                     unread: unread.parse().ok()?,
                     offset: offset.parse().ok()?,
                 }
@@ -459,8 +537,8 @@ mod tests {
             Response::Private { modes: u64::MAX },
             Response::Typed { count: 3, held: false },
             Response::Typed { count: 3, held: true },
-            Response::State { doing: "prompt".into(), stalled: None },
-            Response::State { doing: "running".into(), stalled: Some("No space left on device".into()) },
+            Response::State { doing: Doing::Prompt, stalled: None },
+            Response::State { doing: Doing::Running, stalled: Some("No space left on device".into()) },
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
@@ -496,9 +574,9 @@ mod tests {
                     Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
                 ],
             }),
-            Response::Look { doing: "raw".into(), unread: 3, offset: 4 },
-            Response::Place { offset: 12, last: None, prompt: "unknown".into() },
-            Response::Place { offset: 12, last: Some(3), prompt: "stands".into() },
+            Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
+            Response::Place { offset: 12, last: None, prompt: Prompt::Unknown },
+            Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands },
             Response::Noted,
             Response::Unknown,
         ];

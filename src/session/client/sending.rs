@@ -6,7 +6,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
-        client::{Diagnosis, News, RelayClient, Typed},
+        client::{Diagnosis, Doing, News, RelayClient, Typed},
     },
     sys::deadline::Deadline,
 };
@@ -41,7 +41,7 @@ pub(crate) fn wake(
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
         let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
         if again.has_passed() {
-            if stays && doing != "running" {
+            if stays && doing != Doing::Running {
                 turn.signal("INT")?;
             }
             again = Deadline::after(REPEAT);

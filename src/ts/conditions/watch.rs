@@ -7,7 +7,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir,
-        client::{Diagnosis, News, RelayClient, typing::Typing},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, typing::Typing},
         shell::{EchoFilter, TextForm},
     },
     sys::{deadline::Deadline, poll::PollSet},
@@ -94,7 +94,7 @@ pub(crate) struct SessionWatch<'a> {
     // is waited for.
     cache: Option<(ScreenCache, Vec<String>, Instant)>,
     // Since when it has waited for input, as what, with how long a log.
-    waits: Option<(Instant, String, u64)>,
+    waits: Option<(Instant, Doing, u64)>,
     look_again: Deadline,
     pause: Duration,
     pub(crate) met: Option<Met>,
@@ -339,7 +339,7 @@ impl<'a> SessionWatch<'a> {
         if (self.conditions.input || self.conditions.passed_over)
             && let Some(doing) = self.look_for_input()?
         {
-            return Ok(self.met("input", doing));
+            return Ok(self.met("input", doing.word()));
         }
         if let Some(time) = self.conditions.stable
             && let Some(since) = self.look_at_screen()?
@@ -379,11 +379,11 @@ impl<'a> SessionWatch<'a> {
 
     /// The kernel tells nobody that a process went to sleep in a read. So we
     /// look after each change, and again at growing intervals.
-    fn look_for_input(&mut self) -> Result<Option<String>> {
+    fn look_for_input(&mut self) -> Result<Option<Doing>> {
         let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
         let Some((doing, unread, offset)) = state else { return Ok(None) };
         let only_passed_over = !self.conditions.input;
-        if doing == "running" || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
+        if doing == Doing::Running || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
             self.look_later();
             return Ok(None);
         }
@@ -401,7 +401,7 @@ impl<'a> SessionWatch<'a> {
         if since.elapsed() >= steady {
             // Of one who did not wait when that was asked, it is not known.
             let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
-            if state.as_ref() != Some(&(doing.clone(), unread, offset)) {
+            if state.as_ref() != Some(&(doing, unread, offset)) {
                 self.look_later();
                 return Ok(None);
             }
@@ -455,7 +455,7 @@ impl<'a> SessionWatch<'a> {
 
     fn is_passed_over(&mut self) -> Result<bool> {
         let Some(client) = &mut self.asks else { return Ok(false) };
-        let entered = client.shell_place()?.is_some_and(|(_, _, prompt)| prompt == "entered");
+        let entered = client.shell_place()?.is_some_and(|(_, _, prompt)| prompt == Prompt::Entered);
         Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
     }
 
