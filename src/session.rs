@@ -45,7 +45,7 @@ pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use exit::{EndedBy, ExitRecord, Notice};
 pub(crate) use glance::Glance;
 pub(crate) use handle::{Handle, Name, Target};
-pub(crate) use log::OutputLog;
+pub(crate) use log::{OutputLog, Piece};
 pub(crate) use patience::Patience;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;

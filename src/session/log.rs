@@ -4,10 +4,9 @@
 //!
 //! Of a log that is bounded the oldest bytes go, at any time. Where it begins is
 //! written down before they go: so what was read is output only as far as it
-//! lies behind that when looked at afterwards. What is gone is left out, and
-//! counted.
+//! lies behind that when looked at afterwards. What is gone is told as a gap.
 
-use std::{cell::Cell, fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
 use crate::{
     numbers::number,
@@ -19,8 +18,28 @@ pub(crate) struct OutputLog {
     file: File,
     // Of one that is bounded: where it is written down from where on it is there.
     bounded: Option<Folder>,
-    // How many bytes were gone that should have been given.
-    lost: Cell<u64>,
+}
+
+/// A stretch of a log, read piece by piece.
+pub(crate) struct Pieces<'a> {
+    log: &'a OutputLog,
+    // Where the next piece begins.
+    offset: u64,
+    end: u64,
+    // How much is read at once.
+    length: usize,
+    buffer: Vec<u8>,
+    // Where in the buffer its first page begins.
+    page: usize,
+    // Of the buffer, what has been read and is still to be given.
+    read: Range<usize>,
+}
+
+/// What comes next in a log.
+pub(crate) enum Piece<'a> {
+    /// So many bytes are gone.
+    Gap(u64),
+    Bytes(&'a [u8]),
 }
 
 /// Large enough that the system calls cost nothing beside the copying, small
@@ -36,7 +55,7 @@ const LONGEST_START: u64 = 128;
 
 impl OutputLog {
     pub(crate) fn new(file: File, bounded: Option<Folder>) -> OutputLog {
-        OutputLog { file, bounded, lost: Cell::new(0) }
+        OutputLog { file, bounded }
     }
 
     /// How many bytes there are now, with those that are gone.
@@ -60,69 +79,23 @@ impl OutputLog {
         files::first_data(&self.file)
     }
 
-    /// How many bytes were gone that should have been given since this was last
-    /// asked; they stood right before the block that was given last or, behind
-    /// that, the one that comes next.
-    pub(crate) fn take_lost(&self) -> u64 {
-        self.lost.take()
-    }
-
-    /// Gives the bytes from `start` to `end`, block by block, until `each`
-    /// says `false` or there are no more; without those that are gone. Returns
-    /// the offset that it came to.
-    pub(crate) fn blocks<E: From<io::Error>>(
-        &self,
-        start: u64,
-        end: u64,
-        mut each: impl FnMut(&[u8]) -> Result<bool, E>,
-    ) -> Result<u64, E> {
+    /// The bytes from `start` to `end`, or to where there are no more.
+    pub(crate) fn pieces(&self, start: u64, end: u64) -> Pieces<'_> {
         let length = BLOCK.min(usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK));
-        let mut buffer = vec![0; if length < BLOCK { length } else { 2 * PAGE + length }];
+        let buffer = vec![0; if length < BLOCK { length } else { 2 * PAGE + length }];
         let page = if length < BLOCK { 0 } else { buffer.as_ptr().align_offset(PAGE) };
-        let mut offset = start;
-        while offset < end {
-            offset = self.pass_lost(offset, end)?;
-            let wanted = length.min(usize::try_from(end - offset).unwrap_or(BLOCK));
-            let buffer = match length < BLOCK {
-                true => &mut buffer[..],
-                false => &mut buffer[page + usize::try_from(offset).unwrap_or(0) % PAGE..],
-            };
-            let count = self.file.read_at(&mut buffer[..wanted], offset)?;
-            if count == 0 {
-                break;
-            }
-            // What went while it was read was read as zeros.
-            let block_end = offset + count as u64;
-            let there = self.pass_lost(offset, block_end)?;
-            let block = &buffer[usize::try_from(there - offset).unwrap_or(count)..count];
-            offset = block_end;
-            if !block.is_empty() && !each(block)? {
-                break;
-            }
-        }
-        Ok(offset)
-    }
-
-    /// Where of a stretch the first byte is that is there; counts what is gone.
-    fn pass_lost(&self, start: u64, end: u64) -> io::Result<u64> {
-        let there = self.start()?.clamp(start, end);
-        self.lost.set(self.lost.get() + there - start);
-        Ok(there)
+        Pieces { log: self, offset: start, end, length, buffer, page, read: 0..0 }
     }
 
     /// The bytes from `start` to `end`; fewer where the log ends before. Where some
     /// are gone, those behind them.
     pub(crate) fn bytes(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.blocks(start, end, |block| {
-            if self.take_lost() > 0 {
-                bytes.clear();
+        let (mut pieces, mut bytes) = (self.pieces(start, end), Vec::new());
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(_) => bytes.clear(),
+                Piece::Bytes(block) => bytes.extend_from_slice(block),
             }
-            bytes.extend_from_slice(block);
-            Ok::<bool, io::Error>(true)
-        })?;
-        if self.take_lost() > 0 {
-            bytes.clear();
         }
         Ok(bytes)
     }
@@ -162,6 +135,51 @@ impl OutputLog {
     pub(crate) fn tail(&self) -> io::Result<Vec<u8>> {
         let end = self.length()?;
         self.bytes(end.saturating_sub(Diagnosis::TAIL), end)
+    }
+}
+
+impl Pieces<'_> {
+    /// `None` where the stretch or the log ends.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        if self.read.is_empty() {
+            if self.offset >= self.end {
+                return Ok(None);
+            }
+            let there = self.log.start()?.clamp(self.offset, self.end);
+            if there > self.offset {
+                return Ok(Some(self.gap_to(there)));
+            }
+            let wanted = self.length.min(usize::try_from(self.end - self.offset).unwrap_or(BLOCK));
+            let at = match self.length < BLOCK {
+                true => 0,
+                false => self.page + usize::try_from(self.offset).unwrap_or(0) % PAGE,
+            };
+            let count = self.log.file.read_at(&mut self.buffer[at..at + wanted], self.offset)?;
+            if count == 0 {
+                return Ok(None);
+            }
+            self.read = at..at + count;
+            // What went while it was read was read as zeros.
+            let there = self.log.start()?.clamp(self.offset, self.offset + count as u64);
+            if there > self.offset {
+                self.read.start += usize::try_from(there - self.offset).unwrap_or(count);
+                return Ok(Some(self.gap_to(there)));
+            }
+        }
+        let read = std::mem::take(&mut self.read);
+        self.offset += read.len() as u64;
+        Ok(Some(Piece::Bytes(&self.buffer[read])))
+    }
+
+    fn gap_to(&mut self, offset: u64) -> Piece<'static> {
+        let gone = offset - self.offset;
+        self.offset = offset;
+        Piece::Gap(gone)
+    }
+
+    /// How far in the log it has come.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
     }
 }
 
@@ -226,15 +244,18 @@ mod tests {
                 }
             });
             while log.start().unwrap() < LENGTH as u64 {
-                let mut given = 0;
-                let end = log.blocks(0, u64::MAX, |block| {
-                    assert!(block.iter().all(|byte| *byte == b'x'));
-                    given += block.len();
-                    Ok::<bool, io::Error>(true)
-                });
+                let (mut given, mut lost, mut pieces) = (0, 0, log.pieces(0, u64::MAX));
+                while let Some(piece) = pieces.next().unwrap() {
+                    match piece {
+                        Piece::Gap(gone) => lost += usize::try_from(gone).unwrap(),
+                        Piece::Bytes(block) => {
+                            assert!(block.iter().all(|byte| *byte == b'x'));
+                            given += block.len();
+                        }
+                    }
+                }
                 // All is either given or lost.
-                let lost = usize::try_from(log.take_lost()).unwrap();
-                assert_eq!((end.unwrap(), given + lost), (LENGTH as u64, LENGTH));
+                assert_eq!((pieces.offset(), given + lost), (LENGTH as u64, LENGTH));
             }
         });
         assert_eq!(log.bytes(0, u64::MAX).unwrap(), b"");

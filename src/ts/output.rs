@@ -9,7 +9,7 @@ use crate::{
     cli,
     json::Object,
     outcome::{Result, Trying},
-    session::{Handle, OutputLog, SessionDir},
+    session::{Handle, OutputLog, Piece, SessionDir},
     terminal::text::Strip,
 };
 
@@ -54,11 +54,16 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
         let mut filter = Filter::new(form.strip, false);
-        end = log.blocks(part.start, part.end, |block| {
-            lost += log.take_lost();
-            give(filter.feed(block)).map(|_| true)
-        })?;
-        lost += log.take_lost();
+        let mut pieces = log.pieces(part.start, part.end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => lost += gone,
+                Piece::Bytes(block) => {
+                    give(filter.feed(block))?;
+                }
+            }
+        }
+        end = pieces.offset();
         if form.complete || number + 1 < count {
             give(filter.finish())?;
         } else {
@@ -131,14 +136,17 @@ pub(crate) fn gap(
 
 /// Behind the first newline of a stretch, or its end.
 fn behind_line(log: &OutputLog, range: Range<u64>) -> io::Result<u64> {
-    let mut at = range.start;
-    log.blocks(range.start, range.end, |block| {
-        let newline = memchr::memchr(b'\n', block);
-        at += log.take_lost() + newline.map_or(block.len(), |newline| newline + 1) as u64;
-        Ok::<bool, io::Error>(newline.is_none())
-    })?;
-    log.take_lost();
-    Ok(at.min(range.end))
+    let (mut at, mut pieces) = (range.start, log.pieces(range.start, range.end));
+    while let Some(piece) = pieces.next()? {
+        at += match piece {
+            Piece::Gap(gone) => gone,
+            Piece::Bytes(block) => match memchr::memchr(b'\n', block) {
+                Some(newline) => return Ok(at + newline as u64 + 1),
+                None => block.len() as u64,
+            },
+        };
+    }
+    Ok(at)
 }
 
 /// How much of a stretch is printed, and the furthest place up to which that is no more
@@ -152,11 +160,18 @@ fn reach(
 ) -> io::Result<(u64, Option<u64>)> {
     /// What is gone through again, byte by byte, to find the place.
     const PIECE: usize = 4096;
-    let (mut printed, mut place) = (0, None);
+    let mut printed = 0;
     for stretch in kept(&range, cuts.iter().cloned()) {
         let mut at = stretch.start;
-        log.blocks(stretch.start, stretch.end, |block| {
-            at += log.take_lost();
+        let mut pieces = log.pieces(stretch.start, stretch.end);
+        while let Some(piece) = pieces.next()? {
+            let block = match piece {
+                Piece::Bytes(block) => block,
+                Piece::Gap(gone) => {
+                    at += gone;
+                    continue;
+                }
+            };
             for piece in block.chunks(PIECE) {
                 let before = filter.clone();
                 let count = filter.feed(piece).len() as u64;
@@ -166,17 +181,12 @@ fn reach(
                         printed += filter.feed(std::slice::from_ref(*byte)).len() as u64;
                         printed + filter.held() <= most
                     };
-                    place = Some(at + piece.iter().take_while(fits).count() as u64);
-                    return Ok(false);
+                    let place = at + piece.iter().take_while(fits).count() as u64;
+                    return Ok((printed, Some(place)));
                 }
                 printed += count;
                 at += piece.len() as u64;
             }
-            Ok::<bool, io::Error>(true)
-        })?;
-        log.take_lost();
-        if place.is_some() {
-            return Ok((printed, place));
         }
     }
     Ok((printed + filter.held(), None))
@@ -315,14 +325,17 @@ impl Printer {
     ) -> Result<()> {
         let passed = cuts.partition_point(|cut| cut.start < range.end);
         for stretch in kept(&range, cuts.drain(..passed)) {
-            let (log, lost) = (&self.log, &mut self.lost);
-            log.blocks(stretch.start, stretch.end, |block| {
-                *lost += log.take_lost();
-                let plain = self.filter.feed(block);
-                self.last = plain.last().copied().unwrap_or(self.last);
-                give(plain).map(|()| true)
-            })?;
-            *lost += log.take_lost();
+            let mut pieces = self.log.pieces(stretch.start, stretch.end);
+            while let Some(piece) = pieces.next()? {
+                match piece {
+                    Piece::Gap(gone) => self.lost += gone,
+                    Piece::Bytes(block) => {
+                        let plain = self.filter.feed(block);
+                        self.last = plain.last().copied().unwrap_or(self.last);
+                        give(plain)?;
+                    }
+                }
+            }
         }
         self.from = range.end;
         Ok(())

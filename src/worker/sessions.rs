@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use crate::{
     outcome::{Result, Trying},
-    session::{self, EndedBy, Glance, Handle, Name, OutputLog, StateDir, Target},
+    session::{self, EndedBy, Glance, Handle, Name, OutputLog, Piece, StateDir, Target},
     sys::{deadline::Deadline, poll, processes::PidFd},
     worker::{TaskFile, WorkerHandle},
 };
@@ -84,7 +84,12 @@ impl Followed {
         let Some(log) = &self.log else { return Ok(()) };
         let copied = || -> io::Result<()> {
             let mut output = task.output()?;
-            log.blocks(0, log.length()?, |block| io::Write::write_all(&mut output, block).map(|()| true))?;
+            let mut pieces = log.pieces(0, log.length()?);
+            while let Some(piece) = pieces.next()? {
+                if let Piece::Bytes(block) = piece {
+                    io::Write::write_all(&mut output, block)?;
+                }
+            }
             Ok(())
         };
         copied().trying(format_args!("keep the output of session '{}'", self.handle))

@@ -57,7 +57,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, ScreenCache, SessionDir, StateDir,
+        OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, Wait, sending, typing::Typing},
         shell::{self, LONGEST_SHOWN_HOOK, Mark, TextForm},
     },
@@ -315,19 +315,26 @@ impl Place {
         let form = TextForm::Answer { colours: true };
         let (mut echo, start) = session.echo_from(&log, typing.as_ref(), self.offset, form)?;
         let (mut output, mut lost, mut at) = (Vec::new(), 0, start);
-        let came_to = log.blocks(start, end, |block| {
-            let gone = log.take_lost();
-            if gone > 0 {
-                echo.skip(gone, &mut output);
-                output.clear();
-                lost = (at + gone).saturating_sub(self.offset);
+        let mut pieces = log.pieces(start, end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => {
+                    echo.skip(gone, &mut output);
+                    output.clear();
+                    at += gone;
+                    lost = at.saturating_sub(self.offset);
+                }
+                Piece::Bytes(block) => {
+                    echo.feed(block, &mut output);
+                    at += block.len() as u64;
+                    if until.has_passed() {
+                        break;
+                    }
+                }
             }
-            at += gone + block.len() as u64;
-            echo.feed(block, &mut output);
-            Ok::<bool, Failure>(!until.has_passed())
-        })?;
+        }
         echo.finish(&mut output);
-        Ok(Answer { output: self.without_prompt(output), unread: came_to.min(end)..end, lost })
+        Ok(Answer { output: self.without_prompt(output), unread: at.min(end)..end, lost })
     }
 
     /// `None` where the shell has executed nothing.
@@ -342,13 +349,22 @@ impl Place {
         let what = "read the output";
         let mut marks = session.marks(self.offset, Some(last))?;
         let (mut found, mut lost) = (Vec::new(), 0);
-        let came_to = log.blocks(self.offset, end, |block| {
-            let gone = log.take_lost();
-            marks.skip(gone);
-            lost += gone;
-            marks.feed(block, &mut found);
-            Ok::<bool, Failure>(!until.has_passed())
-        })?;
+        let mut pieces = log.pieces(self.offset, end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => {
+                    marks.skip(gone);
+                    lost += gone;
+                }
+                Piece::Bytes(block) => {
+                    marks.feed(block, &mut found);
+                    if until.has_passed() {
+                        break;
+                    }
+                }
+            }
+        }
+        let came_to = pieces.offset();
         let place = |wanted: fn(&Mark) -> Option<u64>| {
             found.iter().find(|found| wanted(&found.mark) == Some(last.saturating_add(1)))
         };
@@ -405,7 +421,9 @@ fn shown(
     let (mut strip, mut newlines) = (Strip::new(), Newlines::default());
     let (mut waiting, mut plain, mut shown, mut at) = (Vec::new(), Vec::new(), Vec::new(), range.start);
     for cut in cuts.into_iter().chain(iter::once(range.end..range.end)) {
-        at = log.blocks(at, cut.start, |block| {
+        let mut pieces = log.pieces(at, cut.start);
+        while let Some(piece) = pieces.next()? {
+            let Piece::Bytes(block) = piece else { continue };
             waiting.extend_from_slice(block);
             // A colour that is begun here comes whole with the next block.
             let whole = waiting.len() - queries::unfinished_length(&waiting);
@@ -413,8 +431,11 @@ fn shown(
             text::strip_but_colours(&mut strip, &waiting[..whole], &mut plain);
             waiting.drain(..whole);
             newlines.feed(&plain, &mut shown);
-            Ok::<bool, io::Error>(!until.has_passed())
-        })?;
+            if until.has_passed() {
+                break;
+            }
+        }
+        at = pieces.offset();
         if at < cut.start {
             break;
         }
@@ -434,12 +455,16 @@ fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until:
     let rows = session.sizes()?.last().map_or(Size::DEFAULT.rows, |(_, size)| size.rows);
     let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());
     let what = format!("read the output of session '{}'", session.handle());
-    let read = log.blocks(range.start, range.end, |block| {
-        sequences.feed(block, &mut |part, _| drawing.heed(part));
-        // More lines than fit, one after another, are text.
-        Ok(drawing.longest <= usize::from(rows) && !until.has_passed())
-    });
-    read.trying(what)?;
+    let mut pieces = log.pieces(range.start, range.end);
+    // More lines than fit, one after another, are text.
+    while drawing.longest <= usize::from(rows)
+        && !until.has_passed()
+        && let Some(piece) = pieces.next().trying(&what)?
+    {
+        if let Piece::Bytes(block) = piece {
+            sequences.feed(block, &mut |part, _| drawing.heed(part));
+        }
+    }
     Ok(drawing.longest <= usize::from(rows) && drawing.rows.len() * 2 >= usize::from(rows))
 }
 

@@ -31,7 +31,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, SessionDir, StateDir,
+        OutputLog, Piece, SessionDir, StateDir,
         client::{News, RelayClient, protocol::SizeSince},
     },
     sys::{deadline::Deadline, poll::PollSet},
@@ -177,22 +177,26 @@ impl Follower<'_> {
     /// Prints the output up to `end`.
     fn show(&mut self, end: u64) -> Result<()> {
         let (log, stdout, frames) = (&self.log, &mut self.stdout, &mut self.frames);
-        let shown = log.blocks(self.shown, end, |block| {
-            let lost = log.take_lost();
-            output::tell_lost(lost, frames.is_some());
-            let printed = match frames {
-                None => stdout.write_all(block),
-                Some(frames) => {
-                    let mut lines = String::new();
-                    frames.skip(lost, &mut lines);
-                    frames.output(block, &mut lines);
+        let mut pieces = log.pieces(self.shown, end);
+        while let Some(piece) = pieces.next()? {
+            let mut lines = String::new();
+            let printed = match (frames.as_mut(), piece) {
+                (None, Piece::Bytes(block)) => stdout.write_all(block),
+                (None, Piece::Gap(gone)) => {
+                    output::tell_lost(gone, false);
+                    Ok(())
+                }
+                (Some(frames), piece) => {
+                    match piece {
+                        Piece::Gap(gone) => frames.skip(gone, &mut lines),
+                        Piece::Bytes(block) => frames.output(block, &mut lines),
+                    }
                     stdout.write_all(lines.as_bytes())
                 }
             };
             cli::written(printed)?;
-            Ok::<bool, Failure>(true)
-        })?;
-        self.shown = shown.max(self.shown);
+        }
+        self.shown = pieces.offset();
         cli::written(stdout.flush())
     }
 

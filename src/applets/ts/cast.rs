@@ -20,7 +20,7 @@ use crate::{
     cli::{self, Args},
     json::{self, Object},
     outcome::{Failure, Result, Trying},
-    session::{OutputLog, SessionDir, StateDir, shell::Unmarked},
+    session::{OutputLog, Piece, SessionDir, StateDir, shell::Unmarked},
     sys::{clock::unix_seconds, pty::Size},
     terminal::text,
 };
@@ -124,12 +124,14 @@ impl Cast {
 
     /// Prints what of the log came now; of characters, whole ones.
     fn output(&mut self, log: &OutputLog, from: u64, until: u64) -> Result<()> {
-        log.blocks(from, until, |block| {
+        let mut pieces = log.pieces(from, until);
+        while let Some(piece) = pieces.next()? {
+            let Piece::Bytes(block) = piece else { continue };
             let mut bytes = std::mem::take(&mut self.held);
             self.unmarked.feed(block, &mut bytes);
             self.held = bytes.split_off(bytes.len() - text::cut_off_length(&bytes));
-            self.text(&bytes).map(|()| true)
-        })?;
+            self.text(&bytes)?;
+        }
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        StateDir,
+        Piece, StateDir,
         client::{Wait, WaitEnd},
     },
     sys::deadline::Deadline,
@@ -66,17 +66,23 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let last_look = wait.next();
         let (mut found, mut is_late) = (None, false);
         let until = session.patience().last();
-        looked_at = log
-            .blocks(looked_at, log.length().trying(what())?, |block| {
-                let gone = log.take_lost();
-                finder.skip(gone);
-                lost += gone;
-                found = finder.feed(block);
-                is_late = until.has_passed();
-                Ok(found.is_none() && !is_late)
-            })
-            .trying(what())?
-            .max(looked_at);
+        let mut pieces = log.pieces(looked_at, log.length().trying(what())?);
+        while found.is_none()
+            && !is_late
+            && let Some(piece) = pieces.next().trying(what())?
+        {
+            match piece {
+                Piece::Gap(gone) => {
+                    finder.skip(gone);
+                    lost += gone;
+                }
+                Piece::Bytes(block) => {
+                    found = finder.feed(block);
+                    is_late = until.has_passed();
+                }
+            }
+        }
+        looked_at = pieces.offset();
         if let Some(found) = found {
             output::tell_lost(lost, args.json());
             return if args.json() {
@@ -87,7 +93,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
         if let Some(why) = last_look {
             let pattern = String::from_utf8_lossy(&pattern);
-            let gone = output::lost_in_words(lost + log.take_lost());
+            let gone = output::lost_in_words(lost);
             // There may be more to look at, also where the session has ended.
             let why = if is_late { WaitEnd::TimedOut } else { why };
             return Err(wait.in_vain(why, &format!("find '{pattern}'{gone}")));

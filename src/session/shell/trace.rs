@@ -7,9 +7,9 @@
 use std::{ops::Range, time::Instant};
 
 use crate::{
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::{
-        OutputLog,
+        OutputLog, Piece,
         shell::{FoundMark, Mark, Marks},
     },
 };
@@ -79,18 +79,17 @@ impl Trace {
     /// Reads on.
     pub(crate) fn look(&mut self, log: &OutputLog) -> Result<()> {
         let mut lost = 0;
-        let (marks, found) = (&mut self.marks, &mut self.found);
-        let mut skip = |marks: &mut Marks| {
-            let gone = log.take_lost();
-            marks.skip(gone);
-            lost += gone;
-        };
-        self.next = log.blocks(self.next, u64::MAX, |block| {
-            skip(marks);
-            marks.feed(block, found);
-            Ok::<bool, Failure>(true)
-        })?;
-        skip(marks);
+        let mut pieces = log.pieces(self.next, u64::MAX);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => {
+                    self.marks.skip(gone);
+                    lost += gone;
+                }
+                Piece::Bytes(block) => self.marks.feed(block, &mut self.found),
+            }
+        }
+        self.next = pieces.offset();
         for found in std::mem::take(&mut self.found) {
             self.heed(&found);
         }

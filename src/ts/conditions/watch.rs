@@ -6,7 +6,7 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, ScreenCache, SessionDir,
+        OutputLog, Piece, ScreenCache, SessionDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, typing::Typing},
         shell::{EchoFilter, TextForm},
     },
@@ -248,18 +248,18 @@ impl<'a> SessionWatch<'a> {
         }
         let mut seen = Vec::new();
         let end = self.goal.min(self.looked_at.saturating_add(STEP));
-        let (log, echo, lost) = (&self.log, &mut self.echo, &mut self.lost);
-        let looked_at = log
-            .blocks(self.looked_at, end, |block| {
-                let gone = log.take_lost();
-                echo.skip(gone, &mut seen);
-                *lost += gone;
-                echo.feed(block, &mut seen);
-                Ok(true)
-            })
-            .trying(self.what())?;
+        let mut pieces = self.log.pieces(self.looked_at, end);
+        while let Some(piece) = pieces.next().trying(self.what())? {
+            match piece {
+                Piece::Gap(gone) => {
+                    self.echo.skip(gone, &mut seen);
+                    self.lost += gone;
+                }
+                Piece::Bytes(block) => self.echo.feed(block, &mut seen),
+            }
+        }
         // Somebody may have cut it off.
-        self.looked_at = looked_at.max(end);
+        self.looked_at = pieces.offset().max(end);
         if ended && !self.is_behind() {
             self.echo.finish(&mut seen);
         }
