@@ -1,8 +1,8 @@
 //! Finds the applet that we were called as, runs it, and exits.
 //!
-//! Nothing below here ends the process, so every guard puts back what it
-//! changed; and nothing below here prints an error, so all of nbs speaks with
-//! one voice.
+//! Nothing below here ends the process, so what an owner does when it is dropped (wait for
+//! the last sync, wipe a secret) is done; but a panic ends it, and drops nothing. And
+//! nothing below here prints an error, so all of nbs speaks with one voice.
 
 mod applets;
 mod cli;

@@ -88,7 +88,8 @@ fn is_taken(file: &File, kind: LockKind, deadline: Deadline) -> io::Result<bool>
     unpoisoned(waited).0.take().map_or(Ok(false), |locked| locked.map(|()| true))
 }
 
-/// What was locked holds at any time, also where a thread has panicked.
+/// What was locked holds at any time, also where a thread has panicked; which it can only
+/// in a build that unwinds.
 pub(crate) fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
     locked.unwrap_or_else(PoisonError::into_inner)
 }

@@ -112,7 +112,7 @@ impl Drop for Syncer {
         if let Some(thread) = self.thread.take() {
             self.shared.orders().over = true;
             self.shared.given.notify_one();
-            // A panic of the thread has been reported by the thread.
+            // An error is a panic, which the thread has reported, if we are still here.
             let _ = thread.join();
         }
     }
