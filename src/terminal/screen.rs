@@ -28,6 +28,7 @@
 
 mod grid;
 mod saved;
+mod sgr;
 mod shown;
 mod skim;
 mod svg;
@@ -35,7 +36,7 @@ mod width;
 
 use std::{collections::VecDeque, mem};
 
-use grid::{Cell, Colour, Grid, Line, Pen};
+use grid::{Cell, Grid, Line, Pen};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 use crate::terminal::{
@@ -451,7 +452,7 @@ impl Screen {
     fn control_sequence(&mut self, last: u8) {
         let (private, intermediate) = (self.parser.private, self.parser.intermediate);
         match (private, intermediate, last) {
-            (0, 0, b'm') => self.choose_pen(),
+            (0, 0, b'm') => self.state.pen.choose(&self.parser),
             _ if self.parser.has_subs() => {}
             (0, 0, last) => self.standard(last),
             (b'?', 0, b'h') => self.set_modes(true),
@@ -646,113 +647,6 @@ impl Screen {
             (self.top, self.bottom) = region;
         }
         self.move_to(self.cursor.col, self.cursor.row);
-    }
-
-    fn choose_pen(&mut self) {
-        if self.parser.count == 0 {
-            self.state.pen = Pen::default();
-        }
-        let mut index = 0;
-        while index < self.parser.count {
-            let subs = 1 + self.parser.parameters[index + 1..self.parser.count]
-                .iter()
-                .take_while(|parameter| parameter.is_sub)
-                .count();
-            index += if subs > 1 {
-                self.choose_by_subs(index, subs);
-                subs
-            } else {
-                self.choose(index)
-            };
-        }
-    }
-
-    /// Tells how many parameters that took.
-    fn choose(&mut self, index: usize) -> usize {
-        let value = self.parser.value(index).unwrap_or(0);
-        let pen = &mut self.state.pen;
-        match value {
-            0 => *pen = Pen::default(),
-            1 => pen.style |= Pen::BOLD,
-            2 => pen.style |= Pen::DIM,
-            3 => pen.style |= Pen::ITALIC,
-            4 => pen.set_underline(1),
-            5 | 6 => pen.style |= Pen::BLINK,
-            7 => pen.style |= Pen::INVERSE,
-            8 => pen.style |= Pen::HIDDEN,
-            9 => pen.style |= Pen::STRUCK,
-            21 => pen.set_underline(2),
-            22 => pen.style &= !(Pen::BOLD | Pen::DIM),
-            23 => pen.style &= !Pen::ITALIC,
-            24 => pen.set_underline(0),
-            25 => pen.style &= !Pen::BLINK,
-            27 => pen.style &= !Pen::INVERSE,
-            28 => pen.style &= !Pen::HIDDEN,
-            29 => pen.style &= !Pen::STRUCK,
-            30..=37 => pen.foreground = Colour::indexed((value - 30) as u8),
-            39 => pen.foreground = Colour::DEFAULT,
-            40..=47 => pen.background = Colour::indexed((value - 40) as u8),
-            49 => pen.background = Colour::DEFAULT,
-            53 => pen.style |= Pen::OVERLINE,
-            55 => pen.style &= !Pen::OVERLINE,
-            90..=97 => pen.foreground = Colour::indexed((value - 90 + 8) as u8),
-            100..=107 => pen.background = Colour::indexed((value - 100 + 8) as u8),
-            38 | 48 | 58 => return self.choose_colour(value, index + 1),
-            _ => {}
-        }
-        1
-    }
-
-    /// `38;5;N` and `38;2;R;G;B`.
-    fn choose_colour(&mut self, target: u16, index: usize) -> usize {
-        let byte =
-            |offset: usize| self.parser.value(index + offset).and_then(|value| u8::try_from(value).ok());
-        match self.parser.value(index) {
-            Some(2) => match (byte(1), byte(2), byte(3)) {
-                (Some(red), Some(green), Some(blue)) => {
-                    self.set_colour(target, Colour::rgb(red, green, blue));
-                    5
-                }
-                _ => 2,
-            },
-            Some(5) => {
-                let colour = byte(1).map_or(Colour::DEFAULT, Colour::indexed);
-                self.set_colour(target, colour);
-                3
-            }
-            _ => 2,
-        }
-    }
-
-    fn set_colour(&mut self, target: u16, colour: Colour) {
-        match target {
-            38 => self.state.pen.foreground = colour,
-            48 => self.state.pen.background = colour,
-            // The colour of an underline is not kept.
-            _ => {}
-        }
-    }
-
-    /// `4:3`, `38:5:N`, `38:2::R:G:B` and `38:2:R:G:B`.
-    fn choose_by_subs(&mut self, index: usize, length: usize) {
-        let value = |offset: usize| self.parser.value(index + offset);
-        let byte = |offset: usize| value(offset).and_then(|value| u8::try_from(value).ok());
-        match (value(0), value(1), length) {
-            (Some(4), Some(kind @ 0..=5), 2) => self.state.pen.set_underline(u32::from(kind)),
-            (Some(target), Some(2), 5..) => {
-                let first = if length == 5 { 2 } else { 3 };
-                if let (Some(red), Some(green), Some(blue)) = (byte(first), byte(first + 1), byte(first + 2))
-                {
-                    self.set_colour(target, Colour::rgb(red, green, blue));
-                }
-            }
-            (Some(target), Some(5), 3..) => {
-                if let Some(number) = byte(2) {
-                    self.set_colour(target, Colour::indexed(number));
-                }
-            }
-            _ => {}
-        }
     }
 
     /// OSC: the title, of all that there is.
