@@ -18,7 +18,6 @@ use crate::{
     sys::{
         processes::{self, Awaited, Process, Thread, Whereabouts},
         pty::{self, Master},
-        signals::{SIGINT, SIGQUIT, SIGTSTP},
     },
 };
 
@@ -123,18 +122,6 @@ fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
         Awaited::SomePoll => !line && has_it(),
         Awaited::Hidden => !line,
         Awaited::Other => false,
-    }
-}
-
-/// The signal that a key of this name in [`Request::Signal`] stands for.
-///
-/// [`Request::Signal`]: crate::session::client::protocol::Request::Signal
-pub(crate) fn signal_of_key(name: &str) -> Option<i32> {
-    match name {
-        "INT" => Some(SIGINT),
-        "QUIT" => Some(SIGQUIT),
-        "TSTP" => Some(SIGTSTP),
-        _ => None,
     }
 }
 

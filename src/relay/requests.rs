@@ -53,18 +53,15 @@ impl Relay {
                 doing: foreground::doing(&self.master, self.child, self.recorder.prompt()),
                 offset: self.recorder.output_bytes(),
             },
-            Request::Signal { name } => match foreground::signal_of_key(&name) {
-                Some(signal) => {
-                    // A line that is interrupted before anything of it is executed goes
-                    // with what the shell, which may be slow, has not read of it.
-                    if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
-                        self.discard_typed();
-                    }
-                    foreground::signal_foreground(&self.master, self.child, &[signal]);
-                    Response::Noted
+            Request::Signal { key } => {
+                // A line that is interrupted before anything of it is executed goes
+                // with what the shell, which may be slow, has not read of it.
+                if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
+                    self.discard_typed();
                 }
-                None => Response::Unknown,
-            },
+                foreground::signal_foreground(&self.master, self.child, &[key.signal()]);
+                Response::Noted
+            }
             Request::Modes => match self.key_modes() {
                 Ok(modes) => Response::Modes(modes),
                 Err(error) => Response::Refused { why: error.to_string() },
@@ -141,7 +138,6 @@ impl Relay {
             // Before the signal, so that it stands before what that causes.
             let _ = pty::print_some(slave, &shown);
         }
-        let signal = foreground::signal_of_key(signal).expect("it is the name of one of the three");
         foreground::signal_foreground(&self.master, self.child, &[signal]);
         Response::Noted
     }

@@ -30,7 +30,7 @@ use crate::{
 };
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use protocol::{Doing, Prompt};
-use protocol::{KeyModes, LONGEST_LINE, Request, Response, SizeSince};
+use protocol::{KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
 
@@ -330,10 +330,10 @@ impl RelayClient {
         }
     }
 
-    /// Sends the foreground process group `INT`, `QUIT` or `TSTP`, as a key
-    /// would, past all that is queued. `false` where the session has ended.
-    pub(crate) fn signal(&mut self, name: &str) -> Result<bool> {
-        match self.ask(&Request::Signal { name: name.to_owned() })? {
+    /// Interrupts the foreground process group as the key would, past all that is queued.
+    /// `false` where the session has ended.
+    pub(crate) fn interrupt(&mut self) -> Result<bool> {
+        match self.ask(&Request::Signal { key: SignalKey::Interrupt })? {
             Some(Response::Noted) => Ok(true),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),

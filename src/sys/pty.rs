@@ -19,6 +19,8 @@ use rustix::{
     },
 };
 
+use crate::sys::signals::{SIGINT, SIGQUIT, SIGTSTP};
+
 /// The columns and rows of a terminal; each is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -181,12 +183,12 @@ impl TerminalModes {
     }
 
     /// The characters that are signals when typed, and the signals.
-    pub(crate) fn signals(&self) -> Vec<(u8, &'static str)> {
+    pub(crate) fn signals(&self) -> Vec<(u8, i32)> {
         use SpecialCodeIndex as Code;
         if !self.0.local_modes.contains(LocalModes::ISIG) {
             return Vec::new();
         }
-        let all = [(Code::VINTR, "INT"), (Code::VQUIT, "QUIT"), (Code::VSUSP, "TSTP")];
+        let all = [(Code::VINTR, SIGINT), (Code::VQUIT, SIGQUIT), (Code::VSUSP, SIGTSTP)];
         let all = all.map(|(code, signal)| (self.0.special_codes[code], signal));
         all.into_iter().filter(|(byte, _)| *byte != 0).collect()
     }

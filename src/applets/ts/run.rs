@@ -381,7 +381,7 @@ impl<'a> Run<'a> {
                 // say, which would draw a prompt for each that follows.
                 let had_it = interrupted
                     && self.turn.state()?.is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
-                over = !had_it && !self.turn.signal("INT")?;
+                over = !had_it && !self.turn.interrupt()?;
                 interrupted = true;
                 again = Deadline::after(sending::REPEAT);
                 continue;
@@ -444,7 +444,7 @@ impl<'a> Run<'a> {
              or functions, variables or 'enable -n' that take builtins or names of ours away"
         ));
         // Where it cannot be sent, the next call finds out.
-        if self.turn.signal("INT").is_ok() {
+        if self.turn.interrupt().is_ok() {
             let _ = self.await_shell();
         }
         why
@@ -708,7 +708,7 @@ fn await_prompt(
             // at the price of a line in completion.log.
             (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, _) => {
                 if clear.has_passed() {
-                    turn.signal("INT")?;
+                    turn.interrupt()?;
                     clear = Deadline::after(sending::REPEAT);
                 }
                 clear

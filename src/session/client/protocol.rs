@@ -9,6 +9,7 @@ use std::fmt;
 use crate::{
     numbers::{hex, parse_hex},
     session::client::typing::Typing,
+    sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
 };
 
 /// How long a request's line may be, with its end.
@@ -34,9 +35,9 @@ pub(crate) enum Request {
     Typing { since: u64 },
     /// Does anybody wait for input, and has what was typed been read?
     Look,
-    /// Send the foreground process group the signal that a key would: `INT`,
-    /// `QUIT` or `TSTP`, past whatever is still to be read or typed.
-    Signal { name: String },
+    /// Send the foreground process group the signal that a key would, past whatever is
+    /// still to be read or typed.
+    Signal { key: SignalKey },
     /// How does the terminal take keys at the moment?
     Modes,
     /// If this character is a signal at the moment, do at once what the terminal
@@ -106,7 +107,7 @@ impl Request {
             Request::Shell => "shell\n".to_owned(),
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Look => "look\n".to_owned(),
-            Request::Signal { name } => format!("signal {name}\n"),
+            Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
             Request::Secret { length } => format!("secret {length}\n"),
@@ -135,7 +136,7 @@ impl Request {
             ["shell"] => Request::Shell,
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["look"] => Request::Look,
-            ["signal", name] => Request::Signal { name: name.to_owned() },
+            ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
             ["secret", length] => Request::Secret { length: length.parse().ok()? },
@@ -150,6 +151,27 @@ impl Request {
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
             _ => return None,
         })
+    }
+}
+
+/// A key that is a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignalKey {
+    Interrupt,
+    Quit,
+    Suspend,
+}
+
+impl SignalKey {
+    const WORDS: [(&str, SignalKey); 3] =
+        [("INT", SignalKey::Interrupt), ("QUIT", SignalKey::Quit), ("TSTP", SignalKey::Suspend)];
+
+    pub(crate) fn signal(self) -> i32 {
+        match self {
+            SignalKey::Interrupt => SIGINT,
+            SignalKey::Quit => SIGQUIT,
+            SignalKey::Suspend => SIGTSTP,
+        }
     }
 }
 
@@ -509,7 +531,7 @@ mod tests {
             Request::Shell,
             Request::Typing { since: 9 },
             Request::Look,
-            Request::Signal { name: "INT".into() },
+            Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,
             Request::Press { byte: 3 },
             Request::Secret { length: 5 },

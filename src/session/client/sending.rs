@@ -42,7 +42,7 @@ pub(crate) fn wake(
         let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
         if again.has_passed() {
             if stays && doing != Doing::Running {
-                turn.signal("INT")?;
+                turn.interrupt()?;
             }
             again = Deadline::after(REPEAT);
         }
