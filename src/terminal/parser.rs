@@ -45,7 +45,7 @@ impl Parser {
             // The first byte of that ST has been kept.
             (_, Step::String(_)) if byte == 0x9c => drop(self.string.pop()),
             (State::String(_) | State::StringLead(_), _) => match before {
-                State::String(_) | State::StringLead(_) => self.keep(byte),
+                State::String(_) | State::StringLead(_) => self.keep(&[byte]),
                 _ => {
                     self.string.clear();
                     self.too_long = false;
@@ -57,6 +57,24 @@ impl Parser {
             _ => {}
         }
         step
+    }
+
+    /// The same as [`Parser::take`] of each byte, for a control sequence that is whole and
+    /// has no control in it: most sequences are that, and are taken twice as fast.
+    pub(super) fn take_control_sequence(&mut self, sequence: &[u8]) -> Step {
+        self.begin();
+        self.state = State::Ground;
+        let [_, _, inner @ .., last] = sequence else { return Step::Cancelled };
+        let has_private = matches!(inner.first(), Some(b'<'..=b'?'));
+        let is_parameter = |byte: &&u8| matches!(**byte, b'0'..=b';');
+        let end = inner.iter().skip(usize::from(has_private)).take_while(is_parameter).count();
+        let (parameters, intermediates) = inner.split_at(end + usize::from(has_private));
+        if intermediates.iter().any(|byte| *byte >= b'0') {
+            return Step::Cancelled;
+        }
+        parameters.iter().for_each(|byte| self.parameter(*byte));
+        self.intermediate = intermediates.last().copied().unwrap_or(0);
+        Step::ControlSequence(*last)
     }
 
     /// Takes the last byte of a C1 control.
@@ -71,13 +89,13 @@ impl Parser {
         self.parameters[0] = Parameter::default();
     }
 
-    fn keep(&mut self, byte: u8) {
-        if self.string.len() == LONGEST_STRING {
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.string.len() + bytes.len() > LONGEST_STRING {
             self.string.clear();
             self.too_long = true;
         }
         if !self.too_long {
-            self.string.push(byte);
+            self.string.extend_from_slice(bytes);
         }
     }
 
@@ -121,11 +139,11 @@ impl Parser {
         self.parameters[..self.count].iter().any(|parameter| parameter.is_sub)
     }
 
-    /// How much of these bytes only makes a control string longer that is too long anyway.
-    pub(super) fn passed_over(&self, bytes: &[u8]) -> usize {
-        match self.state {
-            State::String(_) if self.too_long => string_length(bytes),
-            _ => 0,
-        }
+    /// Takes what of these bytes only makes a control string longer; gives how many it took.
+    pub(super) fn take_string(&mut self, bytes: &[u8]) -> usize {
+        let State::String(_) = self.state else { return 0 };
+        let length = string_length(bytes);
+        self.keep(&bytes[..length]);
+        length
     }
 }

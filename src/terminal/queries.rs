@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use crate::terminal::{
     parser::Parser,
-    tokenizer::{BEL, C1_LEAD, ESC, State, Step, is_c1},
+    tokenizer::{BEL, C1_LEAD, State, Step, control_sequence_length, is_c1, text_length},
 };
 
 /// The longest sequence that is looked at, with its introducer and its end.
@@ -49,12 +49,28 @@ impl Sequences {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             if self.held.is_empty() {
-                let at = memchr::memchr2(ESC, C1_LEAD, rest).unwrap_or(rest.len());
+                let at = text_length(rest);
                 if at > 0 {
                     each(Part::Other(&rest[..at]), rest.len() - at);
                     rest = &rest[at..];
                     continue;
                 }
+                if let Some(length) = control_sequence_length(rest).filter(|length| *length < LONGEST) {
+                    let (bytes, after) = rest.split_at(length);
+                    let last = self.parser.take_control_sequence(bytes);
+                    let sequence = Sequence { bytes, parser: &self.parser, last };
+                    let is_whole = last != Step::Cancelled;
+                    each(if is_whole { Part::Sequence(sequence) } else { Part::Other(bytes) }, after.len());
+                    rest = after;
+                    continue;
+                }
+            }
+            let room = rest.len().min(LONGEST - 1 - self.held.len());
+            let length = self.parser.take_string(&rest[..room]);
+            if length > 0 {
+                self.held.extend_from_slice(&rest[..length]);
+                rest = &rest[length..];
+                continue;
             }
             let before = self.parser.state;
             let step = match (before, &*self.held) {

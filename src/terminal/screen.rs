@@ -41,7 +41,7 @@ pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 use crate::terminal::{
     parser::Parser,
-    tokenizer::{State, Step},
+    tokenizer::{State, Step, control_sequence_length},
 };
 
 /// As many titles are kept on the stack as xterm keeps.
@@ -156,7 +156,7 @@ impl Screen {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
             let used = if self.parser.state != State::Ground {
-                match self.parser.passed_over(rest) {
+                match self.parser.take_string(rest) {
                     0 => self.sequence(byte),
                     length => length,
                 }
@@ -166,7 +166,14 @@ impl Screen {
                 match byte {
                     b' '..=b'~' => self.ascii(rest),
                     0x80.. => self.characters(rest),
-                    0x1b => self.sequence(byte),
+                    0x1b => match control_sequence_length(rest) {
+                        Some(length) => {
+                            let step = self.parser.take_control_sequence(&rest[..length]);
+                            self.act(step);
+                            length
+                        }
+                        None => self.sequence(byte),
+                    },
                     _ => {
                         self.control(byte);
                         1

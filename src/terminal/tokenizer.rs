@@ -19,6 +19,8 @@
 //!
 //! Nothing is kept here: what a sequence consists of is for [`super::parser`].
 
+use memchr::memchr2_iter;
+
 pub(crate) const BEL: u8 = 0x07;
 pub(crate) const CAN: u8 = 0x18;
 pub(crate) const SUB: u8 = 0x1a;
@@ -135,6 +137,13 @@ impl State {
             _ => None,
         }
     }
+}
+
+/// How much text there is before the next ESC, or C1 control or what may become one.
+pub(crate) fn text_length(bytes: &[u8]) -> usize {
+    memchr2_iter(ESC, C1_LEAD, bytes)
+        .find(|&at| bytes[at] == ESC || bytes.get(at + 1).is_none_or(|&next| is_c1(next)))
+        .unwrap_or(bytes.len())
 }
 
 /// How many of these bytes cannot end a control string: pictures are megabytes of that.

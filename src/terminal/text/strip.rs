@@ -4,9 +4,11 @@
 //! sequence acts as if it stood before it. It may not come out until the sequence is
 //! complete, or a reader that goes back to the start of the sequence prints it twice.
 
-use memchr::{memchr2_iter, memmem};
+use memchr::memmem;
 
-use crate::terminal::tokenizer::{C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length};
+use crate::terminal::tokenizer::{
+    C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length, text_length,
+};
 
 /// More controls than this inside one sequence, and it was none: no program writes
 /// so, but a stream of NULs after a stray ESC would else be kept in memory whole.
@@ -84,7 +86,7 @@ impl Strip {
                 at += length;
                 continue;
             }
-            let length = text_length(rest);
+            let length = whole_text_length(rest);
             if length == 0 {
                 self.began = self.fed + at as u64;
                 match rest[0] {
@@ -196,10 +198,11 @@ fn is_sgr(sequence: &[u8]) -> bool {
 ///
 /// Only the end is looked at for a cut-off character; what is invalid before it is
 /// text like any other, so nothing in the middle needs decoding.
-fn text_length(bytes: &[u8]) -> usize {
-    memchr2_iter(ESC, C1_LEAD, bytes)
-        .find(|&at| bytes[at] == ESC || bytes.get(at + 1).is_some_and(|&next| is_c1(next)))
-        .unwrap_or_else(|| bytes.len() - cut_off_length(bytes))
+fn whole_text_length(bytes: &[u8]) -> usize {
+    match text_length(bytes) {
+        all if all == bytes.len() => all - cut_off_length(bytes),
+        some => some,
+    }
 }
 
 /// The length of the character at the end whose last bytes are missing, or 0.
