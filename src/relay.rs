@@ -685,7 +685,7 @@ mod tests {
                 started: SystemTime::now(),
                 settings,
             };
-            spec.write(&pending.folder).and_then(|()| spec.write_rest(&pending, 1)).unwrap();
+            spec.write(&pending.folder).and_then(|()| spec.write_rest(&pending, &sessions, 1)).unwrap();
             let events = Events::open(&home).unwrap();
             let start = RelayStart {
                 alive: events.live().unwrap(),

@@ -11,7 +11,7 @@
 //! output goes nowhere: an agent opens a session for itself (nbs-ts).
 //!
 //! Options stand before HANDLE; from there on, every word is taken as it is.
-//! Needs bash and setsid (util-linux).
+//! Needs setsid (util-linux, busybox), and bash or else sh.
 //!
 //! Example:
 //!   nbs-launch-agent aide-1 ~/project ~/.nbs/bin/nbs-claude 'Tidy up.'

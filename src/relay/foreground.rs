@@ -8,10 +8,11 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
-use std::{cell::RefCell, io, os::unix::ffi::OsStrExt, path::Path};
+use std::{cell::RefCell, io};
 
 use crate::{
     session::{
+        SessionDir,
         client::{Doing, Prompt},
         shell::Mark,
     },
@@ -26,9 +27,10 @@ impl Prompt {
         match mark {
             Mark::PromptEnd { .. } if self == Prompt::Touched => self,
             Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
-            Mark::Started { .. } | Mark::Running { .. } => Prompt::Left,
-            Mark::Done { .. } => Prompt::Coming,
-            Mark::Stale => self,
+            Mark::Taken { .. } | Mark::Unfinished { .. } => Prompt::Entered,
+            Mark::Started { .. } => Prompt::Left,
+            Mark::Done { .. } | Mark::OutputEnd { .. } => Prompt::Coming,
+            Mark::Mended { .. } | Mark::Shown { .. } | Mark::Stale => self,
         }
     }
 
@@ -58,10 +60,8 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> Doing {
     let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
         (false, _) => Doing::Running,
+        (true, _) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => Doing::Prompt,
         (true, true) => Doing::Line,
-        (true, false) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => {
-            Doing::Prompt
-        }
         (true, false) => Doing::Raw,
     }
 }
@@ -95,14 +95,13 @@ pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
 }
 
 /// The name of the program that has taken the shell's place (`exec`); `None`
-/// where there is none. A shell of ours has its startup file among its arguments.
-pub(crate) fn successor(shell: u32, rcfile: &Path) -> Option<String> {
+/// where there is none. A shell of ours has the arguments that it was started with.
+pub(crate) fn successor(shell: u32, session: &SessionDir) -> Option<String> {
     let process = Process::read(shell)?;
     let arguments = process.arguments();
-    let is_ours = |argument: &Vec<u8>| argument.ends_with(rcfile.as_os_str().as_bytes());
     // None at all has one that ends.
     let has_none = arguments.iter().all(Vec::is_empty);
-    (!has_none && !arguments.iter().any(is_ours)).then_some(process.name)
+    (!has_none && !session.is_shell(&arguments)).then_some(process.name)
 }
 
 /// Does a thread of the foreground group sleep until somebody types?

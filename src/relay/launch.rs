@@ -97,7 +97,7 @@ pub(crate) fn start(
         }
         // Where the relay has gone, its words tell.
         let _ = (&ours).write_all(READY);
-        spec.write_rest(pending, relay)
+        spec.write_rest(pending, sessions, relay)
     };
     let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
         spec.check_log_limit(&pending.folder).trying(format_args!(

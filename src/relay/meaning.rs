@@ -106,7 +106,13 @@ impl Meaning {
         let (seq, code) = match *mark {
             Mark::Done { seq, code } => (seq, code),
             Mark::PromptStart { seq } | Mark::PromptEnd { seq } => (seq, UNKNOWN),
-            Mark::Started { .. } | Mark::Running { .. } | Mark::Stale => return None,
+            Mark::Taken { .. }
+            | Mark::Mended { .. }
+            | Mark::Unfinished { .. }
+            | Mark::Started { .. }
+            | Mark::Shown { .. }
+            | Mark::OutputEnd { .. }
+            | Mark::Stale => return None,
         };
         if self.last_completion.is_some_and(|last| seq <= last) {
             return None;

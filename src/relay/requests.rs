@@ -39,12 +39,13 @@ impl Relay {
             Request::Place => {
                 let prompt = self.recorder.prompt();
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
-                Response::Place { offset, last, prompt }
+                let lines = self.master.modes().is_ok_and(|modes| modes.is_canonical());
+                Response::Place { offset, last, prompt, lines }
             }
             Request::Shell => Response::Shell {
                 waits: foreground::shell_waits(&self.master, self.child),
                 passes_on: foreground::passes_on(&self.master, self.child),
-                successor: foreground::successor(self.child, &self.session.rcfile()),
+                successor: foreground::successor(self.child, &self.session),
             },
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
             Request::Look => Response::Look {

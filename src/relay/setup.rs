@@ -24,7 +24,7 @@ use crate::{
         ask_helper,
         launch::{CHANGED, READY},
     },
-    session::{Events, PendingSession, SOCKET, SessionSpec, Settings},
+    session::{Events, PendingSession, SOCKET, SessionSpec, Settings, shell::ShellStart},
     sys::{
         child,
         confinement::Confinement,
@@ -96,11 +96,16 @@ fn prepare(
     let (master, gate, keeper, slave) = match spawned {
         Some(SpawnedChild { master, gate, keeper }) => (master, gate, Some(keeper), None),
         None => {
-            check_bash()?;
+            let start = SessionSpec::start(&command, &sessions.join(pending.handle.as_str()));
+            check_program(&start)?;
             let master = Master::open(size).trying("open a PTY")?;
-            let words = SessionSpec::words(&command, &sessions.join(pending.handle.as_str()));
+            let mut environment = Environment::new();
+            if let Some((name, value, kept)) = start.variable {
+                environment.push((kept.into(), env::var_os(name)));
+                environment.push((name.into(), Some(value)));
+            }
             let program =
-                Program { words: &words, umask, folder: None, environment: &Vec::new(), confinement };
+                Program { words: &start.words, umask, folder: None, environment: &environment, confinement };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
@@ -226,11 +231,12 @@ fn changed_environment(folder: &Folder) -> io::Result<Environment> {
     Ok(names.map(|name| (name.clone(), env::var_os(name))).collect())
 }
 
-/// Every command is run by bash; without one there is nothing to start. The
-/// helper has a PATH of its own; this is about ours, which is the child's.
-fn check_bash() -> Result<()> {
-    if child::on_path("bash".as_ref()).is_some() {
+/// Refuses what cannot be started. The helper has a PATH of its own; this is about ours,
+/// which is the child's.
+fn check_program(start: &ShellStart) -> Result<()> {
+    let Some(program) = start.words.first() else { return Ok(()) };
+    if program.as_bytes().contains(&b'/') || child::on_path(program).is_some() {
         return Ok(());
     }
-    Err(Failure::Failed("cannot start 'bash': it is not on PATH; sessions need it".into()))
+    Err(Failure::Failed(format!("cannot start '{}': it is not on PATH", program.display())))
 }

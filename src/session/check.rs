@@ -47,7 +47,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 30] = [
+const OF_A_SESSION: [(&str, Nature); 32] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -65,11 +65,13 @@ const OF_A_SESSION: [(&str, Nature); 30] = [
     (dir::READ_CURSOR, Nature::File),
     ("read_cursor.NAME", Nature::File),
     (dir::COMPLETION_CURSOR, Nature::File),
-    (dir::RCFILE, Nature::File),
+    ("bashrc", Nature::File),
+    (".zshenv", Nature::File),
+    ("config.fish", Nature::File),
+    ("shrc", Nature::File),
     (dir::SOCKET, Nature::Socket),
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
-    (dir::RUN_TRAP, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
     (dir::TIMES, Nature::File),

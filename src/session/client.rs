@@ -73,6 +73,15 @@ pub(crate) struct Typed {
     pub(crate) cut: bool,
 }
 
+/// How far a session has come, and where the prompt of its shell is, as
+/// [`Response::Place`] has them.
+pub(crate) struct ShellPlace {
+    pub(crate) offset: u64,
+    pub(crate) last: Option<u64>,
+    pub(crate) prompt: Prompt,
+    pub(crate) lines: bool,
+}
+
 impl RelayClient {
     /// `None` where the session has ended.
     pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
@@ -278,13 +287,15 @@ impl RelayClient {
     /// what comes from now on comes after them. `None` where the session has
     /// ended.
     pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
-        Ok(self.shell_place()?.map(|(offset, last, _)| (offset, last)))
+        Ok(self.shell_place()?.map(|place| (place.offset, place.last)))
     }
 
-    /// The same, and where the shell's prompt is, in a word of [`Response::Place`].
-    pub(crate) fn shell_place(&mut self) -> Result<Option<(u64, Option<u64>, Prompt)>> {
+    /// The same, and where the shell's prompt is.
+    pub(crate) fn shell_place(&mut self) -> Result<Option<ShellPlace>> {
         match self.ask(&Request::Place)? {
-            Some(Response::Place { offset, last, prompt }) => Ok(Some((offset, last, prompt))),
+            Some(Response::Place { offset, last, prompt, lines }) => {
+                Ok(Some(ShellPlace { offset, last, prompt, lines }))
+            }
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }

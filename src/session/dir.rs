@@ -9,12 +9,15 @@
 mod spec;
 
 use std::{
+    ffi::OsString,
     fs::{File, TryLockError},
     io,
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    os::unix::{ffi::OsStrExt, net::UnixStream},
+    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use memchr::memmem;
 
 use crate::{
     json::Object,
@@ -25,7 +28,7 @@ use crate::{
         SESSION_ENV, Settings,
         client::{RelayClient, typing::Typing},
         end::names,
-        shell::{EchoFilter, Marks, TextForm, Unmarked, run_script},
+        shell::{EchoFilter, Handover, Marks, ShellCommand, Task, TextForm, Unmarked},
         write_root_policy,
     },
     sys::{
@@ -36,7 +39,7 @@ use crate::{
         lock, poll,
         processes::{PidFd, Process},
         pty::Size,
-        socket,
+        random, socket,
     },
     terminal::text,
 };
@@ -59,11 +62,9 @@ pub(super) const SLAVE: &str = "slave_pty";
 pub(super) const META: &str = "meta";
 pub(super) const COMMAND: &str = "command";
 pub(super) const NAME: &str = "name";
-pub(super) const RCFILE: &str = "bashrc";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
 pub(super) const RUN_TEXT: &str = "run.text";
-pub(super) const RUN_TRAP: &str = "run.trap";
 pub(super) const PRIVATE: &str = "tmp";
 pub(super) const READ_CURSOR: &str = "read_cursor";
 pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
@@ -518,22 +519,34 @@ impl SessionDir {
         }
     }
 
-    /// Writes down a command for its shell, whose last completion was `last`,
-    /// and gives what to type. `sessions` is where the shell finds this folder.
-    pub(crate) fn prepare_run(&self, sessions: &Path, command: &[u8], last: u64) -> Result<Vec<u8>> {
+    /// Writes down a command for its shell, whose last completion was `last`, and gives
+    /// how it is handed over. `sessions` is where the shell finds this folder; `lines`:
+    /// the shell has no line editor.
+    pub(crate) fn hand_over(
+        &self,
+        sessions: &Path,
+        command: &[u8],
+        last: u64,
+        lines: bool,
+    ) -> Result<Handover> {
         let folder = sessions.join(self.handle.as_str());
-        let written = || {
+        let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
+        let prepared = || {
             let secret = SessionSpec::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
-            let [rcfile, text, trap] = [RCFILE, RUN_TEXT, RUN_TRAP].map(|file| folder.join(file));
-            let script = run_script::script(&secret, last, &rcfile, &text, &trap, command);
-            if self.folder.open_file(RUN_TRAP).is_err() {
-                self.folder.replace(RUN_TRAP, b"")?;
+            let id = random::hex::<8>()?;
+            let rcfile = folder.join(shell.dialect.startup_file());
+            let text = folder.join(RUN_TEXT);
+            let task = Task { secret: &secret, last, id: &id, rcfile: &rcfile, text: &text, command };
+            let handover = Handover::new(shell.dialect, &task, lines);
+            if let Some(text) = &handover.text {
+                self.folder.exchange(RUN_TEXT, text)?;
             }
-            self.folder.exchange(RUN_TEXT, &run_script::text(command))?;
-            self.folder.exchange(RUN, script.as_bytes())
+            if let Some(script) = &handover.script {
+                self.folder.exchange(RUN, script)?;
+            }
+            Ok(handover)
         };
-        self.trying(written(), "write down a command")?;
-        Ok(run_script::line(&folder.join(RUN)))
+        self.trying(prepared(), "write down a command")
     }
 
     /// Does a prompt of its shell end at this place of the log? Also one that the
@@ -587,9 +600,22 @@ impl SessionDir {
         Ok((echo, start))
     }
 
-    /// How the path of its shell's startup file ends.
-    pub(crate) fn rcfile(&self) -> PathBuf {
-        Path::new(self.handle.as_str()).join(RCFILE)
+    /// Are these the arguments of its shell, as it was started?
+    pub(crate) fn is_shell(&self, mut arguments: &[Vec<u8>]) -> bool {
+        while let Some((_, rest)) = arguments.split_last().filter(|(last, _)| last.is_empty()) {
+            arguments = rest;
+        }
+        let Some(shell) = self.command().ok().and_then(|command| ShellCommand::parse(&command)) else {
+            return true;
+        };
+        let folder = Path::new(self.handle.as_str());
+        let file = folder.join(shell.dialect.startup_file());
+        let start = shell.start(folder);
+        let expected = &start.words[start.words.len() - start.arguments..];
+        let is_expected = |(argument, expected): (&Vec<u8>, &OsString)| {
+            argument == expected.as_bytes() || memmem::find(argument, file.as_os_str().as_bytes()).is_some()
+        };
+        arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
     }
 
     /// For the marks of its shell from `offset` on, where its prompt stands and

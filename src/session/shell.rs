@@ -1,15 +1,18 @@
-//! What a session's shell is told, and what it tells: its startup file, the script of `run`,
-//! and the marks that both make it print.
+//! What a session's shell is told, and what it tells: its startup file, how a
+//! command is handed to it, and the marks that both make it print.
 
+mod command;
 mod echo;
 mod marks;
-pub(crate) mod run_script;
+mod run_script;
 mod startup;
 mod trace;
 mod unmarked;
 
+pub(crate) use command::{Dialect, ShellCommand, ShellStart};
 pub(crate) use echo::{EchoFilter, TextForm, ends_like_a_prompt};
 pub(crate) use marks::{FoundMark, Mark, Marks};
-pub(crate) use startup::{LONGEST_SHOWN_HOOK, rcfile, shown_hook};
-pub(crate) use trace::{Stage, Trace};
+pub(crate) use run_script::{ACCEPT, Handover, LOOK, Task, is_nothing};
+pub(crate) use startup::{LONGEST_SHOWN_HOOK, shown_hook, startup};
+pub(crate) use trace::{Beginning, Stage, Trace, unreported_prompt};
 pub(crate) use unmarked::Unmarked;

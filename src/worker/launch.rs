@@ -26,11 +26,14 @@ const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsi
 /// An agent that is a script of bash opens the terminal of its standard input when
 /// it starts. Where our caller's session has ended by then, that makes the terminal
 /// its own (tty(4)), which is about to hang up: so the agent ignores that.
-const DEAF: &str = r#"trap '' HUP; exec bash -p -c "$@""#;
+const DEAF: &str = r#"trap '' HUP; exec "$@""#;
 
 /// The kernel takes no longer string than this, with its NUL, into a program's
 /// arguments or environment (execve(2), MAX_ARG_STRLEN).
 const LONGEST_STRING: usize = 128 * 1024;
+
+/// What launches where there is no bash.
+const SHELL_WITHOUT_BASH: &str = "sh";
 
 /// The agent where none is named.
 const AGENT: &str = "nbs-claude";
@@ -46,7 +49,7 @@ impl<'a> Launch<'a> {
     /// Looks whether all is there that a launch needs. An agent without a slash
     /// in its name is looked for on PATH, as everywhere.
     pub(crate) fn check(handle: &'a OsStr, root: &'a OsStr, agent: &OsStr) -> Result<Launch<'a>> {
-        for program in ["bash", "setsid"] {
+        for program in [SHELL_WITHOUT_BASH, "setsid"] {
             if child::on_path(program.as_ref()).is_none() {
                 return Err(Failure::Failed(format!("cannot start an agent: '{program}' is not on PATH")));
             }
@@ -77,9 +80,14 @@ impl<'a> Launch<'a> {
                 prompt.len()
             )));
         }
-        let mut command = Command::new("bash");
         // -p: neither a file of BASH_ENV nor functions of the environment come in.
-        command.args(["-p", "-c", DEAF, "bash", LINE, "nbs-launch-agent"]);
+        let shell: &[&str] = match child::on_path("bash".as_ref()) {
+            Some(_) => &["bash", "-p"],
+            None => &[SHELL_WITHOUT_BASH],
+        };
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).args(["-c", DEAF, shell[0]]);
+        command.args(shell).args(["-c", LINE, "nbs-launch-agent"]);
         command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
         // Until setsid has run, the agent would be in the foreground of our caller's
         // terminal, and be hung up with it if our caller ends with us.
@@ -98,7 +106,7 @@ impl<'a> Launch<'a> {
         }
         let said = String::from_utf8_lossy(&ended.stderr);
         let last = said.lines().last().unwrap_or_default();
-        Err(Failure::Failed(format!("cannot {what}: bash ended with {}: {last}", ended.status)))
+        Err(Failure::Failed(format!("cannot {what}: {} ended with {}: {last}", shell[0], ended.status)))
     }
 }
 

@@ -259,7 +259,7 @@ fn what_cannot_start_leaves_nothing_behind() {
     let mut call = scratch.command(nbs);
     run(call.env("PATH", "/no/such").args(["ts", "create", "true"]))
         .code(1)
-        .complains("nbs-ts: cannot start 'bash'");
+        .complains("nbs-ts: cannot start 'sh'");
     assert_eq!(fs::read_dir(scratch.state().join("sessions")).map_or(0, Iterator::count), 0);
 }
 

@@ -36,6 +36,7 @@ mod run; // a command in a shell: its output, its code, and nothing else
 mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings
+mod shells; // every shell through one table of what run promises
 mod skill; // the page that teaches agents, every line of it run
 mod stopped; // whatever is stopped or held: every call ends, and says so
 mod terminal; // what the terminal is doing, by the kernel's word

@@ -153,7 +153,8 @@ fn a_shell_that_reads() {
     check("read -e line", "raw");
     check_when_ready("echo ready; read line <> <(exec sleep 600)", "running");
     check("dash -c 'read line'", "line");
-    check("dash -i", "line");
+    check("dash -i", "prompt");
+    check("exec dash -i", "line");
 }
 
 #[test]

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         )));
     }
     // At the prompt, or at PS2 with the rest of what was typed there.
-    let entered = turn.shell_place()?.is_some_and(|(_, _, prompt)| prompt == Prompt::Entered);
+    let entered = turn.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
     let in_shell = ready == Doing::Prompt || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
     if conditions.are_none() {
         conditions.complete = in_shell;

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut findings = vec![
         Finding { check: "state folder", needed: true, found: state_folder() },
         Finding { check: "helper", needed: false, found: helper() },
-        Finding { check: "bash", needed: true, found: bash() },
+        Finding { check: "shell", needed: true, found: shell() },
         Finding { check: "terminals", needed: true, found: terminals() },
         Finding { check: "inotify", needed: true, found: inotify() },
     ];
@@ -137,14 +137,22 @@ fn helper() -> CheckResult {
     }
 }
 
-fn bash() -> CheckResult {
-    let fix = "install bash, and have it on PATH".to_owned();
+/// What runs the commands that are no shells themselves.
+fn shell() -> CheckResult {
+    let fix = "install bash, or another 'sh', and have it on PATH".to_owned();
     let output = Command::new("bash").args(["-c", "printf %s \"$BASH_VERSION\""]).output();
     match output {
         Ok(output) if output.status.success() && !output.stdout.is_empty() => {
-            Ok(format!("version {}", String::from_utf8_lossy(&output.stdout)))
+            Ok(format!("bash {}", String::from_utf8_lossy(&output.stdout)))
         }
         Ok(_) => Err(("'bash' on PATH is no bash".to_owned(), fix)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match Command::new("sh").args(["-c", ":"]).status() {
+                Ok(status) if status.success() => Ok("sh, for there is no bash".to_owned()),
+                Ok(_) => Err(("'sh' on PATH is no shell".to_owned(), fix)),
+                Err(error) => Err((format!("cannot run 'sh': {error}"), fix)),
+            }
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err((format!("cannot run 'bash': {error}"), "end processes, or raise 'ulimit -u'".to_owned()))
         }

@@ -53,8 +53,8 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending},
-        shell::{self, LONGEST_SHOWN_HOOK, Stage, Trace},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
+        shell::{self, ACCEPT, Handover, LONGEST_SHOWN_HOOK, LOOK, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
@@ -67,6 +67,8 @@ use crate::{
 const TIMED_OUT: u8 = 124;
 const FAILED: u8 = 125;
 const INTERRUPTED: u8 = 126;
+/// As bash has it for what is wrong with a text.
+const UNFINISHED: u8 = 2;
 
 /// How long a new shell may take to its first prompt.
 const FIRST_PROMPT: Duration = Duration::from_secs(60);
@@ -80,9 +82,12 @@ const LAST_PROMPT: Duration = Duration::from_secs(3);
 const PROMPT_END: Duration = Duration::from_millis(300);
 /// How long a command may take to begin, before we look whether it ever will,
 /// twice: what was typed is on its way for a moment.
-const BEGIN: Duration = Duration::from_secs(1);
-/// The same where the shell has executed a line, which may have been ours.
+const BEGIN: Duration = Duration::from_millis(500);
+/// The same where that has been interrupted, or the shell has taken it.
 const BEGIN_NOW: Duration = Duration::from_millis(100);
+/// How often a command is handed over: a key may be lost in the middle of another, and a
+/// shell may have to mend itself first.
+const ATTEMPTS: u32 = 4;
 /// How long a command may go on after the first.
 const STUBBORN: Duration = Duration::from_secs(3);
 /// How long to look a second time at a terminal that seems to be busy: its modes
@@ -135,7 +140,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         command = cli::whole_stdin(deadline).map_err(of_run)?;
     }
     if command.contains(&0) {
-        return Err(Failure::BadArgs("the command has a NUL in it, which bash does not take".into()));
+        return Err(Failure::BadArgs("the command has a NUL in it, which no shell takes".into()));
     }
     let wishes = Wishes { timeout, deadline, max, strip, json: args.json() };
 
@@ -189,11 +194,16 @@ fn status(code: u8, kind: &'static str, message: String) -> Failure {
     Failure::Status { code, kind, message: Some(message) }
 }
 
-/// A command that has been typed.
+/// A command that has been handed over.
 struct Run<'a> {
     session: &'a SessionDir,
     wishes: Wishes,
     signals: Signals,
+    handover: Handover,
+    is_nothing: bool,
+    // How often it has been handed over, and the shell asked how it has ended.
+    attempts: u32,
+    looks: u32,
     // Has the turn, and so keeps other runs waiting for as long as it is there.
     turn: RelayClient,
     news: RelayClient,
@@ -220,8 +230,30 @@ enum Outcome {
     Ended,
     /// It still runs, or never has.
     GivenUp,
+    /// The shell wanted more of it, and was interrupted.
+    Unfinished,
     /// Nobody will ever tell, for this reason.
     Lost(String),
+}
+
+/// Why there will never be a mark that tells a command's end.
+enum Lost {
+    /// A program of this name has taken the shell's place.
+    Replaced(String),
+    /// The shell's prompt is back.
+    Unreported,
+}
+
+impl Lost {
+    fn reason(self) -> String {
+        match self {
+            Lost::Replaced(name) => replaced(&name),
+            Lost::Unreported => "its prompt has come back, and nobody has told the command's exit code: \
+                                 something keeps the shell from that ('enable -n', functions or aliases \
+                                 named as builtins or reserved words, readonly variables)"
+                .to_owned(),
+        }
+    }
 }
 
 impl<'a> Run<'a> {
@@ -246,7 +278,7 @@ impl<'a> Run<'a> {
         let busy_with_us = session.is_around_us()
             && turn
                 .shell_place()?
-                .is_some_and(|(_, _, prompt)| matches!(prompt, Prompt::Left | Prompt::Entered));
+                .is_some_and(|place| matches!(place.prompt, Prompt::Left | Prompt::Entered));
         if busy_with_us {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': this call is itself part of what its shell executes",
@@ -265,34 +297,77 @@ impl<'a> Run<'a> {
             }
         }
         let mut news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let (offset, last) = await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
-        let line = session.prepare_run(sessions, command, last)?;
-        let trace = Trace::new(session.marks(offset, Some(last))?, offset, last);
-        let until = Deadline::after(NEXT_PROMPT).min(wishes.deadline);
-        let typed = turn.type_in(&line, until)?.ok_or_else(|| session.ended())?;
-        if typed.count < line.len() as u64 && wishes.deadline.has_passed() {
-            return Err(too_late(session, wishes, "its shell does not read"));
-        }
-        if typed.count < line.len() as u64 {
-            return Err(Failure::Failed(format!(
-                "cannot run a command in session '{}': its shell does not read {}",
-                session.handle(),
-                Diagnosis::gather(session, NEXT_PROMPT)
-            )));
-        }
-        let printer = Printer::new(log, wishes.strip);
-        Ok(Run {
+        let ShellPlace { offset, last, lines, .. } =
+            await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
+        let last = last.unwrap_or_default();
+        let handover = session.hand_over(sessions, command, last, lines)?;
+        let marks = session.marks(offset, Some(last))?;
+        let mut run = Run {
             session,
             wishes,
             signals,
+            trace: Trace::new(marks, offset, last, handover.lines, handover.beginning),
+            is_nothing: shell::is_nothing(command),
+            handover,
+            attempts: 0,
+            looks: 0,
             turn,
             news,
-            trace,
-            printer,
+            printer: Printer::new(log, wishes.strip),
             diagnosis: None,
             interrupted_at: None,
             unread: false,
-        })
+        };
+        run.hand_over()?;
+        Ok(run)
+    }
+
+    /// Types what hands the command over.
+    fn hand_over(&mut self) -> Result<()> {
+        self.attempts += 1;
+        if !self.handover.is_taken {
+            self.trace.note_typed(self.trace.next);
+        }
+        self.type_in(&self.handover.keys.clone())?;
+        if self.handover.enter {
+            let drawn = self.await_drawn()?;
+            let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
+            self.trace.note_typed(drawn);
+            self.type_in(b"\r")?;
+            if before == b"\n" && drawn > self.trace.next {
+                // It fills its row, and the editor has gone on in the next.
+                self.trace.note_drawn(drawn);
+            }
+        }
+        Ok(())
+    }
+
+    fn type_in(&mut self, keys: &[u8]) -> Result<()> {
+        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        let typed = self.turn.type_in(keys, until)?.ok_or_else(|| self.session.ended())?;
+        if typed.count == keys.len() as u64 {
+            return Ok(());
+        }
+        if self.wishes.deadline.has_passed() {
+            return Err(too_late(self.session, self.wishes, "its shell does not read"));
+        }
+        Err(Failure::Failed(format!(
+            "cannot run a command in session '{}': its shell does not read {}",
+            self.session.handle(),
+            Diagnosis::gather(self.session, NEXT_PROMPT)
+        )))
+    }
+
+    /// Until the shell has drawn what was typed; gives how far the log has come then.
+    fn await_drawn(&mut self) -> Result<u64> {
+        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        loop {
+            let (doing, unread, offset) = self.turn.look()?.ok_or_else(|| self.session.ended())?;
+            if (unread == 0 && doing != Doing::Running) || until.has_passed() {
+                return Ok(offset);
+            }
+            self.news.news_or(Deadline::after(GLANCE).min(until), Some(self.signals.as_fd()))?;
+        }
     }
 
     fn streams(&self) -> bool {
@@ -308,7 +383,14 @@ impl<'a> Run<'a> {
         if matches!(outcome, Outcome::Done(_)) {
             self.await_next_prompt(cause.is_some())?;
         }
-        let mut range = self.shown_output(true)?;
+        // A prompt that nobody reports is not what the command printed.
+        let mut range = self.shown_output(!matches!(outcome, Outcome::Lost(_)))?;
+        self.printer.from = self.printer.from.max(range.start);
+        if matches!(outcome, Outcome::Unfinished) {
+            // Nothing of it was executed.
+            range = range.end..range.end;
+            self.printer.from = range.end;
+        }
         if matches!(outcome, Outcome::Ended) {
             // What began like a mark will never be one.
             range.end = self.trace.next;
@@ -346,8 +428,19 @@ impl<'a> Run<'a> {
                 (doubts, interval) = (0, FIRST_LOOK);
                 look = self.trace.begun.map_or(Deadline::NEVER, |_| Deadline::after(interval));
             }
-            if self.trace.has_entered && self.trace.begun.is_none() {
-                begin = begin.min(Deadline::after(BEGIN_NOW));
+            if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
+                self.trace.again = false;
+                self.hand_over_again()?;
+                begin = Deadline::after(BEGIN);
+            }
+            let mut soon = Deadline::NEVER;
+            if self.trace.unfinished {
+                // What is printed again is none of its doing.
+                if self.turn.shell()?.is_some_and(|(waits, _)| waits) {
+                    self.interrupt_unfinished()?;
+                    return Ok(Outcome::Unfinished);
+                }
+                soon = Deadline::after(GLANCE);
             }
             if self.trace.begun.is_some() && !had_begun {
                 begin = Deadline::NEVER;
@@ -393,22 +486,32 @@ impl<'a> Run<'a> {
                     self.await_shell()?;
                     return Ok(Outcome::GivenUp);
                 }
-                if doubts > 1 {
-                    return Err(self.passed_over());
+                if doubts > 1 && matches!(self.trace.stage, Stage::Taken { .. }) {
+                    // It waits for the rest, and says so to nobody (`exec 2>file`).
+                    self.trace.unfinished = true;
+                    continue;
                 }
-                let soon = self.trace.has_entered || cause.is_some();
-                begin = Deadline::after(if soon { BEGIN_NOW } else { BEGIN });
+                if doubts > 1 {
+                    self.attempts += 1;
+                    self.hand_over_again()?;
+                    doubts = 0;
+                }
+                begin = Deadline::after(if cause.is_some() { BEGIN_NOW } else { BEGIN });
             }
             if self.trace.begun.is_some() && look.has_passed() {
                 let lost = self.lost()?;
+                if matches!(lost, Some(Lost::Unreported)) && self.ask_how_it_ended()? {
+                    (doubts, look) = (0, Deadline::after(BEGIN));
+                    continue;
+                }
                 doubts = if lost.is_some() { doubts + 1 } else { 0 };
-                if let Some(why) = lost.filter(|_| doubts > 1) {
-                    return Ok(Outcome::Lost(why));
+                if let Some(lost) = lost.filter(|_| doubts > 1) {
+                    return Ok(Outcome::Lost(lost.reason()));
                 }
                 interval = if doubts > 0 { FIRST_LOOK } else { (interval * 2).min(LATER_LOOKS) };
                 look = Deadline::after(interval);
             }
-            let until = deadline.min(begin).min(again).min(give_up).min(look);
+            let until = deadline.min(begin).min(again).min(give_up).min(look).min(soon);
             over = self.news.news_or(until, Some(self.signals.as_fd()))? == News::Ended;
         }
     }
@@ -434,14 +537,54 @@ impl<'a> Run<'a> {
         Ok(all_read && self.turn.shell()?.is_some_and(|(waits, _)| waits))
     }
 
+    /// Not for ever: gives up with the reason.
+    fn hand_over_again(&mut self) -> Result<()> {
+        if self.attempts < ATTEMPTS && self.handover.is_taken {
+            return self.hand_over();
+        }
+        Err(self.passed_over())
+    }
+
+    /// Has the shell look whether it can tell how the command has ended, if it can look
+    /// and has not often been asked to.
+    fn ask_how_it_ended(&mut self) -> Result<bool> {
+        if !self.handover.can_look || self.looks >= ATTEMPTS {
+            return Ok(false);
+        }
+        self.looks += 1;
+        self.type_in(LOOK)?;
+        Ok(true)
+    }
+
+    /// Gives the shell its prompt back.
+    fn interrupt_unfinished(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LAST_PROMPT);
+        let patience = if self.handover.leaves_unfinished { sending::REPEAT } else { Duration::ZERO };
+        let mut again = Deadline::after(patience);
+        loop {
+            self.trace.look(&self.printer.log)?;
+            if matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. }) || deadline.has_passed()
+            {
+                return self.await_next_prompt(true);
+            }
+            if self.news.news_or(deadline.min(again), Some(self.signals.as_fd()))? == News::Ended {
+                return Err(self.session.ended());
+            }
+            if again.has_passed() {
+                self.turn.interrupt()?;
+                again = Deadline::after(sending::REPEAT);
+            }
+        }
+    }
+
     /// What to say then. What may be left of our line must not be there for the
     /// next call.
     fn passed_over(&mut self) -> Failure {
         let handle = self.session.handle();
         let why = Failure::Failed(format!(
-            "cannot run a command in session '{handle}': its shell did not execute it; what may keep it from \
-             that are a DEBUG trap under 'shopt -s extdebug', key bindings, histchars, aliases of reserved words, \
-             or functions, variables or 'enable -n' that take builtins or names of ours away"
+            "cannot run a command in session '{handle}': its shell did not take it; what may keep it from that \
+             are key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
+             'enable -n' that take builtins or names of ours away"
         ));
         // Where it cannot be sent, the next call finds out.
         if self.turn.interrupt().is_ok() {
@@ -451,19 +594,19 @@ impl<'a> Run<'a> {
     }
 
     /// Why there will never be a mark that tells the command's end, if that is so.
-    fn lost(&mut self) -> Result<Option<String>> {
+    fn lost(&mut self) -> Result<Option<Lost>> {
         let Some((waits, successor)) = self.turn.shell()? else { return Ok(None) };
         if let Some(name) = successor {
             // One that wants nothing may end, and so tell its code.
             let asks = waits || self.turn.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
-            return Ok(asks.then(|| replaced(&name)));
+            return Ok(asks.then_some(Lost::Replaced(name)));
         }
-        let unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
-        Ok(unreported.then(|| {
-            "its prompt has come back, and nobody has told the command's exit code: something keeps the shell \
-             from that ('enable -n', functions or aliases named as builtins or reserved words, readonly variables)"
-                .to_owned()
-        }))
+        let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
+        if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
+            // Who waits with the line editor on is at its prompt, or in `read -e`.
+            unreported = self.turn.modes()?.is_some_and(|modes| modes.bracketed_paste);
+        }
+        Ok(unreported.then_some(Lost::Unreported))
     }
 
     /// Until the shell has dealt with an interrupt, which must not hit what is typed
@@ -482,6 +625,10 @@ impl<'a> Run<'a> {
 
     /// Until the next call finds the shell at its prompt.
     fn await_next_prompt(&mut self, interrupted: bool) -> Result<()> {
+        if std::mem::take(&mut self.trace.again) {
+            // The prompt that stands was made without our hooks.
+            self.type_in(ACCEPT)?;
+        }
         let mut deadline = Deadline::after(LAST_PROMPT);
         let mut begun = false;
         loop {
@@ -513,16 +660,31 @@ impl<'a> Run<'a> {
         if !self.streams() || self.trace.begun.is_none() {
             return Ok(());
         }
-        self.stream(self.shown_output(false)?.end)
+        let range = self.shown_output(false)?;
+        self.printer.from = self.printer.from.max(range.start);
+        self.stream(range.end)
     }
 
-    /// Where the output lies, but for a line of ours that `set -v` shows, and for the
-    /// newline that bash prints where a command has died of an interrupt, of ours.
+    /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
+    /// that bash prints where a command has died of an interrupt, of ours, and as long as
+    /// more may come for what may be a prompt that nobody reports.
     fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
         let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
-        range.end -= shell::shown_hook(&tail, complete) as u64;
+        match (self.trace.shown, complete) {
+            (Some(shown), _) if range.contains(&shown) => {
+                let tail = self.printer.log.bytes(start.min(shown), shown).trying("read the output")?;
+                range.end = shown - shell::shown_hook(&tail, true) as u64;
+            }
+            (_, true) => {}
+            (_, false) => {
+                let may_be_ours = shell::shown_hook(&tail, false);
+                let is_prompt = self.handover.can_look;
+                let may_be_prompt = if is_prompt { shell::unreported_prompt(&tail) } else { 0 };
+                range.end -= may_be_ours.max(may_be_prompt) as u64;
+            }
+        }
         if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
             if b"\r\n".starts_with(&since) {
@@ -596,6 +758,7 @@ impl<'a> Run<'a> {
         let code = match outcome {
             Outcome::Done(code) => Some(*code),
             Outcome::Ended => self.session.exit_code().unwrap_or(None),
+            Outcome::Unfinished => Some(i32::from(UNFINISHED)),
             Outcome::GivenUp | Outcome::Lost(_) => None,
         };
         let result = match (outcome, cause) {
@@ -635,6 +798,14 @@ impl<'a> Run<'a> {
                 "interrupted",
                 format!("cannot finish the command in session '{handle}': interrupted{still}"),
             )),
+            (Outcome::Unfinished, None) => Err(Failure::Status {
+                code: UNFINISHED,
+                kind: "status",
+                message: Some(format!(
+                    "cannot run a command in session '{handle}': it is incomplete, its shell wants the rest of it"
+                )),
+            }),
+            (Outcome::Done(_), None) if self.is_nothing => Ok(()),
             (Outcome::Done(0), None) => Ok(()),
             (Outcome::Done(code), None) => {
                 let code = u8::try_from(*code).unwrap_or(FAILED);
@@ -659,15 +830,15 @@ fn never_begun(session: &SessionDir) -> Failure {
     status(INTERRUPTED, "interrupted", message)
 }
 
-/// Waits for a prompt that is about to come, and gives the shell's place there:
-/// the log's length, and the number of its last completion.
+/// Waits for a prompt that is about to come, and gives the shell's place there, which has
+/// a last completion.
 fn await_prompt(
     session: &SessionDir,
     wishes: Wishes,
     turn: &mut RelayClient,
     news: &mut RelayClient,
     signals: &mut Signals,
-) -> Result<(u64, u64)> {
+) -> Result<ShellPlace> {
     let over = wishes.deadline;
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
@@ -680,13 +851,12 @@ fn await_prompt(
                 "its shell has not come to its prompt, and nothing was typed",
             ));
         }
-        let (offset, last, prompt) = turn.shell_place()?.ok_or_else(|| session.ended())?;
+        let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
         // It is seen at a glance, mostly.
-        if let (Prompt::Stands, Some(last)) = (prompt, last)
-            && session.ends_with_prompt(offset)?
-        {
-            return Ok((offset, last));
+        if place.prompt == Prompt::Stands && place.last.is_some() && session.ends_with_prompt(place.offset)? {
+            return Ok(place);
         }
+        let prompt = place.prompt;
         if sending::wake(session, turn, next.min(over), Some(signals.as_fd()))? {
             if signals.take() {
                 return Err(never_begun(session));
@@ -694,13 +864,13 @@ fn await_prompt(
             continue;
         }
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let deadline = match (prompt, doing, last) {
+        let deadline = match (prompt, doing, place.last) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`.
-            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(last)) => {
+            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(_)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
                 if doing != Doing::Running || end.has_passed() {
-                    return Ok((offset, last));
+                    return Ok(place);
                 }
                 end
             }
@@ -743,15 +913,11 @@ fn await_prompt(
 /// The shell's place all the same, where its prompt stands, but something keeps it
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
-fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<(u64, u64)> {
+fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
-    let (offset, last) = turn.place()?.ok_or_else(|| session.ended())?;
-    if let Some(last) = last
-        && waits
-        && successor.is_none()
-        && session.ends_with_prompt(offset)?
-    {
-        return Ok((offset, last));
+    let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
+    if place.last.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
+        return Ok(place);
     }
     let (why, mend) = match successor {
         Some(name) => (replaced(&name), ""),

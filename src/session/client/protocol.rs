@@ -338,11 +338,13 @@ pub(crate) enum Response {
         stalled: Option<String>,
     },
     /// The length of the log, and the number of the shell's last completion;
-    /// the next that it prints or completes comes after both.
+    /// the next that it prints or completes comes after both. `lines`: the terminal takes
+    /// whole lines, so no line editor has it.
     Place {
         offset: u64,
         last: Option<u64>,
         prompt: Prompt,
+        lines: bool,
     },
     /// Whether the shell itself waits for input; whether who waits for input does
     /// so for somebody else, as ssh; and the name of the program that has taken
@@ -411,9 +413,10 @@ impl Response {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Response::Place { offset, last, prompt } => {
+            Response::Place { offset, last, prompt, lines } => {
                 let last = last.map_or("-".to_owned(), |last| last.to_string());
-                format!("place {offset} {last} {}\n", word(&Prompt::WORDS, *prompt))
+                let lines = if *lines { " lines" } else { "" };
+                format!("place {offset} {last} {}{lines}\n", word(&Prompt::WORDS, *prompt))
             }
             Response::Shell { waits, passes_on, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
@@ -476,8 +479,13 @@ impl Response {
             ["place", offset, rest] => {
                 let (last, prompt) = rest.split_once(' ')?;
                 let last = if last == "-" { None } else { Some(last.parse().ok()?) };
+                let (prompt, lines) = match prompt.split_once(' ') {
+                    Some((prompt, "lines")) => (prompt, true),
+                    Some(_) => return None,
+                    None => (prompt, false),
+                };
                 let prompt = value(&Prompt::WORDS, prompt).unwrap_or(Prompt::Unknown);
-                Response::Place { offset: offset.parse().ok()?, last, prompt }
+                Response::Place { offset: offset.parse().ok()?, last, prompt, lines }
             }
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
@@ -597,8 +605,8 @@ mod tests {
                 ],
             }),
             Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
-            Response::Place { offset: 12, last: None, prompt: Prompt::Unknown },
-            Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands },
+            Response::Place { offset: 12, last: None, prompt: Prompt::Unknown, lines: false },
+            Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands, lines: true },
             Response::Noted,
             Response::Unknown,
         ];

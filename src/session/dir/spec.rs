@@ -10,11 +10,15 @@ use std::{
 
 use super::{
     COMMAND, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, NAME, OUTPUT, PID, PRIVATE,
-    RCFILE, RELAY_PID, SECRET, SIZES, SLAVE, TIMES, size_line,
+    RELAY_PID, RUN, RUN_TEXT, SECRET, SIZES, SLAVE, TIMES, size_line,
 };
 use crate::{
-    session::{Name, PendingSession, Settings, shell},
+    session::{
+        Name, PendingSession, Settings,
+        shell::{self, ShellCommand, ShellStart},
+    },
     sys::{
+        child,
         clock::unix_seconds,
         files::{self, Folder},
         pty::Size,
@@ -33,9 +37,9 @@ pub(crate) struct SessionSpec {
 }
 
 impl SessionSpec {
-    /// `bash` and `bash -i` are shells to converse with; all else runs once.
+    /// Does it start a shell to converse with? All else runs once.
     pub(crate) fn is_interactive(command: &[u8]) -> bool {
-        command == b"bash" || command == b"bash -i"
+        ShellCommand::parse(command).is_some()
     }
 
     /// Writes the files by which a relay starts the command.
@@ -48,8 +52,9 @@ impl SessionSpec {
     }
 
     /// Writes the other files that are known before anything runs but this relay; none
-    /// that has nothing to tell yet, but for those that other programs look for.
-    pub(crate) fn write_rest(&self, pending: &PendingSession, relay: u32) -> io::Result<()> {
+    /// that has nothing to tell yet, but for those that other programs look for. `sessions`
+    /// is where the shell will find the folder.
+    pub(crate) fn write_rest(&self, pending: &PendingSession, sessions: &Path, relay: u32) -> io::Result<()> {
         let folder = &pending.folder;
         folder.create(RELAY_PID, relay.to_string().as_bytes())?;
         let started = unix_seconds(self.started).as_secs();
@@ -63,9 +68,11 @@ impl SessionSpec {
         }
         folder.make_fifo(INPUT)?;
         folder.create(OUTPUT, b"")?;
-        if SessionSpec::is_interactive(&self.command) {
+        if let Some(shell) = ShellCommand::parse(&self.command) {
             let secret = random::hex::<16>()?;
-            folder.create(RCFILE, shell::rcfile(&secret).as_bytes())?;
+            let path = sessions.join(pending.handle.as_str());
+            let text = shell::startup(&shell, &secret, &path.join(RUN), &path.join(RUN_TEXT));
+            folder.create(shell.dialect.startup_file(), text.as_bytes())?;
             folder.create(SECRET, secret.as_bytes())?;
             // It comes with the first prompt. By then the relay may have no descriptor to
             // spare.
@@ -124,24 +131,60 @@ impl SessionSpec {
     }
 
     /// The program that runs a command in the session of this folder, and its
-    /// arguments. A command that begins with a dash is still a command.
-    pub(crate) fn words(command: &[u8], folder: &Path) -> Vec<OsString> {
-        if SessionSpec::is_interactive(command) {
-            return vec!["bash".into(), "--rcfile".into(), folder.join(RCFILE).into(), "-i".into()];
+    /// arguments; with the variable that it is to have. A command that begins with a dash
+    /// is still a command. What has no bash has a `sh`.
+    pub(crate) fn start(command: &[u8], folder: &Path) -> ShellStart {
+        if let Some(shell) = ShellCommand::parse(command) {
+            return shell.start(folder);
         }
-        vec!["bash".into(), "-c".into(), "--".into(), OsString::from_vec(command.to_vec())]
+        let command = OsString::from_vec(command.to_vec());
+        let words = vec![run_by().into(), "-c".into(), "--".into(), command];
+        ShellStart { arguments: words.len(), words, variable: None }
     }
 
-    /// The same by a login shell, as the helper runs it.
+    /// The same by a login shell, as the helper runs it; the variable is among the words.
     pub(crate) fn login_words(command: &[u8], folder: &Path) -> Vec<OsString> {
-        let mut words = vec!["bash".into(), "--login".into(), "-c".into()];
-        if SessionSpec::is_interactive(command) {
-            words.push("exec bash --rcfile \"$0\" -i".into());
-            words.push(folder.join(RCFILE).into());
-        } else {
-            words.push("--".into());
-            words.push(OsString::from_vec(command.to_vec()));
+        /// What comes first is kept by the second name, and then set.
+        const EXEC: &str = "if [ \"$1\" ]; then \
+                            eval \"if [ \\\"\\${$1+x}\\\" ]; then export $2=\\\"\\$$1\\\"; fi; export $1=\\\"\\$3\\\"\"; \
+                            fi; shift 3; exec \"$@\"";
+        let login = |rest: Vec<OsString>| {
+            let program = run_by();
+            let login = if program == "bash" { "--login" } else { "-l" };
+            [program, login, "-c"].into_iter().map(OsString::from).chain(rest).collect()
+        };
+        if ShellCommand::parse(command).is_none() {
+            return login(vec!["--".into(), OsString::from_vec(command.to_vec())]);
         }
-        words
+        let start = SessionSpec::start(command, folder);
+        let (name, value, kept) = start.variable.unwrap_or(("", OsString::new(), ""));
+        let mut words = vec![EXEC.into(), run_by().into(), name.into(), kept.into(), value];
+        words.extend(start.words);
+        login(words)
+    }
+}
+
+/// The shell that runs what is no shell itself.
+fn run_by() -> &'static str {
+    if child::on_path("bash".as_ref()).is_some() { "bash" } else { "sh" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_login_shell_hands_the_variable_on_and_keeps_what_it_was() {
+        let words = SessionSpec::login_words(b"sh", Path::new("/a folder's/$x"));
+        let (exec, name) = (&words[3], &words[4..8]);
+        for (shell, before) in [("bash", Some("o'l\"d $y")), ("sh", None), ("sh", Some(""))] {
+            let mut command = Command::new(shell);
+            command.arg("-c").arg(exec).args(name).args(["sh", "-c", "echo \"$ENV|${NBS_TS_ENV-none}\""]);
+            command.env_remove("ENV").env_remove("NBS_TS_ENV").envs(before.map(|value| ("ENV", value)));
+            let printed = command.output().unwrap().stdout;
+            let kept = before.unwrap_or("none");
+            assert_eq!(String::from_utf8_lossy(&printed), format!("/a folder's/$x/shrc|{kept}\n"), "{shell}");
+        }
     }
 }

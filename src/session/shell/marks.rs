@@ -30,9 +30,18 @@ pub(crate) enum Mark {
     PromptEnd { seq: u64 },
     /// The command that ends as `seq` begins; its output follows.
     Started { seq: u64 },
-    /// The text that `run` was given begins to be executed; `Started` was the
-    /// line that was typed for it.
-    Running { seq: u64 },
+    /// The shell takes the command that `run` hands over at prompt `seq`.
+    Taken { seq: u64 },
+    /// At prompt `seq` it takes none, for this prompt could not report its end: the next
+    /// can.
+    Mended { seq: u64 },
+    /// The shell wants more lines of the command that is typed at prompt `seq`.
+    Unfinished { seq: u64 },
+    /// What stands before it, in the line that this ends, is the hook that reports the
+    /// command's end, shown by `set -v`.
+    Shown { seq: u64 },
+    /// The output of command `seq` ends; what the shell itself prints follows.
+    OutputEnd { seq: u64 },
     /// Command `seq` has ended. Number 0 is the shell's own start.
     Done { seq: u64, code: i32 },
     /// Ours, but not the first of its kind and number, or not in its order.
@@ -73,8 +82,11 @@ enum MarkKind {
     Done,
     PromptStart,
     PromptEnd,
+    Taken,
     Started,
-    Running,
+    Mended,
+    OutputEnd,
+    Shown,
 }
 
 impl Marks {
@@ -160,9 +172,23 @@ impl Reached {
             Mark::PromptStart { seq } => (seq, PromptStart),
             Mark::PromptEnd { seq } => (seq, PromptEnd),
             // Of the command that is typed at the prompt before that number.
-            Mark::Started { seq: 0 } | Mark::Running { seq: 0 } | Mark::Stale => return Mark::Stale,
+            Mark::Taken { seq } => (seq, Taken),
+            // The report of the next may be out before, and its prompt is still to come.
+            Mark::Mended { seq } if self.last == Some((seq.saturating_add(1), Done)) => return mark,
+            Mark::Mended { seq } => (seq, Mended),
+            // It comes as often as there are lines, and is not to be replayed later.
+            Mark::Unfinished { seq } => match self.last {
+                Some((last, PromptEnd | Taken | Started)) if last == seq => return mark,
+                // Of a shell that does not expand it.
+                Some((last, PromptEnd)) if seq == 0 => return Mark::Unfinished { seq: last },
+                _ => return Mark::Stale,
+            },
+            Mark::Started { seq: 0 } | Mark::Shown { seq: 0 } | Mark::OutputEnd { seq: 0 } | Mark::Stale => {
+                return Mark::Stale;
+            }
             Mark::Started { seq } => (seq - 1, Started),
-            Mark::Running { seq } => (seq - 1, Running),
+            Mark::Shown { seq } => (seq - 1, Shown),
+            Mark::OutputEnd { seq } => (seq - 1, OutputEnd),
         };
         if self.last.is_some_and(|last| last >= (seq, stage)) {
             return Mark::Stale;
@@ -204,7 +230,11 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'A' => Some(Mark::PromptStart { seq }),
         b'B' => Some(Mark::PromptEnd { seq }),
         b'C' => Some(Mark::Started { seq }),
-        b'R' => Some(Mark::Running { seq }),
+        b'E' => Some(Mark::OutputEnd { seq }),
+        b'N' => Some(Mark::Mended { seq }),
+        b'P' => Some(Mark::Unfinished { seq }),
+        b'R' => Some(Mark::Taken { seq }),
+        b'V' => Some(Mark::Shown { seq }),
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
     }
@@ -279,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn more_is_wanted_only_at_the_prompt_that_stands() {
+        let p = |seq: u64| a(seq).replace(";A;", ";P;");
+        let text = [&b(4), &p(4), &p(4), &p(3), &c(5), &p(4), &d(5, 0), &p(4), &p(5), &b(5), &p(5)];
+        let seqs: Vec<_> = marks_in(&text.map(|text| text.as_str()).concat())
+            .into_iter()
+            .filter(|mark| matches!(mark, Unfinished { .. } | Stale))
+            .map(|mark| if let Unfinished { seq } = mark { Some(seq) } else { None })
+            .collect();
+        assert_eq!(seqs, [Some(4), Some(4), None, Some(4), None, None, Some(5)]);
+    }
+
+    #[test]
     fn what_is_not_exactly_ours_is_not_found() {
         let ours = d(0, 0);
         let other = SECRET.replace('0', "f");
@@ -305,7 +347,7 @@ mod tests {
             &ours.replace(";0;", ";0;aid=1;"),
             &ours.replace("D;0", "D"),
             &ours.replace("D;0", "A;0"),
-            &ours.replace("D;0", "E"),
+            &ours.replace("D;0", "Q"),
             &ours.replace("133", "1337"),
             &ours.replace('\x07', "\x1b\\"),
             &ours.replace('\x07', "\n\x07"),
@@ -410,13 +452,16 @@ mod tests {
             let last = counted.iter().filter(|mark| matches!(mark, Done { .. }));
             let last = (last.count() as u64).saturating_sub(1);
             let seq = near(random, last);
-            let (bytes, mark) = match random.u8(..13) {
+            let (bytes, mark) = match random.u8(..16) {
                 0..3 => (d(seq, -5), Done { seq, code: -5 }),
                 3..5 => (a(seq), PromptStart { seq }),
                 5..7 => (b(seq), PromptEnd { seq }),
                 7..9 => (c(seq), Started { seq }),
-                9 => (c(seq).replace('C', "R"), Running { seq }),
-                10 => {
+                9 => (c(seq).replace('C', "R"), Taken { seq }),
+                10 => (c(seq).replace('C', "N"), Mended { seq }),
+                11 => (c(seq).replace('C', "E"), OutputEnd { seq }),
+                12 => (c(seq).replace('C', "V"), Shown { seq }),
+                13 => {
                     let whole = d(seq, 1);
                     text.extend_from_slice(&whole.as_bytes()[..random.usize(..whole.len())]);
                     // What is cut off must not be completed by what follows.
@@ -434,14 +479,24 @@ mod tests {
             text.extend_from_slice(bytes.as_bytes());
             let end = 7 + text.len() as u64;
             let place = |mark: &Mark| match *mark {
-                Done { seq, .. } => seq * 5,
-                PromptStart { seq } => seq * 5 + 1,
-                PromptEnd { seq } => seq * 5 + 2,
-                Started { seq } => (seq * 5).saturating_sub(2),
-                Running { seq } => (seq * 5).saturating_sub(1),
-                Stale => 0,
+                Done { seq, .. } => seq * 8,
+                PromptStart { seq } => seq * 8 + 1,
+                PromptEnd { seq } => seq * 8 + 2,
+                Taken { seq } => seq * 8 + 3,
+                Started { seq } => (seq * 8).saturating_sub(4),
+                Mended { seq } => seq * 8 + 5,
+                OutputEnd { seq } => (seq * 8).saturating_sub(2),
+                Shown { seq } => (seq * 8).saturating_sub(1),
+                Unfinished { .. } | Stale => 0,
             };
-            let starts_nothing = matches!(mark, Started { seq: 0 } | Running { seq: 0 });
+            let starts_nothing = matches!(mark, Started { seq: 0 } | OutputEnd { seq: 0 } | Shown { seq: 0 });
+            let is_out = |seq: u64| counted.last().is_some_and(|last| place(last) == (seq + 1) * 8);
+            if let Mended { seq } = mark
+                && is_out(seq)
+            {
+                found.push(FoundMark { mark, start, end });
+                continue;
+            }
             let counts = !starts_nothing && counted.iter().all(|earlier| place(earlier) < place(&mark));
             if counts {
                 counted.push(mark);

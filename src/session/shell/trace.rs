@@ -1,10 +1,12 @@
 //! A command's way through the log, by the marks of its shell: where its output
 //! begins and ends, and how it ended.
 //!
-//! The command is the one that `run` has typed; what else the shell prints about
-//! it (the echo of our line, its prompt) lies outside of that.
+//! The command is the one that `run` has handed over; what else the shell prints about
+//! it (the line itself, its prompt) lies outside of that.
 
 use std::{ops::Range, time::Instant};
+
+use memchr::{memchr_iter, memmem, memrchr};
 
 use crate::{
     outcome::{Result, Trying},
@@ -19,6 +21,9 @@ pub(crate) struct Trace {
     pub(crate) stage: Stage,
     // The number of the completion before the command's.
     last: u64,
+    // How many lines the shell has been given.
+    lines: usize,
+    beginning: Beginning,
     /// Something was gone of the log that should have been read.
     pub(crate) gap: bool,
     /// How much of that was gone before it was seen to begin.
@@ -26,19 +31,43 @@ pub(crate) struct Trace {
     /// How far the log has been read.
     pub(crate) next: u64,
     found: Vec<FoundMark>,
-    /// The shell has begun to execute a line, which may be ours.
-    pub(crate) has_entered: bool,
+    // Where the shell has told that the output ends, before it tells how.
+    ended_at: Option<u64>,
+    // The shell has mended itself, and its next prompt will do.
+    mended: bool,
+    /// That prompt stands: the command is to be handed over again.
+    pub(crate) again: bool,
+    /// The shell waits for the rest of the command, which has none.
+    pub(crate) unfinished: bool,
+    /// Where `set -v` has shown, up to here, the hook that reports the end.
+    pub(crate) shown: Option<u64>,
     /// When we saw it begin.
     pub(crate) begun: Option<Instant>,
     /// Marks within the output, or what looks like them, in order.
     pub(crate) cuts: Vec<Range<u64>>,
 }
 
+/// Where the output of a command begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// Behind the mark that tells it.
+    Mark,
+    /// There too, behind what fish does to its terminal: escape sequences, and a `\r`.
+    MarkAndSequences,
+    /// In the next line, for nothing tells it.
+    Line,
+}
+
 /// How far the command has come, as the marks tell.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage {
-    /// It has been typed, and has not begun.
+    /// It is being handed over.
     Typed,
+    /// The shell has it, and will show it behind `from`.
+    Taken {
+        seq: u64,
+        from: u64,
+    },
     /// Its output begins at `start`.
     Running {
         seq: u64,
@@ -59,21 +88,38 @@ pub(crate) enum Stage {
 }
 
 impl Trace {
-    /// Of a command that is typed where the log has come to `offset`, and the
-    /// shell's last completion was `last`, for which `marks` were made.
-    pub(crate) fn new(marks: Marks, offset: u64, last: u64) -> Trace {
+    /// Of a command of so many lines that is handed over where the log has come to
+    /// `offset`, and the shell's last completion was `last`, for which `marks` were made.
+    pub(crate) fn new(marks: Marks, offset: u64, last: u64, lines: usize, beginning: Beginning) -> Trace {
         Trace {
             marks,
             stage: Stage::Typed,
             last,
+            lines,
+            beginning,
+            ended_at: None,
             gap: false,
             unseen: 0,
             next: offset,
             found: Vec::new(),
-            has_entered: false,
+            mended: false,
+            again: false,
+            unfinished: false,
+            shown: None,
             begun: None,
             cuts: Vec::new(),
         }
+    }
+
+    /// It is typed as people type, of which the shell tells nothing; its end is typed
+    /// where the log has come to `from`.
+    pub(crate) fn note_typed(&mut self, from: u64) {
+        self.stage = Stage::Taken { seq: self.last.saturating_add(1), from };
+    }
+
+    /// What has been typed is drawn already to the end, so that its output begins there.
+    pub(crate) fn note_drawn(&mut self, from: u64) {
+        self.begin(self.last.saturating_add(1), from);
     }
 
     /// Reads on.
@@ -90,59 +136,226 @@ impl Trace {
             }
         }
         self.next = pieces.offset();
+        self.look_for_line(log)?;
         for found in std::mem::take(&mut self.found) {
-            self.heed(&found);
+            self.heed(&found, log)?;
         }
+        self.pass_sequences(log)?;
         if lost > 0 {
             self.gap = true;
             // So much has not been printed by the echo of our line.
-            if matches!(self.stage, Stage::Typed) {
-                self.begun = Some(Instant::now());
+            if matches!(self.stage, Stage::Typed | Stage::Taken { .. }) {
                 self.unseen = lost;
-                self.stage = Stage::Running {
-                    seq: self.last.saturating_add(1),
-                    start: log.start().trying("read the output")?,
-                };
+                let start = log.start().trying("read the output")?;
+                self.begin(self.last.saturating_add(1), start);
             }
         }
         Ok(())
     }
 
-    fn heed(&mut self, found: &FoundMark) {
-        self.stage = match (self.stage, found.mark) {
-            // Of the command whose turn it is: ours, whatever completed before it.
-            (Stage::Typed, Mark::Running { seq }) => {
-                self.begun = Some(Instant::now());
-                Stage::Running { seq, start: found.end }
+    /// Where nothing tells that the output begins.
+    fn look_for_line(&mut self, log: &OutputLog) -> Result<()> {
+        let Stage::Taken { seq, from } = self.stage else { return Ok(()) };
+        if self.beginning != Beginning::Line {
+            return Ok(());
+        }
+        let mut pieces = log.pieces(from, self.next);
+        let mut behind = None;
+        while behind.is_none()
+            && let Some(piece) = pieces.next()?
+        {
+            if let Piece::Bytes(block) = piece {
+                behind = memchr::memchr(b'\n', block).map(|newline| block.len() - newline - 1);
             }
-            (Stage::Typed, Mark::Started { .. }) => {
-                self.has_entered = true;
-                Stage::Typed
+        }
+        let start = behind.map(|behind| pieces.offset() - behind as u64);
+        match start {
+            Some(start) => self.begin(seq, start),
+            None => self.stage = Stage::Taken { seq, from: self.next.max(from) },
+        }
+        Ok(())
+    }
+
+    /// What of the output's beginning is fish's own is passed over, once it is whole.
+    fn pass_sequences(&mut self, log: &OutputLog) -> Result<()> {
+        /// They have fewer bytes.
+        const LONGEST: u64 = 4 * 1024;
+        if self.beginning != Beginning::MarkAndSequences {
+            return Ok(());
+        }
+        let (start, end, over) = match &mut self.stage {
+            Stage::Running { start, .. } => (start, self.marks.settled(), false),
+            Stage::Done { start, end, .. } | Stage::Prompt { start, end, .. } => (start, *end, true),
+            Stage::Typed | Stage::Taken { .. } => return Ok(()),
+        };
+        let bytes = log.bytes(*start, end.min(*start + LONGEST)).trying("read the output")?;
+        if let Some(count) = sequences(&bytes, over || bytes.len() as u64 == LONGEST) {
+            *start += count as u64;
+            self.beginning = Beginning::Mark;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, seq: u64, start: u64) {
+        self.begun = Some(Instant::now());
+        self.stage = Stage::Running { seq, start };
+    }
+
+    fn heed(&mut self, found: &FoundMark, log: &OutputLog) -> Result<()> {
+        match (self.stage, found.mark) {
+            (Stage::Typed, Mark::Mended { .. }) => self.mended = true,
+            (Stage::Typed, Mark::Done { seq, .. }) if self.mended => self.last = seq,
+            (Stage::Typed, Mark::PromptEnd { .. }) if self.mended => {
+                (self.mended, self.again) = (false, true);
+            }
+            (Stage::Typed, Mark::Taken { seq }) => {
+                self.stage = Stage::Taken { seq: seq + 1, from: found.end };
+            }
+            (Stage::Taken { seq, .. }, Mark::Started { seq: started }) if started == seq => {
+                self.begin(seq, found.end);
+            }
+            (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,
+            // One that the shell could not read, and has not begun.
+            (Stage::Taken { seq, from }, Mark::Done { seq: done, code }) if done == seq => {
+                let shown = log.bytes(from, found.start).trying("read the output")?;
+                let start = from + after_lines(&shown, self.lines) as u64;
+                self.begin(seq, start);
+                let end = self.ended_at.unwrap_or(found.start).max(start);
+                self.stage = Stage::Done { start, end, code };
             }
             (Stage::Running { seq, start }, Mark::Done { seq: done, code }) if done == seq => {
-                Stage::Done { start, end: found.start, code }
+                let mut end = self.ended_at.unwrap_or(found.start);
+                if self.mended {
+                    end = before_prompt(log, start, end)?;
+                    self.again = true;
+                }
+                self.stage = Stage::Done { start, end, code };
             }
-            (Stage::Running { .. }, _) => {
+            (Stage::Taken { seq, .. } | Stage::Running { seq, .. }, Mark::OutputEnd { seq: ended })
+                if ended == seq =>
+            {
+                self.ended_at = Some(found.start);
                 self.cuts.push(found.start..found.end);
-                self.stage
+            }
+            (Stage::Running { seq, .. }, mark) => {
+                match mark {
+                    Mark::Mended { .. } => self.mended = true,
+                    Mark::Unfinished { .. } if self.beginning == Beginning::Line => self.unfinished = true,
+                    Mark::Shown { seq: shown } if shown == seq => self.shown = Some(found.start),
+                    _ => {}
+                }
+                self.cuts.push(found.start..found.end);
             }
             (Stage::Done { start, end, code }, Mark::PromptStart { .. }) => {
-                Stage::Prompt { start, end, code, ended: false }
+                self.stage = Stage::Prompt { start, end, code, ended: false };
             }
             (
                 Stage::Done { start, end, code } | Stage::Prompt { start, end, code, .. },
                 Mark::PromptEnd { .. },
-            ) => Stage::Prompt { start, end, code, ended: true },
-            (stage, _) => stage,
-        };
+            ) => self.stage = Stage::Prompt { start, end, code, ended: true },
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Where the output lies, as far as that is known by now.
     pub(crate) fn output(&self) -> Range<u64> {
         match self.stage {
-            Stage::Typed => self.next..self.next,
-            Stage::Running { start, .. } => start..self.marks.settled(),
+            Stage::Typed | Stage::Taken { .. } => self.next..self.next,
+            Stage::Running { start, .. } if self.beginning == Beginning::MarkAndSequences => start..start,
+            Stage::Running { start, .. } => start..self.ended_at.unwrap_or(self.marks.settled()).max(start),
             Stage::Done { start, end, .. } | Stage::Prompt { start, end, .. } => start..end,
+        }
+    }
+}
+
+/// How much of what a line editor has drawn, or the kernel has echoed, is a command of
+/// so many lines, to the end that was typed.
+fn after_lines(shown: &[u8], lines: usize) -> usize {
+    let Some(newline) = memchr_iter(b'\n', shown).nth(lines - 1) else { return shown.len() };
+    let rest = &shown[newline + 1..];
+    let off = rest.strip_prefix(PASTE_OFF).and_then(|rest| rest.strip_prefix(b"\r"));
+    shown.len() - off.unwrap_or(rest).len()
+}
+
+/// A line editor asks for bracketed paste at its prompt, and not while a command runs.
+const PASTE_ON: &[u8] = b"\x1b[?2004h";
+const PASTE_OFF: &[u8] = b"\x1b[?2004l";
+
+/// How much of the end of what was printed by now may be the prompt of a line editor.
+pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
+    let held = (1..PASTE_ON.len()).rev().find(|length| bytes.ends_with(&PASTE_ON[..*length])).unwrap_or(0);
+    match memmem::rfind(bytes, PASTE_ON) {
+        Some(at) if memmem::find(&bytes[at..], PASTE_OFF).is_none() => bytes.len() - at,
+        _ => held,
+    }
+}
+
+/// Where the output ends before a prompt that nothing has reported: the editor turns
+/// bracketed paste on before it, else it has its line to itself.
+fn before_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
+    /// Prompts are shorter.
+    const LONGEST: u64 = 16 * 1024;
+    let from = start.max(end.saturating_sub(LONGEST));
+    let bytes = log.bytes(from, end).trying("read the output")?;
+    let at = memmem::rfind(&bytes, PASTE_ON)
+        .or_else(|| memrchr(b'\n', &bytes).map(|newline| newline + 1))
+        .unwrap_or(0);
+    Ok(from + at as u64)
+}
+
+/// How long the escape sequences are that these bytes begin with, if a `\r` ends them, with
+/// that; `None`: more is to come before it can be told.
+fn sequences(bytes: &[u8], over: bool) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = &bytes[at..];
+        let length = match rest {
+            [b'\r', ..] => return Some(at + 1),
+            [0x1b, b']', body @ ..] => body.iter().position(|byte| *byte == 0x07).map(|end| end + 3),
+            [0x1b, b'[', body @ ..] => {
+                body.iter().position(|byte| (0x40..=0x7e).contains(byte)).map(|end| end + 3)
+            }
+            [0x1b, b'(', _, ..] => Some(3),
+            [0x1b, byte, ..] if *byte != b'(' => Some(2),
+            [] | [0x1b, ..] => None,
+            _ => return Some(0),
+        };
+        match length {
+            Some(length) => at += length,
+            None => return over.then_some(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_command_ends_with_its_last_line() {
+        for (shown, lines, rest) in [
+            ("\r\x1b[K\r$ a)\r\n\x1b[?2004l\rbash: x", 1, "bash: x"),
+            ("$ a\r\nb)\r\nbash: x\r\n", 2, "bash: x\r\n"),
+            ("$ a", 1, ""),
+            ("$ a\r\n\x1b[?2004lx", 1, "\x1b[?2004lx"),
+        ] {
+            assert_eq!(&shown[after_lines(shown.as_bytes(), lines)..], rest, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn what_fish_does_to_its_terminal_is_known_by_the_return_behind_it() {
+        for (bytes, over, length) in [
+            ("\x1b[?2004l\x1b]0;x\x07\x1b(B\x1b[m\rhi", false, Some(21)),
+            ("\x1b[?2004l\x1b]0;x", false, None),
+            ("\x1b[?2004l\x1b]0;x", true, Some(0)),
+            ("\x1b[1mhi", false, Some(0)),
+            ("", false, None),
+            ("", true, Some(0)),
+            ("\rx", false, Some(1)),
+        ] {
+            assert_eq!(sequences(bytes.as_bytes(), over), length, "{bytes:?}");
         }
     }
 }

@@ -455,7 +455,7 @@ impl<'a> SessionWatch<'a> {
 
     fn is_passed_over(&mut self) -> Result<bool> {
         let Some(client) = &mut self.asks else { return Ok(false) };
-        let entered = client.shell_place()?.is_some_and(|(_, _, prompt)| prompt == Prompt::Entered);
+        let entered = client.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
         Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
     }
 

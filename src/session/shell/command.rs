@@ -1,0 +1,372 @@
+//! Which command starts a shell to converse with, which shell that is, and how it is
+//! made to read our startup file.
+//!
+//! Only what every shell takes alike counts: plain words, of which the first that is
+//! no `env` names a shell we know, and the others are options. A script, `-c`, or
+//! anything that has to be quoted makes it a command that runs once.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+/// What a shell has to be told in to report its commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Bash,
+    Zsh,
+    Fish,
+    /// `sh`, whichever it is, dash, busybox ash, ksh93, mksh.
+    Posix,
+}
+
+impl Dialect {
+    /// The startup file, in the session's folder.
+    pub(crate) fn startup_file(self) -> &'static str {
+        match self {
+            Dialect::Bash => "bashrc",
+            // zsh knows it by its name alone.
+            Dialect::Zsh => ".zshenv",
+            Dialect::Fish => "config.fish",
+            Dialect::Posix => "shrc",
+        }
+    }
+}
+
+/// What starts a shell so that it reads our startup file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShellStart {
+    pub(crate) words: Vec<OsString>,
+    /// A variable that names our file, what it is to be, and the name that keeps what it
+    /// was; our file puts that back.
+    pub(crate) variable: Option<(&'static str, OsString, &'static str)>,
+    /// What of the words the shell itself has as its arguments.
+    pub(crate) arguments: usize,
+}
+
+/// How a bash reads startup files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BashStartup {
+    /// `~/.bashrc`.
+    Usual,
+    None,
+    /// `--rcfile`.
+    File(String),
+    Login,
+    /// `$ENV`, in POSIX mode.
+    Posix,
+}
+
+/// A command that starts a shell to converse with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShellCommand {
+    pub(crate) dialect: Dialect,
+    /// `env`, its options and assignments; mostly none.
+    pub(crate) before: Vec<String>,
+    /// The shell's path or name, and the applet's where it is a busybox.
+    pub(crate) program: Vec<String>,
+    pub(crate) options: Vec<String>,
+}
+
+impl ShellCommand {
+    /// `None` where the command is to be run once.
+    pub(crate) fn parse(command: &[u8]) -> Option<ShellCommand> {
+        let command = std::str::from_utf8(command).ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%, ".contains(&byte);
+        if !command.bytes().all(is_plain) {
+            return None;
+        }
+        let mut words = command.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).peekable();
+        let mut before = Vec::new();
+        if words.peek().is_some_and(|word| file_name(word) == "env") {
+            before.extend(words.next());
+            while let Some(word) = words.next_if(|word| word.starts_with('-') || word.contains('=')) {
+                let takes_value = matches!(&*word, "-u" | "-C");
+                if word == "-S" || word.starts_with("--") && !word.contains('=') && word != "--" {
+                    return None;
+                }
+                before.push(word);
+                if takes_value {
+                    before.push(words.next()?);
+                }
+            }
+        }
+        let mut program = vec![words.next()?];
+        let mut name = file_name(&program[0]).to_owned();
+        if name == "busybox" || name == "toybox" {
+            let applet = words.next()?;
+            name.clone_from(&applet);
+            program.push(applet);
+        }
+        let dialect = match &*name {
+            "bash" => Dialect::Bash,
+            "zsh" => Dialect::Zsh,
+            "fish" => Dialect::Fish,
+            "sh" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "lksh" | "pdksh" | "oksh" => Dialect::Posix,
+            _ => return None,
+        };
+        let options: Vec<String> = words.collect();
+        converses(dialect, &options).then_some(ShellCommand { dialect, before, program, options })
+    }
+
+    /// Whether it was asked to be a login shell.
+    pub(crate) fn is_login(&self) -> bool {
+        self.options.iter().any(|option| option == "--login" || is_cluster_with(option, 'l'))
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|each| each == option)
+    }
+
+    /// Was it asked to read no startup file of the user's?
+    pub(crate) fn is_bare(&self) -> bool {
+        match self.dialect {
+            Dialect::Bash => self.bash_startup() == BashStartup::None,
+            Dialect::Zsh => {
+                self.has("--no-rcs") || self.options.iter().any(|option| is_cluster_with(option, 'f'))
+            }
+            Dialect::Fish | Dialect::Posix => false,
+        }
+    }
+
+    pub(crate) fn bash_startup(&self) -> BashStartup {
+        let mut options = self.options.iter();
+        let mut startup = BashStartup::Usual;
+        while let Some(option) = options.next() {
+            match &**option {
+                "--norc" => startup = BashStartup::None,
+                "--rcfile" | "--init-file" => {
+                    startup =
+                        options.next().map_or(BashStartup::None, |file| BashStartup::File(file.clone()));
+                }
+                _ => {}
+            }
+        }
+        if self.has("--posix") || self.options.windows(2).any(|pair| pair == ["-o", "posix"]) {
+            return BashStartup::Posix;
+        }
+        if self.is_login() {
+            return if self.has("--noprofile") { BashStartup::None } else { BashStartup::Login };
+        }
+        startup
+    }
+
+    /// `folder` is the session's.
+    pub(crate) fn start(&self, folder: &Path) -> ShellStart {
+        let file = OsString::from(folder.join(self.dialect.startup_file()));
+        let (mut options, mut variable): (Vec<OsString>, _) = (Vec::new(), None);
+        let own = |option: &String| OsString::from(option);
+        let through_env = ("ENV", file.clone(), "NBS_TS_ENV");
+        match self.dialect {
+            Dialect::Bash => match self.bash_startup() {
+                BashStartup::Login | BashStartup::Posix => {
+                    // A login shell reads no rcfile, but in POSIX mode $ENV; the file
+                    // leaves that mode again.
+                    if !self.has("--posix") {
+                        options.push("--posix".into());
+                    }
+                    options.extend(self.options.iter().map(own));
+                    variable = Some(through_env);
+                }
+                _ => {
+                    options.extend(["--rcfile".into(), file]);
+                    let mut own_options = self.options.iter();
+                    while let Some(option) = own_options.next() {
+                        match &**option {
+                            "--norc" => {}
+                            "--rcfile" | "--init-file" => drop(own_options.next()),
+                            _ => options.push(option.into()),
+                        }
+                    }
+                    if !self.options.iter().any(|option| is_cluster_with(option, 'i')) {
+                        options.push("-i".into());
+                    }
+                }
+            },
+            Dialect::Zsh => {
+                let without = |option: &&String| !["-f", "--no-rcs"].contains(&&***option);
+                options.extend(self.options.iter().filter(without).map(own));
+                variable = Some(("ZDOTDIR", folder.into(), "NBS_TS_ZDOTDIR"));
+            }
+            Dialect::Fish => {
+                options.extend(self.options.iter().map(own));
+                let mut source = OsString::from("source ");
+                source.push(fish_quoted(&file));
+                options.extend(["-C".into(), source]);
+            }
+            Dialect::Posix => {
+                options.extend(self.options.iter().map(own));
+                if self.options.is_empty() {
+                    options.push("-i".into());
+                }
+                variable = Some(through_env);
+            }
+        }
+        let before = self.before.iter().map(own);
+        let words: Vec<OsString> = before.chain(self.program.iter().map(own)).chain(options).collect();
+        ShellStart { arguments: words.len() - self.before.len(), words, variable }
+    }
+}
+
+fn fish_quoted(path: &OsStr) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut word = vec![b'\''];
+    for byte in path.as_bytes() {
+        if matches!(byte, b'\'' | b'\\') {
+            word.push(b'\\');
+        }
+        word.push(*byte);
+    }
+    word.push(b'\'');
+    OsString::from_vec(word)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_cluster_with(option: &str, letter: char) -> bool {
+    option.len() > 1 && option.starts_with('-') && !option.starts_with("--") && option.contains(letter)
+}
+
+/// Are these options of a shell that reads its commands from the terminal?
+fn converses(dialect: Dialect, options: &[String]) -> bool {
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if !option.starts_with(['-', '+']) || option.len() < 2 {
+            return false;
+        }
+        if let Some(long) = option.strip_prefix("--") {
+            let long = long.split('=').next().unwrap_or(long);
+            match (dialect, long) {
+                // What comes behind it is a script.
+                (_, "") => return options.next().is_none(),
+                (_, "help" | "version" | "command" | "dump-strings" | "dump-po-strings" | "no-execute") => {
+                    return false;
+                }
+                (Dialect::Bash, "rcfile" | "init-file") | (Dialect::Zsh, "emulate")
+                    if !option.contains('=') =>
+                {
+                    if options.next().is_none() {
+                        return false;
+                    }
+                }
+                _ => {}
+            }
+            continue;
+        }
+        let letters = &option[1..];
+        // Of fish `-C` is a command to begin with.
+        if letters.contains(['c', 'n']) || dialect != Dialect::Fish && letters.contains('D') {
+            return false;
+        }
+        let takes_value = match dialect {
+            Dialect::Fish => letters.ends_with(['C', 'd', 'o', 'f']),
+            Dialect::Bash => letters.ends_with(['o', 'O']),
+            Dialect::Zsh | Dialect::Posix => letters.ends_with('o'),
+        };
+        if takes_value && options.next().is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_with_options_is_conversed_with() {
+        for (command, dialect) in [
+            ("bash", Dialect::Bash),
+            ("bash -i", Dialect::Bash),
+            ("/bin/bash -l", Dialect::Bash),
+            ("bash --norc", Dialect::Bash),
+            ("bash --posix", Dialect::Bash),
+            ("bash -o vi", Dialect::Bash),
+            ("bash -li +O extglob --", Dialect::Bash),
+            ("bash --rcfile /etc/x", Dialect::Bash),
+            ("env A=1 bash", Dialect::Bash),
+            ("/usr/bin/env -i -u X PATH=/bin B= bash --login", Dialect::Bash),
+            ("zsh", Dialect::Zsh),
+            ("zsh -f -o ksharrays", Dialect::Zsh),
+            ("fish -N", Dialect::Fish),
+            ("fish --no-config -d 3", Dialect::Fish),
+            ("sh", Dialect::Posix),
+            ("dash -i", Dialect::Posix),
+            ("busybox ash", Dialect::Posix),
+            ("busybox sh -l", Dialect::Posix),
+            ("  ksh93  -o vi ", Dialect::Posix),
+            ("mksh -s", Dialect::Posix),
+        ] {
+            assert_eq!(
+                ShellCommand::parse(command.as_bytes()).map(|shell| shell.dialect),
+                Some(dialect),
+                "{command}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_shell_is_made_to_read_our_file() {
+        let words = |command: &str| {
+            let start = ShellCommand::parse(command.as_bytes()).unwrap().start(Path::new("/s/h"));
+            let words: Vec<_> = start.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (words.join(" "), start.variable.map(|(name, value, _)| format!("{name}={}", value.display())))
+        };
+        let env = Some("ENV=/s/h/shrc".to_owned());
+        for (command, started, variable) in [
+            ("bash", "bash --rcfile /s/h/bashrc -i", None),
+            ("bash -i", "bash --rcfile /s/h/bashrc -i", None),
+            ("/bin/bash --norc -o vi", "/bin/bash --rcfile /s/h/bashrc -o vi -i", None),
+            ("env A=1 bash --rcfile x", "env A=1 bash --rcfile /s/h/bashrc -i", None),
+            ("bash -l", "bash --posix -l", Some("ENV=/s/h/bashrc".to_owned())),
+            ("bash --posix", "bash --posix", Some("ENV=/s/h/bashrc".to_owned())),
+            ("zsh -f", "zsh", Some("ZDOTDIR=/s/h".to_owned())),
+            ("fish", "fish -C source '/s/h/config.fish'", None),
+            ("sh", "sh -i", env.clone()),
+            ("busybox ash -l", "busybox ash -l", env),
+        ] {
+            assert_eq!(words(command), (started.to_owned(), variable), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_runs_once_is_no_conversation() {
+        for command in [
+            "",
+            " ",
+            "bash -c true",
+            "bash -ic true",
+            "bash script",
+            "bash -- script",
+            "bash -o vi script",
+            "bash -",
+            "bash --version",
+            "zsh --help",
+            "sh -n",
+            "bash -o",
+            "env",
+            "env A=1",
+            "env -S bash",
+            "env --chdir bash",
+            "env A=1 python3",
+            "busybox",
+            "busybox ls",
+            "bash; true",
+            "bash 'x'",
+            "exec bash",
+            "bash $x",
+            "bash\n",
+            "fish -c ls",
+            "fish -n",
+            "python3",
+            "rbash",
+            "su",
+            "bash \u{e9}",
+        ] {
+            assert_eq!(ShellCommand::parse(command.as_bytes()), None, "{command}");
+        }
+    }
+}

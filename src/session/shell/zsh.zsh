@@ -1,0 +1,136 @@
+# The first startup file of the zsh of an nbs session, which finds it by ZDOTDIR. It puts
+# that back, reads the user's own, and makes the shell mark its prompts and commands in
+# what it prints, with OSC 133 sequences, which terminals do not show. From them nbs knows
+# when a command has ended, with what code, and what it has printed.
+
+if [[ -n ${NBS_TS_ZDOTDIR+x} ]]; then
+    ZDOTDIR=$NBS_TS_ZDOTDIR
+    'builtin' 'unset' NBS_TS_ZDOTDIR
+else
+    'builtin' 'unset' ZDOTDIR
+fi
+@STARTUP@
+if [[ ! -o interactive ]]; then 'builtin' 'return' 0; fi
+
+'builtin' 'typeset' -gi __nbs_seq=-1 __nbs_executed=0 __nbs_bang=0 __nbs_last=0
+'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text=
+
+# First of all at a prompt: how the command ended. Where its output ends,
+# PROMPT_EOL_MARK has told already, if zsh prints that: it comes before the padding
+# that moves a prompt to a new line, and before any hook.
+__nbs_done() {
+    {
+        builtin local -i __nbs_status=$?
+        if [[ $__nbs_bang = 1 ]]; then __nbs_bang=0; builtin setopt bang_hist; fi
+        builtin emulate -L zsh
+        if (( __nbs_seq < 0 )); then
+            __nbs_status=0
+        elif [[ $__nbs_text = *[^[:space:]]* ]] && (( ! __nbs_executed && __nbs_status == __nbs_last )); then
+            __nbs_status=1 # it could not be parsed, and zsh leaves $? as it was
+        fi
+        __nbs_last=$__nbs_status
+        (( __nbs_executed = 0, __nbs_seq += 1 ))
+        __nbs_text=
+        builtin printf '\e]133;D;%d;%s%d\a' $__nbs_status $__nbs_tag $__nbs_seq >|/dev/tty
+        builtin return $__nbs_status
+    } 2>/dev/null
+}
+
+# Last of all at a prompt: the folder, A, and B and its like for zsh to print.
+__nbs_prompt() {
+    {
+        builtin local -i __nbs_status=$? __nbs_elsewhere=0
+        builtin emulate -L zsh
+        __nbs_hook
+        if [[ $PWD != "$__nbs_folder" ]]; then __nbs_report_folder; fi
+        builtin printf '\e]133;A;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
+        __nbs_end PROMPT B $__nbs_seq
+        __nbs_end PROMPT2 P $__nbs_seq
+        # It begins with the mark, and so does the padding.
+        : ${PROMPT_EOL_MARK='%B%S%#%s%b'}
+        __nbs_end PROMPT_EOL_MARK E $(( __nbs_seq + 1 ))
+        builtin return $__nbs_status
+    } 2>/dev/null
+}
+
+# Makes the prompt $1 hold the mark $2 of number $3, which it then has only once.
+# An older one may be anywhere in it.
+__nbs_end() {
+    builtin local __nbs_mark='%{'$'\e'"]133;$2;$__nbs_tag" __nbs_rest=${(P)1}
+    builtin local __nbs_head __nbs_tail
+    while [[ $__nbs_rest = *"$__nbs_mark"*$'\a%}'* ]]; do
+        __nbs_head=${__nbs_rest%%"$__nbs_mark"*}
+        __nbs_tail=${__nbs_rest#*"$__nbs_mark"}
+        __nbs_rest=$__nbs_head${__nbs_tail#*$'\a%}'}
+    done
+    __nbs_mark+=$3$'\a%}'
+    if [[ $2 = E ]]; then __nbs_rest=$__nbs_mark$__nbs_rest; else __nbs_rest+=$__nbs_mark; fi
+    : ${(P)1::=$__nbs_rest}
+}
+
+# Right before a command is executed, after all other hooks.
+__nbs_begin() {
+    {
+        builtin local -i __nbs_status=$?
+        builtin emulate -L zsh
+        __nbs_executed=1
+        builtin printf '\e]133;C;%s%d\a' $__nbs_tag $(( __nbs_seq + 1 )) >|/dev/tty
+        builtin return $__nbs_status
+    } 2>/dev/null
+}
+
+# Puts our functions where they belong among the user's: first and last.
+__nbs_hook() {
+    builtin typeset -ga precmd_functions preexec_functions
+    precmd_functions=(__nbs_done ${precmd_functions:#__nbs_(done|prompt|first)} __nbs_prompt)
+    preexec_functions=(${preexec_functions:#__nbs_begin} __nbs_begin)
+    builtin local __nbs_keymap
+    for __nbs_keymap in emacs viins vicmd main; do
+        builtin bindkey -M $__nbs_keymap '\e[25;9~' __nbs_take
+    done
+}
+
+# Prints OSC 7, a file: URL.
+__nbs_report_folder() {
+    builtin local LC_ALL=C __nbs_rest=${HOST-}$PWD __nbs_url= __nbs_byte
+    builtin local -i __nbs_at
+    for (( __nbs_at = 1; __nbs_at <= $#__nbs_rest; __nbs_at += 1 )); do
+        __nbs_byte=$__nbs_rest[__nbs_at]
+        if [[ $__nbs_byte != [a-zA-Z0-9/._~-] ]]; then
+            builtin printf -v __nbs_byte '%%%02X' $(( #__nbs_byte & 255 ))
+        fi
+        __nbs_url+=$__nbs_byte
+    done
+    builtin printf '\e]7;file://%s\a' $__nbs_url >|/dev/tty && __nbs_folder=$PWD
+}
+
+# The key that nbs presses: hands the command that is to be run to the editor.
+__nbs_take() {
+    {
+        if [[ -o bang_hist ]]; then __nbs_bang=1; builtin unsetopt bang_hist; fi
+        builtin emulate -L zsh
+        __nbs_hook
+        builtin source @RUN@
+        builtin printf '\e]133;R;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
+        __nbs_end PROMPT_EOL_MARK E $(( __nbs_seq + 1 ))
+    } >/dev/null 2>&1
+    BUFFER=$__nbs_text
+    CURSOR=$#BUFFER
+    builtin zle .accept-line
+}
+builtin zle -N __nbs_take
+
+# The startup files that are still to be read may set all of it anew: it is done
+# before the first prompt, when they have been.
+__nbs_first() {
+    {
+        builtin local -i __nbs_status=$?
+        builtin emulate -L zsh
+        __nbs_hook
+    } 2>/dev/null
+    __nbs_done
+    __nbs_prompt
+    builtin return $__nbs_status
+}
+builtin typeset -ga precmd_functions
+precmd_functions+=(__nbs_first)

@@ -1,0 +1,159 @@
+//! Every shell through one table: what `run` promises of bash, it promises of all.
+
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually};
+
+/// A shell, how the same is said to it, and what it has of the user's.
+struct Shell {
+    command: &'static str,
+    /// The user's own startup file, in the home folder.
+    rcfile: &'static str,
+    /// Sets x to 5.
+    set: &'static str,
+    /// Prints 1 and 2, each on a line, in several lines.
+    many: &'static str,
+    /// Ends with 7, and leaves the shell.
+    seven: &'static str,
+    /// What the prompt is that the startup file gives.
+    prompt: &'static str,
+}
+
+const BASH: Shell = Shell {
+    command: "bash",
+    rcfile: ".bashrc",
+    set: "x=5",
+    many: "for i in 1 2\ndo\n  echo $i\ndone",
+    seven: "(exit 7)",
+    prompt: "mine> ",
+};
+
+const POSIX: Shell = Shell { rcfile: ".shrc", ..BASH };
+
+fn try_shell(shell: &Shell) {
+    let Shell { command, rcfile, set, many, seven, prompt } = shell;
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let text = match command.split(' ').next().unwrap() {
+        "fish" => "function fish_prompt; echo -n 'mine> '; end\nset -g mine yes\n".to_owned(),
+        _ => "PS1='mine> '\nmine=yes\n".to_owned(),
+    };
+    fs::create_dir_all(home.join(rcfile).parent().unwrap()).unwrap();
+    fs::write(home.join(rcfile), text).unwrap();
+    let env = format!("--env=ENV={}/.shrc", home.display());
+    let cwd = format!("--cwd={}", home.display());
+    let handle = scratch.create_with(&[&env, &cwd], command);
+    let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+    run("echo hi").code(0).stdout("hi\n").silent();
+    run(seven).code(7).stdout("").silent();
+    run("echo $mine").code(0).stdout("yes\n").silent();
+    run("printf 'a\\nb'").code(0).stdout("a\nb").silent();
+    run("printf '\\n\\nx\\n'").code(0).stdout("\n\nx\n").silent();
+    run("cd /").code(0).stdout("").silent();
+    run(set).code(0).stdout("").silent();
+    run("pwd; echo $x").code(0).stdout("/\n5\n").silent();
+    run(many).code(0).stdout("1\n2\n").silent();
+    run("").code(0).stdout("").silent();
+    run("echo '!x' \"a  b\" \u{e9}").code(0).stdout("!x a  b \u{e9}\n").silent();
+    // As long as the row behind the prompt, and one more and less; and over several rows.
+    let room = 80 - prompt.len() - "echo ".len();
+    for length in [room - 1, room, room + 1, 300, 5_000] {
+        let long = "x".repeat(length);
+        run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
+    }
+    // Of what is not finished nothing is done.
+    run("echo 'a").code(2).stdout("").complains("wants the rest of it");
+    run("echo on").code(0).stdout("on\n").silent();
+    let wrong = run("echo a )");
+    assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
+    assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
+    run("no-such-program").code(127);
+    scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
+    eventually("the shell", || run("echo usable").stdout == b"usable\n");
+    let completions = scratch.file(&handle, "completion.log");
+    assert!(completions.contains(" 130\n"), "{completions}");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
+    // The record is what a person would have made.
+    run("echo seen").code(0);
+    let screen = scratch.ts(&["screen", &handle]).code(0).out();
+    let record = format!("{prompt}echo seen\nseen\n{}", prompt.trim_end());
+    assert!(screen.trim_end().ends_with(&record), "{screen:?}");
+    assert!(!screen.contains("__nbs"), "{screen:?}");
+    let before = scratch.file(&handle, "completion.log").lines().count();
+    scratch.ts(&["send", &handle, seven]).code(0);
+    eventually("the completion", || scratch.file(&handle, "completion.log").lines().count() > before);
+    assert!(scratch.file(&handle, "completion.log").ends_with(" 7\n"));
+    run("exit 7").code(125).complains("ended with exit code 7");
+}
+
+macro_rules! shells {
+    ($($name:ident: $shell:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            try_shell(&$shell);
+        }
+    )*};
+}
+
+shells! {
+    bash_by_its_path: Shell { command: "/bin/bash", ..BASH };
+    bash_in_vi_mode: Shell { command: "bash -o vi", ..BASH };
+    bash_behind_env: Shell { command: "env A=1 bash", ..BASH };
+    bash_with_an_rcfile_of_its_own: Shell { command: "bash --init-file .shrc", rcfile: ".shrc", ..BASH };
+    bash_as_a_login_shell: Shell { command: "bash -l", rcfile: ".bash_profile", ..BASH };
+    bash_in_posix_mode: Shell { command: "bash --posix", ..POSIX };
+    zsh: Shell { command: "zsh", rcfile: ".zshrc", ..BASH };
+    zsh_as_a_login_shell: Shell { command: "zsh -l -i", rcfile: ".zprofile", ..BASH };
+    fish: Shell {
+        command: "fish",
+        rcfile: ".config/fish/config.fish",
+        set: "set x 5",
+        many: "for i in 1 2\n  echo $i\nend",
+        seven: "sh -c 'exit 7'",
+        ..BASH
+    };
+    sh: Shell { command: "sh", ..POSIX };
+    dash: Shell { command: "dash", ..POSIX };
+    busybox_ash: Shell { command: "busybox ash", ..POSIX };
+    ksh93: Shell { command: "ksh93", ..POSIX };
+    mksh: Shell { command: "mksh", ..POSIX };
+}
+
+#[test]
+fn what_the_user_has_in_the_environment_stays_theirs() {
+    let scratch = Scratch::new();
+    let env = format!("--env=ZDOTDIR={}/z", scratch.path.display());
+    fs::create_dir(scratch.path.join("z")).unwrap();
+    fs::write(scratch.path.join("z/.zshrc"), "echo theirs\n").unwrap();
+    let handle = scratch.create_with(&[&env], "zsh");
+    let printed = scratch.ts(&["run", &handle, "echo $ZDOTDIR; env | grep NBS_TS_"]).out();
+    assert!(printed.starts_with(&format!("{}/z\nNBS_TS_", scratch.path.display())), "{printed}");
+    assert!(!printed.contains("NBS_TS_ZDOTDIR"), "{printed}");
+    assert!(scratch.ts(&["read", &handle]).out().contains("theirs"));
+    let handle = scratch.create_with(&["--env=ENV=/none"], "sh");
+    scratch
+        .ts(&["run", &handle, "echo $ENV ${NBS_TS_ENV-none}; sh -c 'echo $ENV'"])
+        .stdout("/none none\n/none\n");
+    let handle = scratch.create("sh");
+    scratch.ts(&["run", &handle, "echo \"<$ENV>\""]).stdout("<>\n");
+}
+
+#[test]
+fn a_shell_that_is_not_there_is_told_of() {
+    let scratch = Scratch::new();
+    let nbs = fs::canonicalize(crate::support::binary()).unwrap();
+    let mut call = scratch.command(nbs);
+    crate::support::run(call.env("PATH", "/no/such").args(["ts", "create", "--no-helper", "fish"]))
+        .code(1)
+        .complains("cannot start 'fish': it is not on PATH");
+}
+
+#[test]
+fn what_replaces_a_small_shell_is_told_of() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sh");
+    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'cat' has taken the shell's place");
+    let mut kill = Command::new("kill");
+    crate::support::run(kill.args(["-KILL", &scratch.file(&handle, "pid")])).code(0);
+    scratch.wait_for_end(&handle);
+}
