@@ -275,7 +275,7 @@ fn what_cannot_be_started_is_told() {
     run(&mut launch(&["a-0", "/", "/", "Go."])).code(1).complains("no file that can be executed");
     run(launch(&["a-0", "/", "/bin/true", "Go."]).env("PATH", "/nowhere"))
         .code(1)
-        .complains("'bash' is not on");
+        .complains("'sh' is not on");
     let long = "x".repeat(128 * 1024 - 1);
     run(&mut launch(&["a-0", "/", "/bin/true", &long])).code(1).complains("the prompt has 131071 bytes");
     for arguments in [&[][..], &["a"], &["a", "b", "c"], &["a", "b", "c", "d", "e"]] {

@@ -844,7 +844,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
             assert_eq!(["state/sessions", "project/.nbs/workers", "tmp"].map(left), [0; 3], "{words:?}");
         }
     }
-    ts("1", &["doctor"]).code(1).stdout_has("bad  bash: cannot run 'bash'").stdout_has("ulimit -u");
+    ts("1", &["doctor"]).code(1).stdout_has("bad  shell: cannot run 'bash'").stdout_has("ulimit -u");
 
     let owner = start(Command::new("sleep").arg("1000"));
     let create = |words: &[&str]| ts(MANY, &[&["create"], words].concat()).code(0).out().trim().to_owned();

@@ -157,14 +157,19 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [SessionWatch::begin(&session, &conditions, from)?];
     // Whatever becomes of the wait, what has come is printed.
-    let over = conditions::until(&mut watches, false, deadline);
+    // A relay that was stopped while we waited took the rest of the time.
+    let late = |failure| match failure {
+        Failure::Failed(message) if deadline.has_passed() => Failure::TimedOut(message),
+        other => other,
+    };
+    let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
     let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
     };
-    let Answer { mut output, unread, lost } = place.answer(&session, end)?;
+    let Answer { mut output, unread, lost } = place.answer(&session, end).map_err(late)?;
     if strip {
         output = without_colours(&output);
     }

@@ -378,10 +378,13 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<()> {
         let typed = Instant::now();
         let mut cause = None;
-        let outcome = self.watch(&mut cause)?;
+        let mut outcome = self.watch(&mut cause)?;
         let duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
-        if matches!(outcome, Outcome::Done(_)) {
-            self.await_next_prompt(cause.is_some())?;
+        if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished)
+            && !self.await_next_prompt(cause.is_some())?
+        {
+            // fish tells of an `exit`, too.
+            outcome = Outcome::Ended;
         }
         // A prompt that nobody reports is not what the command printed.
         let mut range = self.shown_output(!matches!(outcome, Outcome::Lost(_)))?;
@@ -434,6 +437,10 @@ impl<'a> Run<'a> {
                 begin = Deadline::after(BEGIN);
             }
             let mut soon = Deadline::NEVER;
+            if self.trace.unfinished && matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. })
+            {
+                return Ok(Outcome::Unfinished);
+            }
             if self.trace.unfinished {
                 // What is printed again is none of its doing.
                 if self.turn.shell()?.is_some_and(|(waits, _)| waits) {
@@ -565,7 +572,7 @@ impl<'a> Run<'a> {
             self.trace.look(&self.printer.log)?;
             if matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. }) || deadline.has_passed()
             {
-                return self.await_next_prompt(true);
+                return self.await_shell();
             }
             if self.news.news_or(deadline.min(again), Some(self.signals.as_fd()))? == News::Ended {
                 return Err(self.session.ended());
@@ -623,8 +630,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Until the next call finds the shell at its prompt.
-    fn await_next_prompt(&mut self, interrupted: bool) -> Result<()> {
+    /// Until the next call finds the shell at its prompt; `false` where it has ended.
+    fn await_next_prompt(&mut self, interrupted: bool) -> Result<bool> {
         if std::mem::take(&mut self.trace.again) {
             // The prompt that stands was made without our hooks.
             self.type_in(ACCEPT)?;
@@ -652,12 +659,12 @@ impl<'a> Run<'a> {
         }
         // The relay answers one after the other: by now it has written down what
         // it has read, the line in completion.log too.
-        self.turn.place()?;
-        Ok(())
+        let is_there = self.turn.place()?.is_some();
+        Ok(is_there || matches!(self.trace.stage, Stage::Prompt { .. }))
     }
 
     fn stream_what_came(&mut self) -> Result<()> {
-        if !self.streams() || self.trace.begun.is_none() {
+        if !self.streams() || self.trace.begun.is_none() || self.trace.unfinished {
             return Ok(());
         }
         let range = self.shown_output(false)?;
@@ -870,7 +877,8 @@ fn await_prompt(
             (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(_)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
                 if doing != Doing::Running || end.has_passed() {
-                    return Ok(place);
+                    // By now the line editor may have the terminal.
+                    return turn.shell_place()?.ok_or_else(|| session.ended());
                 }
                 end
             }
