@@ -245,11 +245,9 @@ fn converses(dialect: Dialect, options: &[String]) -> bool {
                     return false;
                 }
                 (Dialect::Bash, "rcfile" | "init-file") | (Dialect::Zsh, "emulate")
-                    if !option.contains('=') =>
+                    if !option.contains('=') && options.next().is_none() =>
                 {
-                    if options.next().is_none() {
-                        return false;
-                    }
+                    return false;
                 }
                 _ => {}
             }
