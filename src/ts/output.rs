@@ -9,7 +9,7 @@ use crate::{
     cli,
     json::Object,
     outcome::{Result, Trying},
-    session::{Handle, OutputLog, Piece, SessionDir},
+    session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
     terminal::text::Strip,
 };
 
@@ -33,7 +33,12 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
     let asked = range.start;
     let range = log.start().trying(&what)?.clamp(asked, range.end.max(asked))..range.end;
     let mut lost = range.start - asked;
-    let gap = gap(&log, &range, &[], &Filter::new(form.strip, false), form.max).trying(what)?;
+    // What is printed as it stands in the log has them.
+    let new_filter = || -> Result<Filter> {
+        let unmarked = if form.strip { Some(session.unmarked()?) } else { None };
+        Ok(Filter::new(form.strip, false, unmarked))
+    };
+    let gap = gap(&log, &range, &[], &new_filter()?, form.max).trying(what)?;
     let mut collected = Vec::new();
     let mut stdout = io::stdout().lock();
     let mut last = b'\n';
@@ -53,7 +58,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             let last = give(b"")?;
             give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
-        let mut filter = Filter::new(form.strip, false);
+        let mut filter = new_filter()?;
         let mut pieces = log.pieces(part.start, part.end);
         while let Some(piece) = pieces.next()? {
             match piece {
@@ -303,7 +308,7 @@ pub(crate) struct Printer {
 impl Printer {
     /// `strip`: without escape sequences.
     pub(crate) fn new(log: OutputLog, strip: bool) -> Printer {
-        Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true), last: b'\n' }
+        Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true, None), last: b'\n' }
     }
 
     /// What of a stretch to leave out, so that no more than `max` bytes of it are printed.
@@ -352,21 +357,30 @@ impl Printer {
 /// Makes what is printed of what is in the log.
 #[derive(Clone)]
 pub(crate) struct Filter {
+    unmarked: Option<Unmarked>,
     strip: Option<Strip>,
     newlines: Option<Newlines>,
+    rest: Vec<u8>,
     stripped: Vec<u8>,
     plain: Vec<u8>,
 }
 
 impl Filter {
-    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`.
-    fn new(strip: bool, newlines: bool) -> Filter {
+    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`; `unmarked`:
+    /// where there may be prompts in it.
+    fn new(strip: bool, newlines: bool, unmarked: Option<Unmarked>) -> Filter {
         let newlines = newlines.then(Newlines::default);
-        Filter { strip: strip.then(Strip::new), newlines, stripped: Vec::new(), plain: Vec::new() }
+        let [rest, stripped, plain] = [const { Vec::new() }; 3];
+        Filter { unmarked, strip: strip.then(Strip::new), newlines, rest, stripped, plain }
     }
 
     fn feed<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         let mut bytes = bytes;
+        if let Some(unmarked) = &mut self.unmarked {
+            self.rest.clear();
+            unmarked.feed(bytes, &mut self.rest);
+            bytes = &self.rest;
+        }
         if let Some(strip) = &mut self.strip {
             self.stripped.clear();
             strip.feed(bytes, &mut self.stripped);
@@ -382,9 +396,14 @@ impl Filter {
 
     /// What was held back, now that nothing follows it. From here on it begins anew.
     fn finish(&mut self) -> &[u8] {
+        self.rest.clear();
         self.stripped.clear();
         self.plain.clear();
+        if let Some(unmarked) = &mut self.unmarked {
+            unmarked.finish(&mut self.rest);
+        }
         if let Some(strip) = &mut self.strip {
+            strip.feed(&self.rest, &mut self.stripped);
             strip.finish(&mut self.stripped);
             *strip = Strip::new();
         }
@@ -396,13 +415,13 @@ impl Filter {
 
     /// How much would be printed of what is held back, if nothing followed it.
     fn held(&self) -> u64 {
-        let (strip, newlines) = (self.strip.clone(), self.newlines.clone());
-        Filter { strip, newlines, stripped: Vec::new(), plain: Vec::new() }.finish().len() as u64
+        self.clone().finish().len() as u64
     }
 
     /// How many bytes of the log would be held back if nothing followed them.
     fn unfinished(&self) -> u64 {
-        self.strip.as_ref().map_or(0, Strip::unfinished)
+        self.unmarked.as_ref().map_or(0, Unmarked::unfinished)
+            + self.strip.as_ref().map_or(0, Strip::unfinished)
     }
 }
 
@@ -492,7 +511,7 @@ mod tests {
             let (log, whole) = (OutputLog::of(&content), 0..content.len() as u64);
             let max = random.u64(..1000);
             for (strip, newlines) in [(false, false), (true, false), (false, true), (true, true)] {
-                let filter = Filter::new(strip, newlines);
+                let filter = Filter::new(strip, newlines, None);
                 let printed = |range: Range<u64>| {
                     let kept = (range.start..range.end).filter(|at| !cuts.iter().any(|cut| cut.contains(at)));
                     let kept: Vec<u8> = kept.map(|at| content[at as usize]).collect();

@@ -5,6 +5,9 @@
 //! that were cut off, as by a `^C`, after which the kernel throws away what it has of
 //! the output (termios(3), NOFLSH); and the report of the folder, right before a mark.
 //!
+//! And where bash takes a command by its key, readline clears the prompt and draws it
+//! once more, which a terminal does not show: of the two the first is left.
+//!
 //! Pure: bytes in, bytes out, the same for any way of splitting them. What may still
 //! become a mark is held back.
 
@@ -20,6 +23,12 @@ const FOLDER: &[u8] = b"\x1b]7;file://";
 /// A path has no more bytes than 4,096 (PATH_MAX), each of them three here.
 const LONGEST_FOLDER: usize = 3 * 4096 + 256;
 
+/// How readline clears a prompt of one row. An older one leaves out the last.
+const CLEAR: &[u8] = b"\r\x1b[K\r";
+/// A prompt that is drawn anew has fewer bytes, with the mark before it.
+const LONGEST_DRAWN: u64 = 16 * 1024;
+
+#[derive(Clone)]
 pub(crate) struct Unmarked {
     tag: Vec<u8>,
     longest: usize,
@@ -27,6 +36,10 @@ pub(crate) struct Unmarked {
     folder: Vec<u8>,
     // Invariant: empty, or an ESC and what makes a mark, or a report, of it so far.
     held: Vec<u8>,
+    // Where nothing has come since a prompt but this, the beginning of `CLEAR`.
+    cleared: Option<Vec<u8>>,
+    // How much has been left out of a prompt that is being drawn anew.
+    drawn: Option<u64>,
 }
 
 impl Unmarked {
@@ -38,7 +51,14 @@ impl Unmarked {
     /// [`Marks::new`]: crate::session::shell::marks::Marks::new
     pub(crate) fn new(secret: Option<&str>) -> Unmarked {
         let tag = marks::tag(secret);
-        Unmarked { longest: marks::longest(&tag), tag, folder: Vec::new(), held: Vec::new() }
+        Unmarked {
+            longest: marks::longest(&tag),
+            tag,
+            folder: Vec::new(),
+            held: Vec::new(),
+            cleared: Some(Vec::new()),
+            drawn: None,
+        }
     }
 
     /// How many of these bytes are the end of a mark whose beginning is gone: those of a
@@ -59,8 +79,8 @@ impl Unmarked {
             if self.held.is_empty() {
                 let length = memchr(ESC, &bytes[at..]).unwrap_or(bytes.len() - at);
                 if length > 0 {
-                    out.append(&mut self.folder);
-                    out.extend_from_slice(&bytes[at..at + length]);
+                    self.give_folder(out);
+                    self.give(&bytes[at..at + length], out);
                     at += length;
                     continue;
                 }
@@ -70,11 +90,12 @@ impl Unmarked {
                 self.held.push(byte);
                 at += 1;
             } else if byte == BEL && self.length_of_ours() == self.held.len() {
+                self.heed_mark(out);
                 self.held.clear();
                 self.folder.clear();
                 at += 1;
             } else if byte == BEL && self.held.starts_with(FOLDER) {
-                out.append(&mut self.folder);
+                self.give_folder(out);
                 self.folder.append(&mut self.held);
                 self.folder.push(BEL);
                 at += 1;
@@ -90,7 +111,64 @@ impl Unmarked {
             self.held.clear();
         }
         self.give_held(out);
-        out.append(&mut self.folder);
+        self.give_folder(out);
+        out.append(&mut self.cleared.take().unwrap_or_default());
+    }
+
+    /// How many bytes at the end of the stream so far may still come out, or turn out to
+    /// be nothing.
+    pub(crate) fn unfinished(&self) -> u64 {
+        let cleared = self.cleared.as_ref().map_or(0, Vec::len);
+        (self.held.len() + self.folder.len() + cleared) as u64 + self.drawn.unwrap_or(0)
+    }
+
+    /// What a mark of ours, which is held, tells of the prompt.
+    fn heed_mark(&mut self, out: &mut Vec<u8>) {
+        match self.held.get(OPENING.len()) {
+            Some(b'B') => {
+                self.drawn = None;
+                self.give_cleared(out);
+                self.cleared = Some(Vec::new());
+            }
+            Some(b'R') if self.cleared.as_ref().is_some_and(|cleared| cleared.len() + 1 >= CLEAR.len()) => {
+                self.cleared = None;
+                self.drawn = Some((CLEAR.len() + self.held.len() + 1) as u64);
+            }
+            // The report of what it has to mend first.
+            Some(b'D' | b'N') if self.drawn.is_none() => {}
+            _ => self.give_cleared(out),
+        }
+    }
+
+    /// What is no mark.
+    fn give(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if let Some(drawn) = &mut self.drawn {
+            *drawn += bytes.len() as u64;
+            if *drawn > LONGEST_DRAWN {
+                self.drawn = None;
+            }
+            return;
+        }
+        if let Some(cleared) = &mut self.cleared {
+            let length = cleared.len() + bytes.len();
+            cleared.extend_from_slice(bytes);
+            if CLEAR.get(..length) != Some(cleared) {
+                self.give_cleared(out);
+            }
+            return;
+        }
+        out.extend_from_slice(bytes);
+    }
+
+    fn give_cleared(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.cleared.take().unwrap_or_default());
+    }
+
+    fn give_folder(&mut self, out: &mut Vec<u8>) {
+        let folder = std::mem::take(&mut self.folder);
+        if !folder.is_empty() {
+            self.give(&folder, out);
+        }
     }
 
     fn can_go_on_with(&self, byte: u8) -> bool {
@@ -106,8 +184,9 @@ impl Unmarked {
     /// It is no whole mark; but where some of the secret is in it, it was to be one.
     fn give_held(&mut self, out: &mut Vec<u8>) {
         self.held.drain(..self.length_of_ours());
-        out.append(&mut self.folder);
-        out.append(&mut self.held);
+        self.give_folder(out);
+        let held = std::mem::take(&mut self.held);
+        self.give(&held, out);
     }
 
     /// How much of it is a mark, or was to be one: 0 where nothing of the secret is in it.
@@ -166,6 +245,36 @@ mod tests {
             assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:?}");
         }
         assert!(marks::longest(&marks::tag(Some(SECRET))) as u64 <= Unmarked::LONGEST);
+    }
+
+    #[test]
+    fn of_a_prompt_that_is_drawn_anew_the_first_is_left() {
+        let (a, b, r, c) = (mark("A", 7), mark("B", 7), mark("R", 7), mark("C", 8));
+        for clear in ["\r\x1b[K\r", "\r\x1b[K"] {
+            let taken = format!("{a}$ {b}{clear}{r}\x1b[1m$ {b}ls\r\n{c}x");
+            for (text, rest) in [
+                (taken.clone(), "$ ls\r\nx".to_owned()),
+                // From the prompt's end on, as a reader comes to it.
+                (taken[a.len() + 2..].to_owned(), "ls\r\nx".to_owned()),
+                (taken[a.len() + 2 + b.len()..].to_owned(), "ls\r\nx".to_owned()),
+                // Others clear a line, too.
+                (format!("$ {b}{clear}ls"), format!("$ {clear}ls")),
+                (format!("$ {b}l{clear}{r}$ {b}ls"), format!("$ l{clear}$ ls")),
+                (format!("$ {b}{clear}{c}x"), format!("$ {clear}x")),
+                // zsh does not.
+                (format!("$ {b}{r}ls\r\n"), "$ ls\r\n".to_owned()),
+                (format!("$ {b}{clear}"), format!("$ {clear}")),
+            ] {
+                assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:?}");
+                let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+                assert_eq!(String::from_utf8(without(&bytes)).unwrap(), rest, "{text:?}");
+            }
+        }
+        // Where the log ends within it, all of that is still to come.
+        let mut unmarked = Unmarked::new(Some(SECRET));
+        let begun = format!("\r\x1b[K\r{r}$");
+        unmarked.feed(format!("$ {b}{begun}").as_bytes(), &mut Vec::new());
+        assert_eq!(unmarked.unfinished(), begun.len() as u64);
     }
 
     #[test]
