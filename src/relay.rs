@@ -393,7 +393,11 @@ impl Relay {
     fn take_output(&mut self) -> io::Result<()> {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
             Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
-            Ok(_) => {
+            Ok(count) => {
+                // As it is now it was mostly when that was printed.
+                if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
+                    self.recorder.note_untranslated(count as u64);
+                }
                 self.keyboard.release();
                 self.limits.note_activity();
             }

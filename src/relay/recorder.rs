@@ -7,6 +7,7 @@
 use std::{
     fs::File,
     io::{self, Write},
+    ops::Range,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Recorder {
     // `None`: it may grow for ever.
     log_limit: Option<LogLimit>,
     syncer: Syncer,
+    // Stretches of the log, in order.
+    untranslated: Vec<Range<u64>>,
     // There is more in the log than a sync was asked for.
     unsynced: bool,
     completions: Later,
@@ -68,6 +71,7 @@ impl Recorder {
         let secret = if interactive { SessionSpec::secret(folder)? } else { None };
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
+            untranslated: Vec::new(),
             unsynced: false,
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
@@ -164,6 +168,25 @@ impl Recorder {
             self.write_down();
         }
         Ok(count)
+    }
+
+    /// The terminal has left the newlines as they are in the last so many bytes that were
+    /// recorded.
+    pub(crate) fn note_untranslated(&mut self, count: u64) {
+        let end = self.output_bytes() + self.printed.waiting().len() as u64;
+        let start = end.saturating_sub(count);
+        match self.untranslated.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.untranslated.push(start..end),
+        }
+        if self.untranslated.len() > MOST_UNTRANSLATED {
+            self.untranslated.remove(0);
+        }
+    }
+
+    /// Where that was so, from this place on, as far as it is remembered.
+    pub(crate) fn untranslated(&self, since: u64) -> Vec<Range<u64>> {
+        self.untranslated.iter().filter(|range| range.end > since).cloned().collect()
     }
 
     /// What is printed next is printed now; unless that is close to when the last was.
@@ -321,6 +344,9 @@ impl Later {
         Ok(self.file.as_mut())
     }
 }
+
+/// A program sets the modes once or twice.
+const MOST_UNTRANSLATED: usize = 64;
 
 /// Lines for a file of the session's, each about a place in the log.
 struct Notes {

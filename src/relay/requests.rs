@@ -80,6 +80,9 @@ impl Relay {
                 Some(why) => Response::Refused { why: why.to_owned() },
                 None => Response::Noted,
             },
+            Request::Untranslated { since } => {
+                Response::Untranslated { ranges: self.recorder.untranslated(since) }
+            }
             Request::Size => match self.master.size() {
                 Ok(Size { cols, rows }) => Response::Size { cols, rows },
                 Err(error) => Response::Refused { why: error.to_string() },

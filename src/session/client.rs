@@ -14,6 +14,7 @@ mod wait;
 use std::{
     ffi::OsString,
     io::{self, IoSlice, Read, Write},
+    ops::Range,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::{ffi::OsStringExt, net::UnixStream},
@@ -420,6 +421,18 @@ impl RelayClient {
             Some(Response::Noted) | None => Ok(None),
             Some(Response::Refused { why }) => Ok(Some(why)),
             Some(_) => Err(self.misunderstood()),
+        }
+    }
+
+    /// Where newlines were printed as they are, from this place of the log on. `None` where
+    /// the session has ended.
+    pub(crate) fn untranslated(&mut self, since: u64) -> Result<Option<Vec<Range<u64>>>> {
+        match self.ask(&Request::Untranslated { since })? {
+            Some(Response::Untranslated { ranges }) => Ok(Some(ranges)),
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) => Ok(Some(Vec::new())),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
         }
     }
 

@@ -15,7 +15,8 @@ use rustix::{
     io::Errno,
     pty::OpenptFlags,
     termios::{
-        self, InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, Winsize,
+        self, InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, SpecialCodeIndex, Termios,
+        Winsize,
     },
 };
 
@@ -145,6 +146,11 @@ pub(crate) struct TerminalModes(Termios);
 impl TerminalModes {
     pub(crate) fn is_canonical(&self) -> bool {
         self.0.local_modes.contains(LocalModes::ICANON)
+    }
+
+    /// Does the terminal put a `\r` before each `\n` that is printed?
+    pub(crate) fn translates_newlines(&self) -> bool {
+        self.0.output_modes.contains(OutputModes::OPOST | OutputModes::ONLCR)
     }
 
     pub(crate) fn echoes(&self) -> bool {

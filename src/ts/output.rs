@@ -301,6 +301,8 @@ pub(crate) struct Printer {
     /// How many bytes of the output were gone.
     pub(crate) lost: u64,
     filter: Filter,
+    /// Where newlines were printed as they are, in order: a `\r` there is the program's.
+    pub(crate) untranslated: Vec<Range<u64>>,
     /// The last byte that it has given.
     pub(crate) last: u8,
 }
@@ -308,7 +310,14 @@ pub(crate) struct Printer {
 impl Printer {
     /// `strip`: without escape sequences.
     pub(crate) fn new(log: OutputLog, strip: bool) -> Printer {
-        Printer { log, from: 0, lost: 0, filter: Filter::new(strip, true, None), last: b'\n' }
+        Printer {
+            log,
+            from: 0,
+            lost: 0,
+            filter: Filter::new(strip, true, None),
+            untranslated: Vec::new(),
+            last: b'\n',
+        }
     }
 
     /// What of a stretch to leave out, so that no more than `max` bytes of it are printed.
@@ -330,19 +339,37 @@ impl Printer {
     ) -> Result<()> {
         let passed = cuts.partition_point(|cut| cut.start < range.end);
         for stretch in kept(&range, cuts.drain(..passed)) {
-            let mut pieces = self.log.pieces(stretch.start, stretch.end);
-            while let Some(piece) = pieces.next()? {
-                match piece {
-                    Piece::Gap(gone) => self.lost += gone,
-                    Piece::Bytes(block) => {
-                        let plain = self.filter.feed(block);
-                        self.last = plain.last().copied().unwrap_or(self.last);
-                        give(plain)?;
-                    }
-                }
+            let within = |range: &Range<u64>| range.start.max(stretch.start)..range.end.min(stretch.end);
+            let untranslated = self.untranslated.iter().map(within).filter(|range| !range.is_empty());
+            let mut at = stretch.start;
+            for translated in kept(&stretch, untranslated).collect::<Vec<_>>() {
+                self.print_as(at..translated.start, false, &mut give)?;
+                self.print_as(translated.clone(), true, &mut give)?;
+                at = translated.end;
             }
         }
         self.from = range.end;
+        Ok(())
+    }
+
+    /// Gives what is in `range`, where the terminal has `translated` newlines, or not.
+    fn print_as(
+        &mut self,
+        range: Range<u64>,
+        translated: bool,
+        give: &mut impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut pieces = self.log.pieces(range.start, range.end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => self.lost += gone,
+                Piece::Bytes(block) => {
+                    let plain = self.filter.feed_as(block, translated);
+                    self.last = plain.last().copied().unwrap_or(self.last);
+                    give(plain)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -375,6 +402,11 @@ impl Filter {
     }
 
     fn feed<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.feed_as(bytes, true)
+    }
+
+    /// `translated`: the terminal has put a `\r` before each `\n`.
+    fn feed_as<'a>(&'a mut self, bytes: &'a [u8], translated: bool) -> &'a [u8] {
         let mut bytes = bytes;
         if let Some(unmarked) = &mut self.unmarked {
             self.rest.clear();
@@ -388,7 +420,13 @@ impl Filter {
         }
         if let Some(newlines) = &mut self.newlines {
             self.plain.clear();
-            newlines.feed(bytes, &mut self.plain);
+            match translated {
+                true => newlines.feed(bytes, &mut self.plain),
+                false => {
+                    newlines.finish(&mut self.plain);
+                    self.plain.extend_from_slice(bytes);
+                }
+            }
             bytes = &self.plain;
         }
         bytes

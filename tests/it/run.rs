@@ -770,6 +770,27 @@ fn output_that_equals_a_line_of_ours_is_output() {
 }
 
 #[test]
+fn a_return_that_the_program_printed_stays() {
+    let (scratch, handle) = shell();
+    all(
+        &scratch,
+        &handle,
+        &[
+            ("stty -onlcr", "", 0),
+            ("printf 'a\\r\\nb\\nc\\r\\n'", "a\r\nb\nc\r\n", 0),
+            ("stty onlcr", "", 0),
+            ("printf 'a\\r\\nb\\n'", "a\r\nb\n", 0),
+        ],
+    );
+    // It stays so until that has been read.
+    let until_read = "until [[ $(nbs-ts read $NBS_TS_SESSION) == *b'e'e ]]; do :; done";
+    let command = format!("stty raw; printf 'a\\r\\n%s' bee; {until_read}; stty sane");
+    assert_eq!(scratch.run(&handle, &command).code(0).out(), "a\r\nbee");
+    let ran = scratch.ts(&["run", "--json", &handle, &command]).code(0);
+    assert_eq!(ran.field("output"), "\"a\\r\\nbee\"", "{ran:?}");
+}
+
+#[test]
 fn a_key_that_kills_a_line_need_not_be_the_usual() {
     for kill in ["^X", "undef"] {
         let (scratch, handle) = shell();

@@ -706,12 +706,23 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let range = self.printer.from..end;
+        self.look_at_newlines(&range)?;
         let mut stdout = io::stdout().lock();
         let printed = self
             .printer
             .print(range, &mut self.trace.cuts, |bytes| cli::written(stdout.write_all(bytes)))
             .and_then(|()| cli::written(stdout.flush()));
         self.note_reader(printed)
+    }
+
+    /// Where in this stretch a `\r` before a `\n` is the program's own.
+    fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
+        if !range.is_empty()
+            && let Some(ranges) = self.turn.untranslated(range.start)?
+        {
+            self.printer.untranslated = ranges;
+        }
+        Ok(())
     }
 
     fn write_rest(&mut self) -> Result<()> {
@@ -739,6 +750,7 @@ impl<'a> Run<'a> {
         duration: Duration,
     ) -> Result<()> {
         let what = format!("read the output of session '{}'", self.session.handle());
+        self.look_at_newlines(&range)?;
         let gap = self.printer.gap(&range, &self.trace.cuts, self.wishes.max).trying(what)?;
         let mut collected = Vec::new();
         let json = self.wishes.json;

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use std::ops::Range;
+
 use crate::{
     numbers::{hex, parse_hex},
     session::client::typing::Typing,
@@ -51,6 +53,8 @@ pub(crate) enum Request {
     Folder,
     /// Is what was printed on the disk, as far as it has been synced?
     Synced,
+    /// Where, from this place of the log on, were newlines printed as they are?
+    Untranslated { since: u64 },
     /// How large is the terminal?
     Size,
     /// Make it so large.
@@ -87,6 +91,7 @@ impl Request {
             | Request::Modes
             | Request::Folder
             | Request::Synced
+            | Request::Untranslated { .. }
             | Request::Size
             | Request::Private
             | Request::Ending { .. }
@@ -113,6 +118,7 @@ impl Request {
             Request::Secret { length } => format!("secret {length}\n"),
             Request::Folder => "folder\n".to_owned(),
             Request::Synced => "synced\n".to_owned(),
+            Request::Untranslated { since } => format!("untranslated {since}\n"),
             Request::Size => "size\n".to_owned(),
             Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             Request::View { cols, rows } => format!("view {cols} {rows}\n"),
@@ -142,6 +148,7 @@ impl Request {
             ["secret", length] => Request::Secret { length: length.parse().ok()? },
             ["folder"] => Request::Folder,
             ["synced"] => Request::Synced,
+            ["untranslated", since] => Request::Untranslated { since: since.parse().ok()? },
             ["size"] => Request::Size,
             ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
@@ -382,6 +389,10 @@ pub(crate) enum Response {
         path: Vec<u8>,
         removed: bool,
     },
+    /// Stretches of the log, in order.
+    Untranslated {
+        ranges: Vec<Range<u64>>,
+    },
     /// In the form of [`crate::terminal::queries::PrivateModes::encode`].
     Private {
         modes: u64,
@@ -446,6 +457,11 @@ impl Response {
             Response::Folder { path, removed } => {
                 format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
             }
+            Response::Untranslated { ranges } => {
+                let ranges: String =
+                    ranges.iter().map(|range| format!(" {}-{}", range.start, range.end)).collect();
+                format!("untranslated{ranges}\n")
+            }
             Response::Private { modes } => format!("private {modes}\n"),
             Response::Size { cols, rows } => format!("size {cols} {rows}\n"),
             Response::Refused { why } => format!("refused {why}\n"),
@@ -458,6 +474,14 @@ impl Response {
         let line = std::str::from_utf8(line).ok()?;
         if let Some(words) = line.strip_prefix("modes ") {
             return KeyModes::decode(words).map(Response::Modes);
+        }
+        if let Some(words) = line.strip_prefix("untranslated") {
+            let range = |word: &str| {
+                let (start, end) = word.split_once('-')?;
+                Some(start.parse().ok()?..end.parse().ok()?)
+            };
+            let ranges = words.split_terminator(' ').skip(1).map(range).collect::<Option<_>>()?;
+            return Some(Response::Untranslated { ranges });
         }
         if let Some(why) = line.strip_prefix("refused ") {
             return Some(Response::Refused { why: why.to_owned() });
@@ -545,6 +569,7 @@ mod tests {
             Request::Secret { length: 5 },
             Request::Folder,
             Request::Synced,
+            Request::Untranslated { since: 7 },
             Request::Size,
             Request::Resize { cols: 80, rows: 24 },
             Request::View { cols: 80, rows: 24 },
@@ -607,6 +632,8 @@ mod tests {
             Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
             Response::Place { offset: 12, last: None, prompt: Prompt::Unknown, lines: false },
             Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands, lines: true },
+            Response::Untranslated { ranges: Vec::new() },
+            Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,
             Response::Unknown,
         ];
