@@ -38,14 +38,17 @@
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
 
+mod printing;
+mod prompt;
+
 use std::{
     ffi::OsStr,
-    io::{self, Write},
-    ops::Range,
     os::{fd::AsFd, unix::ffi::OsStringExt},
     path::Path,
     time::{Duration, Instant},
 };
+
+use prompt::{await_prompt, never_begun, replaced, too_late};
 
 use crate::{
     cli::{self, Args},
@@ -54,7 +57,7 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
-        shell::{self, ACCEPT, Handover, LONGEST_SHOWN_HOOK, LOOK, Stage, Trace},
+        shell::{self, ACCEPT, Handover, LOOK, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
@@ -70,8 +73,6 @@ const INTERRUPTED: u8 = 126;
 /// As bash has it for what is wrong with a text.
 const UNFINISHED: u8 = 2;
 
-/// How long a new shell may take to its first prompt.
-const FIRST_PROMPT: Duration = Duration::from_secs(60);
 /// How long the prompt may take to come after a command, which is what the
 /// user's own PROMPT_COMMAND takes; then it counts as busy.
 const NEXT_PROMPT: Duration = Duration::from_secs(5);
@@ -90,12 +91,6 @@ const BEGIN_NOW: Duration = Duration::from_millis(100);
 const ATTEMPTS: u32 = 4;
 /// How long a command may go on after the first.
 const STUBBORN: Duration = Duration::from_secs(3);
-/// How long to look a second time at a terminal that seems to be busy: its modes
-/// and who reads it are not seen at one moment.
-const SECOND_LOOK: Duration = Duration::from_millis(200);
-/// How long a command may still take that somebody has sent before: most are done by
-/// then, and who has waited for one's output need not wait for its end, too.
-const NEARLY_DONE: Duration = Duration::from_secs(1);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);
 /// Nor that no end of a command can come any more. So we look when something
@@ -663,134 +658,6 @@ impl<'a> Run<'a> {
         Ok(is_there || matches!(self.trace.stage, Stage::Prompt { .. }))
     }
 
-    fn stream_what_came(&mut self) -> Result<()> {
-        if !self.streams() || self.trace.begun.is_none() || self.trace.unfinished {
-            return Ok(());
-        }
-        let range = self.shown_output(false)?;
-        self.printer.from = self.printer.from.max(range.start);
-        self.stream(range.end)
-    }
-
-    /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
-    /// that bash prints where a command has died of an interrupt, of ours, and as long as
-    /// more may come for what may be a prompt that nobody reports.
-    fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
-        let mut range = self.trace.output();
-        let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
-        let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
-        match (self.trace.shown, complete) {
-            (Some(shown), _) if range.contains(&shown) => {
-                let tail = self.printer.log.bytes(start.min(shown), shown).trying("read the output")?;
-                range.end = shown - shell::shown_hook(&tail, true) as u64;
-            }
-            (_, true) => {}
-            (_, false) => {
-                let may_be_ours = shell::shown_hook(&tail, false);
-                let is_prompt = self.handover.can_look;
-                let may_be_prompt = if is_prompt { shell::unreported_prompt(&tail) } else { 0 };
-                range.end -= may_be_ours.max(may_be_prompt) as u64;
-            }
-        }
-        if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
-            let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
-            if b"\r\n".starts_with(&since) {
-                range.end = at;
-            }
-        }
-        Ok(range)
-    }
-
-    fn stream(&mut self, end: u64) -> Result<()> {
-        if self.trace.begun.is_none() {
-            return Ok(());
-        }
-        let range = self.printer.from..end;
-        self.look_at_newlines(&range)?;
-        let mut stdout = io::stdout().lock();
-        let printed = self
-            .printer
-            .print(range, &mut self.trace.cuts, |bytes| cli::written(stdout.write_all(bytes)))
-            .and_then(|()| cli::written(stdout.flush()));
-        self.note_reader(printed)
-    }
-
-    /// Where in this stretch a `\r` before a `\n` is the program's own.
-    fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
-        if !range.is_empty()
-            && let Some(ranges) = self.turn.untranslated(range.start)?
-        {
-            self.printer.untranslated = ranges;
-        }
-        Ok(())
-    }
-
-    fn write_rest(&mut self) -> Result<()> {
-        let printed = cli::print(self.printer.rest());
-        self.note_reader(printed)
-    }
-
-    /// Without a reader the command is of no use any more: it is interrupted.
-    fn note_reader(&mut self, printed: Result<()>) -> Result<()> {
-        match printed {
-            Err(Failure::ReaderGone) => {
-                self.unread = true;
-                Ok(())
-            }
-            other => other,
-        }
-    }
-
-    /// Prints the whole output, or its two parts.
-    fn print_at_once(
-        &mut self,
-        range: Range<u64>,
-        outcome: &Outcome,
-        cause: Option<Cause>,
-        duration: Duration,
-    ) -> Result<()> {
-        let what = format!("read the output of session '{}'", self.session.handle());
-        self.look_at_newlines(&range)?;
-        let gap = self.printer.gap(&range, &self.trace.cuts, self.wishes.max).trying(what)?;
-        let mut collected = Vec::new();
-        let json = self.wishes.json;
-        let mut give = |bytes: &[u8]| match json {
-            true => {
-                collected.extend_from_slice(bytes);
-                Ok(())
-            }
-            false => cli::print(bytes),
-        };
-        for (number, part) in output::parts(&range, gap.as_ref()).into_iter().enumerate() {
-            if let (1, Some(gap)) = (number, &gap) {
-                let line = output::gap_line(self.session.handle(), gap, self.printer.last);
-                give(line.as_bytes())?;
-            }
-            self.printer.from = part.start;
-            self.printer.print(part, &mut self.trace.cuts, &mut give)?;
-            give(self.printer.rest())?;
-        }
-        if !json {
-            output::tell_lost(self.printer.lost, json);
-            return Ok(());
-        }
-        let code = match outcome {
-            Outcome::Done(code) => Some(*code),
-            Outcome::Ended => self.session.exit_code().unwrap_or(None),
-            Outcome::Unfinished => Some(i32::from(UNFINISHED)),
-            Outcome::GivenUp | Outcome::Lost(_) => None,
-        };
-        let result = match (outcome, cause) {
-            (Outcome::Ended | Outcome::Lost(_), _) => "ended",
-            (_, Some(Cause::Timeout)) => "timeout",
-            (_, Some(Cause::Signal)) => "interrupted",
-            (_, None) => "done",
-        };
-        let object = object(self.session, result, code, duration, &collected);
-        let object = output::with_left_out(object, gap.as_ref());
-        cli::print(object.count_if_any("lost", self.printer.lost).line())
-    }
-
     fn verdict(&self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
         let handle = self.session.handle();
         let still = match outcome {
@@ -833,126 +700,4 @@ impl<'a> Run<'a> {
             (Outcome::GivenUp, None) => Ok(()),
         }
     }
-}
-
-/// What to say where the time was over before the command was typed.
-fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failure {
-    let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
-    let message =
-        format!("cannot run a command in session '{}': timed out {diagnosis}; {why}", session.handle());
-    status(TIMED_OUT, "timeout", message)
-}
-
-fn never_begun(session: &SessionDir) -> Failure {
-    let message =
-        format!("cannot run a command in session '{}': interrupted before it could begin", session.handle());
-    status(INTERRUPTED, "interrupted", message)
-}
-
-/// Waits for a prompt that is about to come, and gives the shell's place there, which has
-/// a last completion.
-fn await_prompt(
-    session: &SessionDir,
-    wishes: Wishes,
-    turn: &mut RelayClient,
-    news: &mut RelayClient,
-    signals: &mut Signals,
-) -> Result<ShellPlace> {
-    let over = wishes.deadline;
-    let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
-    let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
-    let mut prompt_end = None;
-    loop {
-        if over.has_passed() {
-            return Err(too_late(
-                session,
-                wishes,
-                "its shell has not come to its prompt, and nothing was typed",
-            ));
-        }
-        let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-        // It is seen at a glance, mostly.
-        if place.prompt == Prompt::Stands && place.last.is_some() && session.ends_with_prompt(place.offset)? {
-            return Ok(place);
-        }
-        let prompt = place.prompt;
-        if sending::wake(session, turn, next.min(over), Some(signals.as_fd()))? {
-            if signals.take() {
-                return Err(never_begun(session));
-            }
-            continue;
-        }
-        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let deadline = match (prompt, doing, place.last) {
-            // Between its prompt and its read a shell is `running`; without its
-            // line editor (`set +o emacs`) it reads a `line`.
-            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(_)) => {
-                let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
-                if doing != Doing::Running || end.has_passed() {
-                    // By now the line editor may have the terminal.
-                    return turn.shell_place()?.ok_or_else(|| session.ended());
-                }
-                end
-            }
-            // Half a line, half a search or half a key: an interrupt ends them all,
-            // at the price of a line in completion.log.
-            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, _) => {
-                if clear.has_passed() {
-                    turn.interrupt()?;
-                    clear = Deadline::after(sending::REPEAT);
-                }
-                clear
-            }
-            (Prompt::Unknown, Doing::Running | Doing::Prompt, _) => first,
-            (Prompt::Coming, Doing::Running | Doing::Prompt, _) => next,
-            (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
-                let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
-                let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
-                let runs = (prompt, doing) == (Prompt::Left, Doing::Running);
-                let deadline = if runs { nearly_done } else { second_look };
-                if deadline.has_passed() {
-                    return stuck(session, turn, doing);
-                }
-                deadline
-            }
-            _ => return stuck(session, turn, doing),
-        };
-        match news.news_or(deadline.min(over), Some(signals.as_fd()))? {
-            News::Changed => {}
-            News::Ended => return Err(session.ended()),
-            News::TimedOut if signals.take() => return Err(never_begun(session)),
-            News::TimedOut if over.has_passed() => {}
-            News::TimedOut if prompt == Prompt::Stands => {}
-            News::TimedOut if prompt == Prompt::Touched && !next.has_passed() => {}
-            News::TimedOut if deadline.has_passed() && matches!(prompt, Prompt::Entered | Prompt::Left) => {}
-            News::TimedOut => return stuck(session, turn, doing),
-        }
-    }
-}
-
-/// The shell's place all the same, where its prompt stands, but something keeps it
-/// from saying so: the hooks are part of what is typed, and put back what is gone.
-/// Else what to say.
-fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
-    let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
-    let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-    if place.last.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
-        return Ok(place);
-    }
-    let (why, mend) = match successor {
-        Some(name) => (replaced(&name), ""),
-        None if doing == Doing::Secret => {
-            ("it waits for a secret".to_owned(), "; 'nbs-ts send --secret-stdin' types one")
-        }
-        None => ("it is busy".to_owned(), "; 'nbs-ts key C-c' interrupts"),
-    };
-    Err(Failure::Failed(format!(
-        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
-        session.handle(),
-        Diagnosis::and_last_line(session),
-    )))
-}
-
-fn replaced(name: &str) -> String {
-    format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
 }

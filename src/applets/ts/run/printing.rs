@@ -1,0 +1,145 @@
+//! Printing what the command prints, as it comes or when it is over.
+
+use std::{
+    io::{self, Write},
+    ops::Range,
+    time::Duration,
+};
+
+use super::{Cause, Outcome, Run, UNFINISHED, object};
+use crate::{
+    cli,
+    outcome::{Failure, Result, Trying},
+    session::shell::{self, LONGEST_SHOWN_HOOK},
+    ts::output,
+};
+
+impl Run<'_> {
+    pub(super) fn stream_what_came(&mut self) -> Result<()> {
+        if !self.streams() || self.trace.begun.is_none() || self.trace.unfinished {
+            return Ok(());
+        }
+        let range = self.shown_output(false)?;
+        self.printer.from = self.printer.from.max(range.start);
+        self.stream(range.end)
+    }
+
+    /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
+    /// that bash prints where a command has died of an interrupt, of ours, and as long as
+    /// more may come for what may be a prompt that nobody reports.
+    pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
+        let mut range = self.trace.output();
+        let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
+        let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
+        match (self.trace.shown, complete) {
+            (Some(shown), _) if range.contains(&shown) => {
+                let tail = self.printer.log.bytes(start.min(shown), shown).trying("read the output")?;
+                range.end = shown - shell::shown_hook(&tail, true) as u64;
+            }
+            (_, true) => {}
+            (_, false) => {
+                let may_be_ours = shell::shown_hook(&tail, false);
+                let is_prompt = self.handover.can_look;
+                let may_be_prompt = if is_prompt { shell::unreported_prompt(&tail) } else { 0 };
+                range.end -= may_be_ours.max(may_be_prompt) as u64;
+            }
+        }
+        if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
+            let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
+            if b"\r\n".starts_with(&since) {
+                range.end = at;
+            }
+        }
+        Ok(range)
+    }
+
+    pub(super) fn stream(&mut self, end: u64) -> Result<()> {
+        if self.trace.begun.is_none() {
+            return Ok(());
+        }
+        let range = self.printer.from..end;
+        self.look_at_newlines(&range)?;
+        let mut stdout = io::stdout().lock();
+        let printed = self
+            .printer
+            .print(range, &mut self.trace.cuts, |bytes| cli::written(stdout.write_all(bytes)))
+            .and_then(|()| cli::written(stdout.flush()));
+        self.note_reader(printed)
+    }
+
+    /// Where in this stretch a `\r` before a `\n` is the program's own.
+    pub(super) fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
+        if !range.is_empty()
+            && let Some(ranges) = self.turn.untranslated(range.start)?
+        {
+            self.printer.untranslated = ranges;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_rest(&mut self) -> Result<()> {
+        let printed = cli::print(self.printer.rest());
+        self.note_reader(printed)
+    }
+
+    /// Without a reader the command is of no use any more: it is interrupted.
+    pub(super) fn note_reader(&mut self, printed: Result<()>) -> Result<()> {
+        match printed {
+            Err(Failure::ReaderGone) => {
+                self.unread = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Prints the whole output, or its two parts.
+    pub(super) fn print_at_once(
+        &mut self,
+        range: Range<u64>,
+        outcome: &Outcome,
+        cause: Option<Cause>,
+        duration: Duration,
+    ) -> Result<()> {
+        let what = format!("read the output of session '{}'", self.session.handle());
+        self.look_at_newlines(&range)?;
+        let gap = self.printer.gap(&range, &self.trace.cuts, self.wishes.max).trying(what)?;
+        let mut collected = Vec::new();
+        let json = self.wishes.json;
+        let mut give = |bytes: &[u8]| match json {
+            true => {
+                collected.extend_from_slice(bytes);
+                Ok(())
+            }
+            false => cli::print(bytes),
+        };
+        for (number, part) in output::parts(&range, gap.as_ref()).into_iter().enumerate() {
+            if let (1, Some(gap)) = (number, &gap) {
+                let line = output::gap_line(self.session.handle(), gap, self.printer.last);
+                give(line.as_bytes())?;
+            }
+            self.printer.from = part.start;
+            self.printer.print(part, &mut self.trace.cuts, &mut give)?;
+            give(self.printer.rest())?;
+        }
+        if !json {
+            output::tell_lost(self.printer.lost, json);
+            return Ok(());
+        }
+        let code = match outcome {
+            Outcome::Done(code) => Some(*code),
+            Outcome::Ended => self.session.exit_code().unwrap_or(None),
+            Outcome::Unfinished => Some(i32::from(UNFINISHED)),
+            Outcome::GivenUp | Outcome::Lost(_) => None,
+        };
+        let result = match (outcome, cause) {
+            (Outcome::Ended | Outcome::Lost(_), _) => "ended",
+            (_, Some(Cause::Timeout)) => "timeout",
+            (_, Some(Cause::Signal)) => "interrupted",
+            (_, None) => "done",
+        };
+        let object = object(self.session, result, code, duration, &collected);
+        let object = output::with_left_out(object, gap.as_ref());
+        cli::print(object.count_if_any("lost", self.printer.lost).line())
+    }
+}

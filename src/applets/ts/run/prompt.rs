@@ -1,0 +1,144 @@
+//! Waiting for a shell to be free for a command.
+
+use std::{os::fd::AsFd, time::Duration};
+
+use super::{INTERRUPTED, NEXT_PROMPT, PROMPT_END, TIMED_OUT, Wishes, status};
+use crate::{
+    outcome::{Failure, Result},
+    session::{
+        SessionDir,
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
+    },
+    sys::{deadline::Deadline, signals::Signals},
+};
+
+/// How long a new shell may take to its first prompt.
+const FIRST_PROMPT: Duration = Duration::from_secs(60);
+/// How long to look a second time at a terminal that seems to be busy: its modes
+/// and who reads it are not seen at one moment.
+const SECOND_LOOK: Duration = Duration::from_millis(200);
+/// How long a command may still take that somebody has sent before: most are done by
+/// then, and who has waited for one's output need not wait for its end, too.
+const NEARLY_DONE: Duration = Duration::from_secs(1);
+
+/// What to say where the time was over before the command was typed.
+pub(super) fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failure {
+    let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
+    let message =
+        format!("cannot run a command in session '{}': timed out {diagnosis}; {why}", session.handle());
+    status(TIMED_OUT, "timeout", message)
+}
+
+pub(super) fn never_begun(session: &SessionDir) -> Failure {
+    let message =
+        format!("cannot run a command in session '{}': interrupted before it could begin", session.handle());
+    status(INTERRUPTED, "interrupted", message)
+}
+
+/// Waits for a prompt that is about to come, and gives the shell's place there, which has
+/// a last completion.
+pub(super) fn await_prompt(
+    session: &SessionDir,
+    wishes: Wishes,
+    turn: &mut RelayClient,
+    news: &mut RelayClient,
+    signals: &mut Signals,
+) -> Result<ShellPlace> {
+    let over = wishes.deadline;
+    let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
+    let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
+    let mut prompt_end = None;
+    loop {
+        if over.has_passed() {
+            return Err(too_late(
+                session,
+                wishes,
+                "its shell has not come to its prompt, and nothing was typed",
+            ));
+        }
+        let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
+        // It is seen at a glance, mostly.
+        if place.prompt == Prompt::Stands && place.last.is_some() && session.ends_with_prompt(place.offset)? {
+            return Ok(place);
+        }
+        let prompt = place.prompt;
+        if sending::wake(session, turn, next.min(over), Some(signals.as_fd()))? {
+            if signals.take() {
+                return Err(never_begun(session));
+            }
+            continue;
+        }
+        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        let deadline = match (prompt, doing, place.last) {
+            // Between its prompt and its read a shell is `running`; without its
+            // line editor (`set +o emacs`) it reads a `line`.
+            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(_)) => {
+                let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
+                if doing != Doing::Running || end.has_passed() {
+                    // By now the line editor may have the terminal.
+                    return turn.shell_place()?.ok_or_else(|| session.ended());
+                }
+                end
+            }
+            // Half a line, half a search or half a key: an interrupt ends them all,
+            // at the price of a line in completion.log.
+            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, _) => {
+                if clear.has_passed() {
+                    turn.interrupt()?;
+                    clear = Deadline::after(sending::REPEAT);
+                }
+                clear
+            }
+            (Prompt::Unknown, Doing::Running | Doing::Prompt, _) => first,
+            (Prompt::Coming, Doing::Running | Doing::Prompt, _) => next,
+            (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
+                let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
+                let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
+                let runs = (prompt, doing) == (Prompt::Left, Doing::Running);
+                let deadline = if runs { nearly_done } else { second_look };
+                if deadline.has_passed() {
+                    return stuck(session, turn, doing);
+                }
+                deadline
+            }
+            _ => return stuck(session, turn, doing),
+        };
+        match news.news_or(deadline.min(over), Some(signals.as_fd()))? {
+            News::Changed => {}
+            News::Ended => return Err(session.ended()),
+            News::TimedOut if signals.take() => return Err(never_begun(session)),
+            News::TimedOut if over.has_passed() => {}
+            News::TimedOut if prompt == Prompt::Stands => {}
+            News::TimedOut if prompt == Prompt::Touched && !next.has_passed() => {}
+            News::TimedOut if deadline.has_passed() && matches!(prompt, Prompt::Entered | Prompt::Left) => {}
+            News::TimedOut => return stuck(session, turn, doing),
+        }
+    }
+}
+
+/// The shell's place all the same, where its prompt stands, but something keeps it
+/// from saying so: the hooks are part of what is typed, and put back what is gone.
+/// Else what to say.
+pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
+    let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
+    let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
+    if place.last.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
+        return Ok(place);
+    }
+    let (why, mend) = match successor {
+        Some(name) => (replaced(&name), ""),
+        None if doing == Doing::Secret => {
+            ("it waits for a secret".to_owned(), "; 'nbs-ts send --secret-stdin' types one")
+        }
+        None => ("it is busy".to_owned(), "; 'nbs-ts key C-c' interrupts"),
+    };
+    Err(Failure::Failed(format!(
+        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
+        session.handle(),
+        Diagnosis::and_last_line(session),
+    )))
+}
+
+pub(super) fn replaced(name: &str) -> String {
+    format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
+}
