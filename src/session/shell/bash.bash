@@ -31,7 +31,7 @@ __nbs_hook() {
     if [[ ${PROMPT_COMMAND+${PROMPT_COMMAND@a}} == *[rA]* ]]; then
         builtin return 0 # readonly, or no array that bash would execute
     fi
-    if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[@]: -1}" == *"$__nbs_last" ]]; then
+    if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[${#PROMPT_COMMAND[@]}-1]}" == *"$__nbs_last" ]]; then
         builtin return 0
     fi
     __nbs_set=${-//[!akx]/}

@@ -39,7 +39,7 @@ case $__nbs_broken in
 not) ;;
 *)
     case ${__nbs_seq-} in @NUMBERS@) ;; *) __nbs_broken=1 __nbs_seq=@LAST@ ;; esac
-    if [[ ${PROMPT_COMMAND-} != "$__nbs_first"* || "${PROMPT_COMMAND[@]: -1}" != *"$__nbs_last" ]]; then
+    if [[ ${PROMPT_COMMAND-} != "$__nbs_first"* || "${PROMPT_COMMAND[${#PROMPT_COMMAND[@]}-1]}" != *"$__nbs_last" ]]; then
         __nbs_broken=1
         __nbs_hook
     fi
