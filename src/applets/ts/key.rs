@@ -14,6 +14,8 @@
 //! typed; a `send` that had begun fails, and one that waits its turn goes on.
 //!
 //! Options:
+//!   --no-secret       type no text, only keys, while the program asks for a
+//!                     secret: exit 1
 //!   --timeout=TIME    how long a program that does not read may hold this up
 //!                     (default: 10); what was not typed by then never will be
 //!   --json            print an object that tells how many bytes were typed
@@ -36,8 +38,10 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut target, mut names, mut timeout) = (None, Vec::new(), sending::TIMEOUT);
+    let mut no_secret = false;
     while let Some(arg) = args.next()? {
         match arg {
+            Long("no-secret") => no_secret = true,
             Long("timeout") => timeout = args.time_value("timeout")?,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             Value(word) => names.push(key(&word)?),
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
-    let count = press_all(&session, &names, |bytes| sending::type_all(&session, bytes, timeout))?;
+    let count = press_all(&session, &names, no_secret, |bytes| sending::type_all(&session, bytes, timeout))?;
     if args.json() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
@@ -68,9 +72,18 @@ fn key(word: &std::ffi::OsStr) -> Result<Key> {
 }
 
 /// Types what lies between signals at once, so that nobody comes between.
-fn press_all(session: &SessionDir, keys: &[Key], type_all: impl Fn(&[u8]) -> Result<u64>) -> Result<u64> {
+fn press_all(
+    session: &SessionDir,
+    keys: &[Key],
+    no_secret: bool,
+    type_all: impl Fn(&[u8]) -> Result<u64>,
+) -> Result<u64> {
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let modes = client.modes()?.ok_or_else(|| session.ended())?;
+    let is_text = |key: &Key| key.bytes(false).iter().all(|byte| !byte.is_ascii_control());
+    if no_secret && modes.secret && keys.iter().any(is_text) {
+        return Err(sending::is_secret(session));
+    }
     let (mut pending, mut count) = (Vec::new(), 0);
     for key in keys {
         let bytes = key.bytes(modes.application_cursor);

@@ -21,6 +21,7 @@
 //!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
 //!                     one newline at its end is dropped
 //!   --secret-stdin    the same from standard input
+//!   --no-secret       type nothing while the program asks for a secret: exit 1
 //!   --timeout=TIME    how long a program that does not read may hold this up,
 //!                     or how long to wait for a secret to be asked for
 //!                     (default: 10); what was not typed by then never will be
@@ -49,7 +50,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, sending::TIMEOUT);
-    let mut secret = None;
+    let (mut secret, mut no_secret) = (None, false);
     let target = loop {
         match args.next()? {
             Some(Long("no-enter")) => enter = false,
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Some(Long("paste")) => paste = true,
             Some(Long("secret-stdin")) if secret.is_none() => secret = Some(0),
             Some(Long("secret-fd")) if secret.is_none() => secret = Some(args.number_value("secret-fd")?),
+            Some(Long("no-secret")) => no_secret = true,
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
             Some(Value(word)) => break cli::parse_target(&word)?,
             Some(other) => return Err(other.unexpected().into()),
@@ -67,8 +69,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if from_stdin && !text.is_empty() {
         return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
     }
-    if secret.is_some() && (from_stdin || paste || !enter || !text.is_empty()) {
-        let others = "a text, --stdin, --paste and --no-enter";
+    if secret.is_some() && (from_stdin || paste || no_secret || !enter || !text.is_empty()) {
+        let others = "a text, --stdin, --paste, --no-secret and --no-enter";
         return Err(Failure::BadArgs(format!("a secret excludes {others}")));
     }
     if let Some(descriptor) = secret {
@@ -87,9 +89,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
-    if paste {
+    if paste || no_secret {
         let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
-        if client.modes()?.ok_or_else(|| session.ended())?.bracketed_paste {
+        let modes = client.modes()?.ok_or_else(|| session.ended())?;
+        if no_secret && modes.secret {
+            return Err(sending::is_secret(&session));
+        }
+        if paste && modes.bracketed_paste {
             text = bracketed(text);
         }
     }
@@ -106,7 +112,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 /// The option of ours that a text begins with, which is then easily typed unmeant, and
 /// into a file that somebody edits.
 fn option_in(text: &[u8]) -> Option<&'static str> {
-    let options = ["--no-enter", "--stdin", "--paste", "--timeout", "--json"];
+    let options = ["--no-enter", "--stdin", "--paste", "--no-secret", "--timeout", "--json"];
     let word = text.split(|byte| matches!(byte, b' ' | b'=' | b'\r')).next()?;
     options.into_iter().find(|option| option.as_bytes() == word)
 }

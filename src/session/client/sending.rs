@@ -88,6 +88,15 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
     ))
 }
 
+/// Why nothing is typed, where a text that is no secret would be taken for one.
+pub(crate) fn is_secret(session: &SessionDir) -> Failure {
+    let handle = session.handle();
+    Failure::Failed(format!(
+        "cannot type into session '{handle}': its program asks for a secret, which the user types in a shell: \
+         nbs-ts send --secret-stdin {handle}"
+    ))
+}
+
 /// The kernel does not tell when a terminal's modes change. Who asks for a
 /// secret mostly prints something then, which is news; else we look now and
 /// then, often at first.
