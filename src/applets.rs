@@ -7,6 +7,8 @@
 mod child;
 mod keeper;
 mod launch_agent;
+mod mcp;
+mod mcp_call;
 mod monitor;
 mod relay;
 mod screen;
@@ -246,6 +248,16 @@ fn candidates(line: &[OsString]) -> String {
     let topics = topics.iter().map(|topic| (topic.name, topic.summary()));
     let summaries: Vec<(&str, &str)> = commands.chain(topics).collect();
     completion::candidates(&help::parse(header), &summaries, words)
+}
+
+/// The page of a command of `nbs-ts`, which there must be.
+pub(crate) fn page_of_verb(name: &str) -> Page<'static> {
+    help::parse(find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts").help)
+}
+
+/// Executes a call of `nbs-ts`.
+pub(crate) fn run_verb(args: &mut Args) -> Result<()> {
+    ts::run(args)
 }
 
 /// The commands that an applet has.

@@ -92,10 +92,22 @@ impl Object {
         self.raw(name, &format!("[{}]", values.join(",")))
     }
 
+    /// A value that is JSON already, on one line.
+    pub(crate) fn json(self, name: &str, value: &str) -> Object {
+        self.raw(name, value)
+    }
+
     /// The object, with a newline.
     pub(crate) fn line(self) -> String {
+        let mut line = self.value();
+        line.push('\n');
+        line
+    }
+
+    /// The object as a value within something else.
+    pub(crate) fn value(self) -> String {
         let object = if self.lossy { self.truth("lossy", true) } else { self };
-        format!("{{{}}}\n", object.body)
+        format!("{{{}}}", object.body)
     }
 
     fn raw(mut self, name: &str, value: &str) -> Object {

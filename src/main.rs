@@ -9,6 +9,7 @@ mod cli;
 mod help;
 mod helper;
 mod json;
+mod mcp;
 mod numbers;
 mod outcome;
 mod relay;

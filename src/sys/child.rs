@@ -121,6 +121,13 @@ pub(crate) fn leave_session() -> io::Result<()> {
     Ok(())
 }
 
+/// Has the kernel kill us when our parent ends, which must be this one (prctl(2),
+/// PR_SET_PDEATHSIG); `false` where it has ended already.
+pub(crate) fn die_with_parent(parent: u32) -> io::Result<bool> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(std::os::unix::process::parent_id() == parent)
+}
+
 /// Lets everybody else have the processor first, while they want it.
 pub(crate) fn be_nice() -> io::Result<()> {
     rustix::process::setpriority_process(None, 19)?;
@@ -141,6 +148,11 @@ pub(crate) fn let_nothing_wait(descriptor: &impl AsFd) -> io::Result<()> {
 /// Writes to standard output in one system call, past every buffer.
 pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+}
+
+/// Reads from standard input in one system call, past every buffer.
+pub(crate) fn read_stdin(buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(rustix::stdio::stdin(), buffer)?)
 }
 
 /// Puts standard output where standard error is; takes no further descriptor.

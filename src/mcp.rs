@@ -1,0 +1,19 @@
+//! A server of the model context protocol on standard input and output.
+//!
+//! A tool is a command of `nbs-ts`, and its call a process of our own file that executes that
+//! command: so calls run side by side, one is cancelled by a signal, and none can take the server
+//! down. [`message`], [`frames`], [`tools`] and [`answer`] are pure; [`server`] is the one loop,
+//! and [`call`] the process behind a call.
+
+mod answer;
+mod call;
+mod frames;
+mod message;
+mod server;
+mod tools;
+
+pub(crate) use server::serve;
+pub(crate) use tools::{Tools, waits};
+
+/// What a call of a tool is called in the list of processes.
+pub(crate) const CALL: &str = "nbs-mcp-call";

@@ -1,0 +1,297 @@
+//! What a call came to, as the result of a tool: a text for the model, and the objects that
+//! `--json` prints.
+//!
+//! A result is never larger than a model can bear, unless it was asked to be: a tool without a
+//! bound of its own is cut at [`MOST`] bytes, and says so.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    json::Object,
+    mcp::{CALL, call::Ended, tools::ToolName},
+};
+
+/// How many bytes a result has, that was not asked to have more.
+pub(crate) const MOST: usize = 40_000;
+
+type Fields = Map<String, Value>;
+
+/// The result of a tool whose call has ended.
+pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
+    let said = said(&ended.stderr);
+    if ended.too_much {
+        return failed("the answer is larger than 32 MB: ask for less of it");
+    }
+    if draws && ended.code == 0 {
+        let picture = Object::new()
+            .text("type", "image")
+            .text("data", &base64(&ended.stdout))
+            .text("mimeType", "image/svg+xml");
+        return Object::new().objects("content", [picture].into_iter());
+    }
+    let stdout = if draws { b"" } else { &ended.stdout[..] };
+    let Some(printed) = printed(stdout) else {
+        return failed("the call printed what is no answer");
+    };
+    let is_error = ended.code != 0 && !is_of_the_command(tool, &printed);
+    let (mut text, mut left_out) = (String::new(), 0);
+    for (number, (_, fields)) in printed.iter().enumerate() {
+        let line = told(tool, fields);
+        if is_many(tool) && number > 0 && text.len() + line.len() > MOST {
+            left_out = printed.len() - number;
+            break;
+        }
+        text += &line;
+    }
+    if !has_a_bound(tool) {
+        text = cut(tool, text);
+    }
+    if left_out > 0 {
+        text += &format!("[nbs: {left_out} more sessions left out; pick fewer by their name]\n");
+    }
+    if let Some(message) = &said.message {
+        text +=
+            &format!("{}[nbs: {message}]\n", if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
+    }
+    if text.is_empty() {
+        text += &match tool {
+            _ if is_error => format!("the call ended with exit code {}", ended.code),
+            ToolName::List => "no sessions".to_owned(),
+            ToolName::Run | ToolName::Read => "(no output)".to_owned(),
+            _ => "done".to_owned(),
+        };
+    }
+    let shown = &printed[..printed.len() - left_out];
+    let structured = match (shown, is_many(tool)) {
+        ([], _) if is_error => said.object,
+        (_, true) => Some(sessions(shown, left_out)),
+        ([(line, _)], false) => Some((*line).to_owned()),
+        _ => None,
+    };
+    with_text(&text, structured.filter(|json| has_a_bound(tool) || json.len() <= MOST), is_error)
+}
+
+/// The result of what could not even be begun.
+pub(crate) fn failed(why: &str) -> Object {
+    with_text(why, None, true)
+}
+
+fn with_text(text: &str, structured: Option<String>, is_error: bool) -> Object {
+    let content = Object::new().text("type", "text").text("text", text);
+    let result = Object::new().objects("content", [content].into_iter());
+    let result = match structured {
+        Some(json) => result.json("structuredContent", &json),
+        None => result,
+    };
+    result.truth("isError", is_error)
+}
+
+/// The tools whose calls print an object for each of several sessions.
+fn is_many(tool: ToolName) -> bool {
+    matches!(tool, ToolName::Wait | ToolName::List | ToolName::Kill)
+}
+
+/// The command itself leaves out what is too much.
+fn has_a_bound(tool: ToolName) -> bool {
+    matches!(tool, ToolName::Run | ToolName::Read)
+}
+
+/// The objects that a call printed, each as it stands and read; `None` if it is something else.
+fn printed(stdout: &[u8]) -> Option<Vec<(&str, Fields)>> {
+    let lines = std::str::from_utf8(stdout).ok()?.lines();
+    lines.map(|line| Some((line, serde_json::from_str(line).ok()?))).collect()
+}
+
+/// `run` hands on the exit code of its command, which is nobody's error; nor is a question.
+fn is_of_the_command(tool: ToolName, printed: &[(&str, Fields)]) -> bool {
+    let result = printed.last().map(|(_, fields)| text_of(fields, "result"));
+    tool == ToolName::Run && result.is_some_and(|result| matches!(result, "done" | "input"))
+}
+
+/// What was said on standard error.
+#[derive(Default)]
+struct Said {
+    message: Option<String>,
+    object: Option<String>,
+}
+
+fn said(stderr: &[u8]) -> Said {
+    let line = String::from_utf8_lossy(stderr);
+    let line = line.trim_end();
+    if line.is_empty() {
+        return Said::default();
+    }
+    match serde_json::from_str::<Fields>(line) {
+        Ok(fields) => {
+            Said { message: Some(text_of(&fields, "error").to_owned()), object: Some(line.to_owned()) }
+        }
+        Err(_) => {
+            let who = [CALL, "nbs-ts"].iter().find_map(|who| line.strip_prefix(who)?.strip_prefix(": "));
+            let message = who.unwrap_or(line);
+            Said { message: Some(message.to_owned()), object: None }
+        }
+    }
+}
+
+/// What a model reads of an object: what the command prints without `--json`, and what it needs
+/// to go on.
+fn told(tool: ToolName, fields: &Fields) -> String {
+    let text = |name: &str| text_of(fields, name);
+    let handle = text("handle");
+    match tool {
+        ToolName::Create => format!("{handle}\n"),
+        ToolName::Run => match fields.get("exit_code").and_then(Value::as_i64) {
+            Some(code) if code != 0 => format!("{}[exit code {code}]\n", ended(text("output"))),
+            _ => text("output").to_owned(),
+        },
+        ToolName::Send => match fields.get("typed") {
+            Some(count) => format!("{count} bytes typed\n"),
+            None => String::new(),
+        },
+        ToolName::Wait => format!("{handle}\t{}\t{}\n", text("condition"), text("detail")),
+        ToolName::Screen => {
+            let lines = fields.get("lines").and_then(Value::as_array);
+            let lines = lines.into_iter().flatten().map(|line| line.as_str().unwrap_or_default());
+            let screen: String = lines.flat_map(|line| [line, "\n"]).collect();
+            // Rows below all that there is are nothing to read.
+            format!("{}\n", screen.trim_end_matches('\n'))
+        }
+        ToolName::Read => match fields.get("next_offset") {
+            Some(offset) => format!("{}[next offset: {offset}]\n", ended(text("output"))),
+            None => text("output").to_owned(),
+        },
+        ToolName::List => {
+            let name = fields.get("name").and_then(Value::as_str).unwrap_or("-");
+            format!("{handle}\t{}\t{name}\t{}\n", text("state"), text("command"))
+        }
+        ToolName::Kill => match fields.get("exit_code").and_then(Value::as_i64) {
+            Some(code) => format!("{handle} has ended, with exit code {code}\n"),
+            None => format!("{handle} has ended\n"),
+        },
+    }
+}
+
+fn text_of<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A text that ends with a newline, if there is any.
+fn ended(text: &str) -> String {
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{text}{newline}")
+}
+
+/// The end of a text that is too long: of a screen with what has scrolled off it, that is where
+/// the screen is.
+fn cut(tool: ToolName, text: String) -> String {
+    if text.len() <= MOST {
+        return text;
+    }
+    let mut start = text.len() - MOST;
+    start += text.as_bytes()[start..].iter().take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+    let next = match tool {
+        ToolName::Screen => "; `read` has all that was printed",
+        _ => "",
+    };
+    format!("[nbs: {start} bytes left out{next}]\n{}", &text[start..])
+}
+
+fn sessions(printed: &[(&str, Fields)], left_out: usize) -> String {
+    let lines: Vec<&str> = printed.iter().map(|(line, _)| *line).collect();
+    let sessions = Object::new().json("sessions", &format!("[{}]", lines.join(",")));
+    sessions.count_if_any("left_out", left_out as u64).value()
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let mut bits = [0; 4];
+        bits[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(bits);
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > group.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
+        let ended = Ended { code, stdout: stdout.into(), stderr: stderr.into(), too_much: false };
+        serde_json::from_str(&result(tool, false, &ended).value()).unwrap()
+    }
+
+    fn text(result: &Value) -> &str {
+        result["content"][0]["text"].as_str().unwrap()
+    }
+
+    #[test]
+    fn the_exit_code_of_a_command_is_no_error() {
+        let done = "{\"output\":\"no newline\",\"exit_code\":2,\"result\":\"done\"}\n";
+        let result = of(ToolName::Run, 2, done, "");
+        assert_eq!((text(&result), &result["isError"]), ("no newline\n[exit code 2]\n", &Value::Bool(false)));
+        assert_eq!(result["structuredContent"]["exit_code"], 2);
+        let late = "{\"output\":\"so far\\n\",\"exit_code\":null,\"result\":\"timeout\"}\n";
+        let why = "{\"error\":\"it took too long\",\"kind\":\"timeout\",\"exit\":124}\n";
+        let result = of(ToolName::Run, 124, late, why);
+        assert_eq!(
+            (text(&result), &result["isError"]),
+            ("so far\n[nbs: it took too long]\n", &Value::Bool(true))
+        );
+        let result = of(ToolName::Run, 125, "", why);
+        assert_eq!(text(&result), "[nbs: it took too long]\n");
+        assert_eq!(result["structuredContent"]["exit"], 124);
+    }
+
+    #[test]
+    fn of_many_sessions_those_are_told_that_there_is_room_for() {
+        let line = "{\"handle\":\"12345678\",\"state\":\"alive\",\"name\":null,\"command\":\"bash\"}\n";
+        let result = of(ToolName::List, 0, &line.repeat(2), "");
+        assert_eq!(text(&result), "12345678\talive\t-\tbash\n".repeat(2));
+        assert_eq!(result["structuredContent"]["sessions"].as_array().unwrap().len(), 2);
+        let result = of(ToolName::List, 0, &line.repeat(5_000), "");
+        assert!(text(&result).len() < MOST + 100 && text(&result).contains("more sessions left out"));
+        let result = of(ToolName::List, 0, "", "");
+        assert_eq!(text(&result), "no sessions");
+        assert_eq!(result["structuredContent"]["sessions"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn what_has_no_bound_of_its_own_is_cut() {
+        let row = "é".repeat(100);
+        let screen = format!("{{\"lines\":[{}]}}", vec![format!("\"{row}\""); 1_000].join(","));
+        let result = of(ToolName::Screen, 0, &screen, "");
+        assert!(text(&result).len() < MOST + 100, "{}", text(&result).len());
+        assert!(text(&result).starts_with("[nbs: ") && text(&result).ends_with("é\n"));
+        assert!(result.get("structuredContent").is_none());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for (code, stdout) in [(0, "text\n"), (0, "[]\n"), (139, "{\"a\":")] {
+            assert_eq!(of(ToolName::Read, code, stdout, "")["isError"], true, "{stdout}");
+        }
+        let plain = of(ToolName::Screen, 2, "", "nbs-mcp-call: there is none\n");
+        assert_eq!((text(&plain), &plain["isError"]), ("[nbs: there is none]\n", &Value::Bool(true)));
+    }
+
+    #[test]
+    fn pictures_are_in_base64() {
+        for (bytes, encoded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{fb}\u{ff}", "w7vDvw=="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), encoded);
+        }
+    }
+}

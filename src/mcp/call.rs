@@ -1,0 +1,117 @@
+//! A process that executes one call of `nbs-ts`, and what has come of it so far.
+
+use std::{
+    io::{self, Read, Write},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio},
+};
+
+use crate::{
+    mcp::{CALL, tools::Invocation},
+    sys::{child, processes::PidFd},
+};
+
+/// More is kept of no answer. A command's own bound is far below it, unless told otherwise.
+const MOST: usize = 32 << 20;
+
+/// What poll(2) is sure to let be written without a wait (pipe(7), PIPE_BUF).
+pub(crate) const AT_ONCE: usize = 4096;
+
+/// What it came to.
+pub(crate) struct Ended {
+    /// As shells number it: 128 and the signal, where one ended it.
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// It printed more than we keep, and was ended for it.
+    pub(crate) too_much: bool,
+}
+
+pub(crate) struct Call {
+    process: Child,
+    input: Vec<u8>,
+    written: usize,
+    ended: Ended,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+}
+
+impl Call {
+    pub(crate) fn start(invocation: Invocation) -> io::Result<Call> {
+        let mut command = child::ourselves(CALL);
+        command.arg(std::process::id().to_string()).args(invocation.words);
+        let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(child::why_not_ourselves)?;
+        let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let ended = Ended { code: 0, stdout: Vec::new(), stderr: Vec::new(), too_much: false };
+        Ok(Call { process, input: invocation.input, written: 0, ended, stdin, stdout, stderr })
+    }
+
+    /// Its standard input can be written to.
+    pub(crate) fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        let rest = &self.input[self.written..];
+        match stdin.write(&rest[..rest.len().min(AT_ONCE)]) {
+            Ok(count) => self.written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // It has ended, and will say why.
+            Err(_) => self.written = self.input.len(),
+        }
+        if self.written == self.input.len() {
+            self.stdin = None;
+            self.input = Vec::new();
+        }
+    }
+
+    pub(crate) fn read_stdout(&mut self) {
+        read(&mut self.stdout, &mut self.ended.stdout);
+        if self.ended.stdout.len() > MOST {
+            self.ended.too_much = true;
+            self.ended.stdout = Vec::new();
+            self.stdout = None;
+            self.signal(crate::sys::signals::SIGTERM);
+        }
+    }
+
+    pub(crate) fn read_stderr(&mut self) {
+        read(&mut self.stderr, &mut self.ended.stderr);
+        // That is one line, and never long.
+        self.ended.stderr.truncate(AT_ONCE);
+    }
+
+    /// Has it printed all that it will?
+    pub(crate) fn is_over(&self) -> bool {
+        self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Tells it to end. Where it has ended by now, that is as good.
+    pub(crate) fn signal(&self, signal: i32) {
+        // It is our child, and not collected: so the number is its own.
+        if let Ok(Some(process)) = PidFd::open(self.process.id()) {
+            let _ = process.signal(signal);
+        }
+    }
+
+    /// Collects it; to be called when it is over.
+    pub(crate) fn finish(mut self) -> io::Result<Ended> {
+        use std::os::unix::process::ExitStatusExt;
+        drop(self.stdin.take());
+        let status = self.process.wait()?;
+        self.ended.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(self.ended)
+    }
+}
+
+/// Takes what has come; the pipe is dropped when nothing will.
+fn read(pipe: &mut Option<impl Read>, onto: &mut Vec<u8>) {
+    let Some(reader) = pipe else { return };
+    let mut buffer = [0; 16 * 1024];
+    match reader.read(&mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(count) => onto.extend_from_slice(&buffer[..count]),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        // As good as its end: what it came to, its exit code tells.
+        Err(_) => *pipe = None,
+    }
+}

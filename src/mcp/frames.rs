@@ -1,0 +1,104 @@
+//! What comes on standard input, taken apart into messages: one a line.
+//!
+//! A line that is too long is never kept whole: what is behind it is read as if it had not been
+//! there.
+
+/// The longest message that is read. What a model types is a thousand times shorter.
+pub(crate) const LONGEST: usize = 16 << 20;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Message(Vec<u8>),
+    /// There was one longer than [`LONGEST`].
+    TooLong,
+}
+
+/// Invariant: `line` has no newline, and at most `longest` bytes.
+pub(crate) struct Frames {
+    line: Vec<u8>,
+    longest: usize,
+    // The rest of a line that is too long is being passed over.
+    passing: bool,
+}
+
+impl Frames {
+    pub(crate) fn new(longest: usize) -> Frames {
+        Frames { line: Vec::new(), longest, passing: false }
+    }
+
+    /// Takes what has come, and gives the messages that are complete by that.
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            frames.extend(self.add(&bytes[..end]));
+            frames.extend(self.finish());
+            bytes = &bytes[end + 1..];
+        }
+        frames.extend(self.add(bytes));
+        frames
+    }
+
+    fn add(&mut self, part: &[u8]) -> Option<Frame> {
+        if self.passing {
+            return None;
+        }
+        if self.line.len() + part.len() > self.longest {
+            self.line = Vec::new();
+            self.passing = true;
+            return Some(Frame::TooLong);
+        }
+        self.line.extend_from_slice(part);
+        None
+    }
+
+    /// The line is over, or nothing follows it. An empty one is nothing.
+    pub(crate) fn finish(&mut self) -> Option<Frame> {
+        self.passing = false;
+        let line = std::mem::take(&mut self.line);
+        (!line.trim_ascii().is_empty()).then_some(Frame::Message(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{pieces, rounds};
+
+    fn message(text: &str) -> Frame {
+        Frame::Message(text.into())
+    }
+
+    #[test]
+    fn a_line_is_a_message() {
+        let mut frames = Frames::new(8);
+        assert_eq!(frames.feed(b"one\n\n \r\ntwo\nthr"), [message("one"), message("two")]);
+        assert_eq!(frames.feed(b"ee"), []);
+        assert_eq!(frames.finish(), Some(message("three")));
+        assert_eq!(frames.finish(), None);
+    }
+
+    #[test]
+    fn what_is_too_long_is_told_once_and_passed_over() {
+        let mut frames = Frames::new(4);
+        assert_eq!(frames.feed(b"1234"), []);
+        assert_eq!(frames.feed(b"5"), [Frame::TooLong]);
+        assert_eq!(frames.feed(b"6789"), []);
+        assert_eq!(frames.feed(b"\nnext\n"), [message("next")]);
+    }
+
+    #[test]
+    fn it_does_not_matter_in_what_pieces_they_come() {
+        for (seed, mut random) in rounds(200) {
+            let bytes: Vec<u8> =
+                (0..random.usize(..80)).map(|_| *random.choice(b"ab\n{} ").unwrap()).collect();
+            let gather = |parts: &[&[u8]]| {
+                let mut frames = Frames::new(5);
+                let mut all: Vec<Frame> = parts.iter().flat_map(|part| frames.feed(part)).collect();
+                all.extend(frames.finish());
+                all
+            };
+            let whole = gather(&[&bytes]);
+            assert_eq!(gather(&pieces(&bytes, 7, &mut random)), whole, "seed {seed}");
+        }
+    }
+}

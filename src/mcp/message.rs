@@ -1,0 +1,231 @@
+//! What a client says, read; and what is said to it, written (JSON-RPC 2.0, as the model context
+//! protocol narrows it).
+
+use serde_json::{Map, Value};
+
+use crate::json::{self, Object};
+
+/// The version that needs no handshake: each request tells all that it takes to answer it.
+pub(crate) const STATELESS: &str = "2026-07-28";
+
+/// Those before it, which begin with `initialize`; the newest first.
+pub(crate) const WITH_HANDSHAKE: [&str; 3] = ["2025-11-25", "2025-06-18", BATCHING];
+
+/// The one in which several messages may come as one.
+pub(crate) const BATCHING: &str = "2025-03-26";
+
+/// Error codes of JSON-RPC, and one of the protocol's own.
+pub(crate) const PARSE_ERROR: i64 = -32_700;
+pub(crate) const INVALID_REQUEST: i64 = -32_600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32_601;
+pub(crate) const INVALID_PARAMS: i64 = -32_602;
+pub(crate) const INTERNAL_ERROR: i64 = -32_603;
+pub(crate) const UNSUPPORTED_VERSION: i64 = -32_022;
+
+/// A number or a string that a client has chosen, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Id(String);
+
+impl Id {
+    /// None but a string or a whole number is one.
+    pub(crate) fn of(value: &Value) -> Option<Id> {
+        match value {
+            Value::String(text) => Some(Id(json::quoted(text))),
+            Value::Number(number) if !number.is_f64() => Some(Id(number.to_string())),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn json(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) id: Id,
+    pub(crate) method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Message {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// To a request that we never make.
+    Response,
+    Invalid(Refusal),
+    /// Several, in the version that has that.
+    Batch(Vec<Message>),
+}
+
+/// Why something is not answered as was meant.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Whose answer it is, where that could be read.
+    pub(crate) id: Option<Id>,
+    pub(crate) code: i64,
+    pub(crate) why: String,
+    /// More about it, as JSON.
+    pub(crate) data: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(id: Option<&Id>, code: i64, why: impl Into<String>) -> Refusal {
+        Refusal { id: id.cloned(), code, why: why.into(), data: None }
+    }
+
+    /// The answer that tells of it, without the line's end.
+    pub(crate) fn answer(&self) -> String {
+        let error = Object::new().number("code", self.code).text("message", &self.why);
+        let error = match &self.data {
+            Some(data) => error.json("data", data),
+            None => error,
+        };
+        let answer = Object::new().text("jsonrpc", "2.0");
+        // One that nobody knows is left out: the protocol has no null there.
+        let answer = match &self.id {
+            Some(id) => answer.json("id", id.json()),
+            None => answer,
+        };
+        answer.object_or_null("error", Some(error)).value()
+    }
+}
+
+/// Reads a message.
+pub(crate) fn read(frame: &[u8]) -> Message {
+    match serde_json::from_slice(frame) {
+        Ok(Value::Array(messages)) if messages.is_empty() => invalid(None, "an empty batch"),
+        Ok(Value::Array(messages)) => Message::Batch(messages.into_iter().map(one).collect()),
+        Ok(value) => one(value),
+        Err(error) => {
+            Message::Invalid(Refusal::new(None, PARSE_ERROR, format!("no JSON that can be read: {error}")))
+        }
+    }
+}
+
+fn one(value: Value) -> Message {
+    let Value::Object(mut fields) = value else {
+        return invalid(None, "a message is an object");
+    };
+    let id = fields.get("id").map(Id::of);
+    let known = id.clone().flatten();
+    if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return invalid(known, "jsonrpc is not \"2.0\"");
+    }
+    let method = match fields.remove("method") {
+        Some(Value::String(method)) => method,
+        None if fields.contains_key("result") || fields.contains_key("error") => return Message::Response,
+        _ => return invalid(known, "method is no text"),
+    };
+    let params = match fields.remove("params") {
+        Some(Value::Object(params)) => params,
+        None => Map::new(),
+        Some(_) => return invalid(known, "params is no object"),
+    };
+    match id {
+        Some(Some(id)) => Message::Request(Request { id, method, params }),
+        Some(None) => invalid(None, "id is neither text nor a whole number"),
+        None => Message::Notification { method, params },
+    }
+}
+
+fn invalid(id: Option<Id>, why: &str) -> Message {
+    Message::Invalid(Refusal::new(id.as_ref(), INVALID_REQUEST, format!("invalid request: {why}")))
+}
+
+/// An answer, without the line's end.
+pub(crate) fn response(id: &Id, result: Object) -> String {
+    Object::new().text("jsonrpc", "2.0").json("id", id.json()).object_or_null("result", Some(result)).value()
+}
+
+/// What is no answer, without the line's end.
+pub(crate) fn notification(method: &str, params: Object) -> String {
+    let notification = Object::new().text("jsonrpc", "2.0").text("method", method);
+    notification.object_or_null("params", Some(params)).value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    fn refused(frame: &str) -> (Option<String>, i64) {
+        match read(frame.as_bytes()) {
+            Message::Invalid(refusal) => (refusal.id.map(|id| id.0), refusal.code),
+            other => panic!("{frame}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_has_an_id_and_a_notification_has_none() {
+        for (id, read_as) in
+            [("7", "7"), ("-1", "-1"), ("\"a\\u0000\\\"\"", "\"a\\u0000\\\"\""), ("\"\"", "\"\"")]
+        {
+            let frame =
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\",\"params\":{{\"a\":1}}}}");
+            match read(frame.as_bytes()) {
+                Message::Request(request) => {
+                    assert_eq!((request.id.json(), &*request.method), (read_as, "m"));
+                    assert_eq!(request.params["a"], 1);
+                }
+                other => panic!("{frame}: {other:?}"),
+            }
+        }
+        let notification = read(b"{\"jsonrpc\":\"2.0\",\"method\":\"m\"}");
+        assert!(matches!(notification, Message::Notification { method, .. } if method == "m"));
+        let answer = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+        assert!(matches!(answer, Message::Response));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_with_its_id_where_it_has_one() {
+        let cases = [
+            ("", None, PARSE_ERROR),
+            ("{", None, PARSE_ERROR),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\u{0}\"}", None, PARSE_ERROR),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x", None, PARSE_ERROR),
+            ("[]", None, INVALID_REQUEST),
+            ("7", None, INVALID_REQUEST),
+            ("null", None, INVALID_REQUEST),
+            ("{}", None, INVALID_REQUEST),
+            ("{\"id\":1,\"method\":\"m\"}", Some("1"), INVALID_REQUEST),
+            ("{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"m\"}", Some("1"), INVALID_REQUEST),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":2}", Some("1"), INVALID_REQUEST),
+            (
+                "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"m\",\"params\":[]}",
+                Some("\"x\""),
+                INVALID_REQUEST,
+            ),
+            ("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}", None, INVALID_REQUEST),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"m\"}", None, INVALID_REQUEST),
+            ("{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"m\"}", None, INVALID_REQUEST),
+        ];
+        for (frame, id, code) in cases {
+            assert_eq!(refused(frame), (id.map(str::to_owned), code), "{frame}");
+        }
+    }
+
+    #[test]
+    fn no_depth_and_no_bytes_are_too_much() {
+        assert_eq!(refused(&"[".repeat(100_000)).1, PARSE_ERROR);
+        assert_eq!(refused(&"{\"a\":".repeat(100_000)).1, PARSE_ERROR);
+        assert!(matches!(read(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}"), Message::Invalid(_)));
+        assert_eq!(refused("{\"jsonrpc\":\"2.0\",\"id\":\"\\ud800\",\"method\":\"m\"}").1, PARSE_ERROR);
+    }
+
+    #[test]
+    fn whatever_comes_is_one_of_these() {
+        let right = b"[{\"jsonrpc\":\"2.0\",\"id\":12,\"method\":\"tools/call\",\"params\":{\"_meta\":{\"x\":[1.5e3,true]}}}]";
+        for (seed, mut random) in rounds(2_000) {
+            let frame = spoiled(right, &mut random);
+            if let Message::Invalid(refusal) = read(&frame) {
+                let answer = refusal.answer();
+                assert!(serde_json::from_str::<Value>(&answer).is_ok(), "seed {seed}: {answer}");
+            }
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! The loop of the server.
+//!
+//! Each turn asks what there is to wait for: a message, room for an answer, a call that prints or
+//! has ended, or the time to tell of its progress. Nothing is ever waited for anywhere else, so no
+//! call holds up another, and none a cancellation.
+
+use std::{
+    collections::VecDeque,
+    io,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    json::Object,
+    mcp::{
+        answer,
+        call::{AT_ONCE, Call},
+        frames::{Frame, Frames, LONGEST},
+        message::{
+            self, BATCHING, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message,
+            Refusal, Request, STATELESS, UNSUPPORTED_VERSION, WITH_HANDSHAKE,
+        },
+        tools::{ToolName, Tools},
+    },
+    outcome::{Failure, Result, Trying},
+    sys::{
+        child,
+        deadline::Deadline,
+        poll::PollSet,
+        signals::{SIGKILL, SIGTERM},
+    },
+};
+
+/// How often a call tells that it is still at it, if the client wants to know: some give up on
+/// one that has said nothing for a minute, or less.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// Each call is a process, with three descriptors of ours.
+const CALLS_AT_ONCE: usize = 64;
+
+/// Where so much waits for the client to read it, it is read no further itself.
+const UNREAD: usize = 1 << 20;
+
+/// How long a client may keep what it was told of the tools, which only another version of this
+/// file changes: an hour.
+const FRESH_MS: i64 = 3_600_000;
+
+/// Serves the client until its end of input, and then to the end of the calls that are brief.
+pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
+    let mut server = Server {
+        tools,
+        owner,
+        handshake: None,
+        calls: Vec::new(),
+        subscriptions: Vec::new(),
+        batches: Vec::new(),
+        batches_ever: 0,
+        unsent: VecDeque::new(),
+    };
+    let mut input = Some(Frames::new(LONGEST));
+    while input.is_some() || !server.calls.is_empty() || !server.unsent.is_empty() {
+        server.turn(&mut input)?;
+    }
+    Ok(())
+}
+
+struct Server<'a> {
+    tools: &'a Tools<'a>,
+    owner: bool,
+    /// The version that `initialize` agreed on: from then on requests may be without one.
+    handshake: Option<&'static str>,
+    calls: Vec<Pending>,
+    /// Requests to be told of changes, of which there are none.
+    subscriptions: Vec<(Id, Reply)>,
+    batches: Vec<Batch>,
+    batches_ever: u64,
+    /// What the client has not read yet, line by line.
+    unsent: VecDeque<u8>,
+}
+
+/// How a request is answered: on a line of its own, or within the batch of that number.
+type Reply = Option<u64>;
+
+/// Invariant: `awaited` requests of it are still to be answered.
+struct Batch {
+    number: u64,
+    awaited: usize,
+    answers: Vec<String>,
+}
+
+/// A call under way.
+struct Pending {
+    request: Asked,
+    tool: ToolName,
+    draws: bool,
+    call: Call,
+    progress: Option<Progress>,
+    /// Nobody wants to know any more what it comes to.
+    cancelled: bool,
+}
+
+/// What there is to know of a request to answer it.
+#[derive(Clone)]
+struct Asked {
+    id: Id,
+    reply: Reply,
+    /// It is of the version without a handshake.
+    stateless: bool,
+}
+
+struct Progress {
+    token: Id,
+    since: Instant,
+    next: Deadline,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Input,
+    Output,
+    /// Of the call of that index.
+    CallInput(usize),
+    CallOutput(usize),
+    CallError(usize),
+}
+
+impl Server<'_> {
+    fn turn(&mut self, input: &mut Option<Frames>) -> Result<()> {
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let mut poll_set = PollSet::new();
+        let reads_on = self.unsent.len() < UNREAD;
+        if input.is_some() && reads_on {
+            poll_set.readable(&stdin, Event::Input);
+        }
+        if !self.unsent.is_empty() {
+            poll_set.writable(&stdout, Event::Output);
+        }
+        let mut deadline = Deadline::NEVER;
+        for (index, pending) in self.calls.iter().enumerate() {
+            let call = &pending.call;
+            if let Some(stdin) = &call.stdin {
+                poll_set.writable(stdin, Event::CallInput(index));
+            }
+            if let Some(stdout) = &call.stdout {
+                poll_set.readable(stdout, Event::CallOutput(index));
+            }
+            if let Some(stderr) = &call.stderr {
+                poll_set.readable(stderr, Event::CallError(index));
+            }
+            if let Some(progress) = &pending.progress {
+                deadline = deadline.min(progress.next);
+            }
+        }
+        for event in poll_set.wait(deadline).trying("wait for a message")? {
+            match event {
+                Event::Input => self.read(input)?,
+                Event::Output => self.write()?,
+                Event::CallInput(index) => self.calls[index].call.write(),
+                Event::CallOutput(index) => self.calls[index].call.read_stdout(),
+                Event::CallError(index) => self.calls[index].call.read_stderr(),
+            }
+        }
+        self.tell_progress();
+        self.answer_calls();
+        Ok(())
+    }
+
+    fn read(&mut self, input: &mut Option<Frames>) -> Result<()> {
+        let Some(frames) = input else { return Ok(()) };
+        let mut buffer = vec![0; 64 * 1024];
+        let complete = match child::read_stdin(&mut buffer) {
+            Ok(0) => {
+                let last = frames.finish();
+                *input = None;
+                last.into_iter().collect()
+            }
+            Ok(count) => frames.feed(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error).trying("read standard input"),
+        };
+        for frame in complete {
+            match frame {
+                Frame::Message(bytes) => self.take(message::read(&bytes)),
+                Frame::TooLong => {
+                    let why = format!("invalid request: it is longer than {} MB", LONGEST >> 20);
+                    self.send(&Refusal::new(None, INVALID_REQUEST, why).answer());
+                }
+            }
+        }
+        if input.is_none() {
+            self.bid_farewell();
+        }
+        Ok(())
+    }
+
+    /// The client has gone. What waits for something does not do so any more; but what it waits
+    /// for goes on.
+    fn bid_farewell(&mut self) {
+        for pending in self.calls.iter_mut().filter(|pending| pending.tool.waits()) {
+            pending.call.signal(SIGKILL);
+            pending.cancelled = true;
+        }
+        for (id, reply) in std::mem::take(&mut self.subscriptions) {
+            let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
+            let over = complete(Object::new(), meta);
+            self.reply(reply, Some(message::response(&id, over)));
+        }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let (first, _) = self.unsent.as_slices();
+        let count = match child::write_stdout(&first[..first.len().min(AT_ONCE)]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::ReaderGone),
+            Err(error) => return Err(error).trying("write to standard output"),
+        };
+        self.unsent.drain(..count);
+        if self.unsent.is_empty() {
+            // What one large answer took is not kept for ever.
+            self.unsent.shrink_to(AT_ONCE);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Batch(messages) if self.handshake == Some(BATCHING) => self.take_batch(messages),
+            Message::Batch(_) => {
+                let why = format!("invalid request: only version {BATCHING} has batches");
+                self.send(&Refusal::new(None, INVALID_REQUEST, why).answer());
+            }
+            other => self.take_one(other, None),
+        }
+    }
+
+    fn take_batch(&mut self, messages: Vec<Message>) {
+        self.batches_ever += 1;
+        let number = self.batches_ever;
+        let is_answered = |message: &&Message| matches!(message, Message::Request(_) | Message::Invalid(_));
+        let awaited = messages.iter().filter(is_answered).count();
+        self.batches.push(Batch { number, awaited, answers: Vec::new() });
+        for message in messages {
+            self.take_one(message, Some(number));
+        }
+        self.batches.retain(|batch| batch.awaited > 0);
+    }
+
+    fn take_one(&mut self, message: Message, reply: Reply) {
+        match message {
+            Message::Request(request) => {
+                if let Err(refusal) = self.take_request(request, reply) {
+                    self.reply(reply, Some(refusal.answer()));
+                }
+            }
+            Message::Notification { method, params } if method == "notifications/cancelled" => {
+                if let Some(id) = params.get("requestId").and_then(Id::of) {
+                    self.cancel(&id);
+                }
+            }
+            // There is nothing to do about the others, and no answer to them.
+            Message::Notification { .. } | Message::Response => {}
+            Message::Invalid(refusal) => self.reply(reply, Some(refusal.answer())),
+            Message::Batch(_) => unreachable!("what is in a batch is read one by one"),
+        }
+    }
+
+    fn cancel(&mut self, id: &Id) {
+        if let Some(pending) = self.calls.iter_mut().find(|call| call.request.id == *id && !call.cancelled) {
+            pending.cancelled = true;
+            pending.progress = None;
+            pending.call.signal(SIGTERM);
+        }
+        if let Some(at) = self.subscriptions.iter().position(|(subscription, _)| subscription == id) {
+            let (_, reply) = self.subscriptions.remove(at);
+            self.reply(reply, None);
+        }
+    }
+
+    /// Answers a request, or begins to.
+    fn take_request(&mut self, request: Request, reply: Reply) -> std::result::Result<(), Refusal> {
+        let id = &request.id;
+        let in_use = self.calls.iter().any(|call| call.request.id == *id && !call.cancelled)
+            || self.subscriptions.iter().any(|(subscription, _)| subscription == id);
+        if in_use {
+            let why = "invalid request: another one of this id is not answered yet";
+            return Err(Refusal::new(Some(id), INVALID_REQUEST, why));
+        }
+        let stateless = is_stateless(&request)?;
+        let asked = Asked { id: id.clone(), reply, stateless };
+        let begins = matches!(&*request.method, "initialize" | "ping");
+        if !stateless && !begins && self.handshake.is_none() {
+            let why = format!(
+                "invalid params: no {VERSION} in _meta, as version {STATELESS} has it, and no initialize before, \
+                 as those before it have"
+            );
+            return Err(Refusal::new(Some(id), INVALID_PARAMS, why));
+        }
+        match (&*request.method, stateless) {
+            ("tools/call", _) => self.call(asked, &request.params)?,
+            ("tools/list", _) => {
+                let tools = Object::new().objects("tools", self.tools.list());
+                self.succeed(&asked, if stateless { kept(tools) } else { tools });
+            }
+            ("server/discover", true) => {
+                let versions = [STATELESS.into()];
+                let discovered = described(Object::new().list("supportedVersions", &versions));
+                self.succeed(&asked, kept(discovered));
+            }
+            ("subscriptions/listen", true) => {
+                let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
+                let params = Object::new()
+                    .object_or_null("_meta", Some(meta))
+                    // Of what may be asked for, nothing ever changes here.
+                    .object_or_null("notifications", Some(Object::new()));
+                self.send(&message::notification("notifications/subscriptions/acknowledged", params));
+                self.subscriptions.push((asked.id, reply));
+            }
+            ("initialize", false) => {
+                let wanted = request.params.get("protocolVersion").and_then(Value::as_str);
+                let wanted = WITH_HANDSHAKE.into_iter().find(|version| wanted == Some(version));
+                let version = wanted.unwrap_or(WITH_HANDSHAKE[0]);
+                self.handshake = Some(version);
+                let greeting = Object::new().text("protocolVersion", version);
+                self.succeed(&asked, described(greeting).object_or_null("serverInfo", Some(ourselves())));
+            }
+            ("ping", false) => self.succeed(&asked, Object::new()),
+            (method, _) => {
+                let why = format!("there is no method '{}'", method.chars().take(100).collect::<String>());
+                return Err(Refusal::new(Some(id), METHOD_NOT_FOUND, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, asked: Asked, params: &Map<String, Value>) -> std::result::Result<(), Refusal> {
+        let refuse = |code, why: String| Refusal::new(Some(&asked.id), code, why);
+        let none = Map::new();
+        let arguments = match params.get("arguments") {
+            Some(Value::Object(arguments)) => arguments,
+            None | Some(Value::Null) => &none,
+            Some(_) => return Err(refuse(INVALID_PARAMS, "invalid params: arguments is no object".into())),
+        };
+        let Some(name) = params.get("name").and_then(Value::as_str) else {
+            return Err(refuse(INVALID_PARAMS, "invalid params: name is no text".into()));
+        };
+        let Some(invocation) = self.tools.invocation(name, arguments) else {
+            let name = name.chars().take(100).collect::<String>();
+            return Err(refuse(INVALID_PARAMS, format!("unknown tool: {name}")));
+        };
+        let mut invocation = match invocation {
+            Ok(invocation) => invocation,
+            Err(why) => {
+                self.succeed(&asked, answer::failed(&why));
+                return Ok(());
+            }
+        };
+        if self.calls.len() == CALLS_AT_ONCE {
+            let why = format!("{CALLS_AT_ONCE} calls are under way: wait for one of them, or cancel it");
+            self.succeed(&asked, answer::failed(&why));
+            return Ok(());
+        }
+        if self.owner && invocation.tool == ToolName::Create {
+            invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
+        }
+        let (tool, draws) = (invocation.tool, invocation.draws);
+        let call = match Call::start(invocation) {
+            Ok(call) => call,
+            Err(error) => {
+                self.succeed(&asked, answer::failed(&format!("cannot start the call: {error}")));
+                return Ok(());
+            }
+        };
+        let token = params.get("_meta").and_then(|meta| Id::of(meta.get("progressToken")?));
+        let progress =
+            token.map(|token| Progress { token, since: Instant::now(), next: Deadline::after(PROGRESS) });
+        self.calls.push(Pending { request: asked, tool, draws, call, progress, cancelled: false });
+        Ok(())
+    }
+
+    fn tell_progress(&mut self) {
+        let mut told = Vec::new();
+        for pending in &mut self.calls {
+            let Some(progress) = pending.progress.as_mut().filter(|progress| progress.next.has_passed())
+            else {
+                continue;
+            };
+            let seconds = i64::try_from(progress.since.elapsed().as_secs()).unwrap_or(i64::MAX);
+            progress.next = Deadline::after(PROGRESS);
+            let params = Object::new()
+                .json("progressToken", progress.token.json())
+                .number("progress", seconds)
+                .text("message", &format!("{seconds} s"));
+            told.push(message::notification("notifications/progress", params));
+        }
+        for notification in told {
+            self.send(&notification);
+        }
+    }
+
+    /// Tells what has become of the calls that are over.
+    fn answer_calls(&mut self) {
+        while let Some(index) = self.calls.iter().position(|pending| pending.call.is_over()) {
+            let Pending { request, tool, draws, call, cancelled, .. } = self.calls.swap_remove(index);
+            match call.finish() {
+                _ if cancelled => self.reply(request.reply, None),
+                Ok(ended) => self.succeed(&request, answer::result(tool, draws, &ended)),
+                Err(error) => {
+                    let why = format!("cannot see how the call ended: {error}");
+                    let refusal = Refusal::new(Some(&request.id), INTERNAL_ERROR, why);
+                    self.reply(request.reply, Some(refusal.answer()));
+                }
+            }
+        }
+    }
+
+    fn succeed(&mut self, asked: &Asked, result: Object) {
+        let result = if asked.stateless { complete(result, Object::new()) } else { result };
+        self.reply(asked.reply, Some(message::response(&asked.id, result)));
+    }
+
+    /// One request has been answered, or never will be.
+    fn reply(&mut self, reply: Reply, answer: Option<String>) {
+        let Some(number) = reply else {
+            if let Some(answer) = answer {
+                self.send(&answer);
+            }
+            return;
+        };
+        let Some(at) = self.batches.iter().position(|batch| batch.number == number) else { return };
+        let batch = &mut self.batches[at];
+        batch.awaited -= 1;
+        batch.answers.extend(answer);
+        if batch.awaited == 0 {
+            let answers = self.batches.remove(at).answers;
+            if !answers.is_empty() {
+                self.send(&format!("[{}]", answers.join(",")));
+            }
+        }
+    }
+
+    fn send(&mut self, line: &str) {
+        self.unsent.extend(line.as_bytes());
+        self.unsent.push_back(b'\n');
+    }
+}
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// Is it of the version without a handshake? It tells so itself.
+fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
+    let refuse = |code, why: String| Refusal::new(Some(&request.id), code, why);
+    let meta = match request.params.get("_meta") {
+        None => return Ok(false),
+        Some(Value::Object(meta)) => meta,
+        Some(_) => return Err(refuse(INVALID_PARAMS, "invalid params: _meta is no object".into())),
+    };
+    match meta.get(VERSION) {
+        None => return Ok(false),
+        Some(Value::String(version)) if version == STATELESS => {}
+        Some(Value::String(version)) => {
+            let data = Object::new().list("supported", &[STATELESS.into()]).text("requested", version);
+            let mut refusal = refuse(UNSUPPORTED_VERSION, "Unsupported protocol version".into());
+            refusal.data = Some(data.value());
+            return Err(refusal);
+        }
+        Some(_) => return Err(refuse(INVALID_PARAMS, format!("invalid params: {VERSION} is no text"))),
+    }
+    match meta.get(CAPABILITIES) {
+        Some(Value::Object(_)) => Ok(true),
+        _ => Err(refuse(INVALID_PARAMS, format!("invalid params: no {CAPABILITIES} in _meta"))),
+    }
+}
+
+fn described(result: Object) -> Object {
+    let capabilities = Object::new().object_or_null("tools", Some(Object::new()));
+    result
+        .object_or_null("capabilities", Some(capabilities))
+        .text("instructions", include_str!("instructions.md"))
+}
+
+fn ourselves() -> Object {
+    Object::new().text("name", "nbs").text("version", env!("CARGO_PKG_VERSION"))
+}
+
+/// What a client may keep, and for how long: it is the same for everybody.
+fn kept(result: Object) -> Object {
+    result.number("ttlMs", FRESH_MS).text("cacheScope", "public")
+}
+
+/// What every result of the version without a handshake has, beside its own metadata.
+fn complete(result: Object, meta: Object) -> Object {
+    let meta = meta.object_or_null("io.modelcontextprotocol/serverInfo", Some(ourselves()));
+    result.text("resultType", "complete").object_or_null("_meta", Some(meta))
+}

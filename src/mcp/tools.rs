@@ -1,0 +1,562 @@
+//! The tools: what they are called, what they take, and the call of `nbs-ts` that each one is.
+//!
+//! All that a client is told of them comes from the headers that `--help` prints. So an argument
+//! is an option's name with `_` for `-`, or what the usage calls an operand; what it takes is what
+//! the option takes.
+
+use std::ffi::{OsStr, OsString};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    help::page::{Entry, Page},
+    json::{self, Object},
+};
+
+/// A row: a tool, and how it differs from the commands that it is.
+struct Row {
+    name: ToolName,
+    /// The second one is for calls with `keys`.
+    commands: &'static [&'static str],
+    /// What of their options is no argument.
+    without: &'static [&'static str],
+    /// What is always there.
+    always: &'static [&'static str],
+    /// What holds where nothing is said.
+    defaults: &'static [(&'static str, Preset)],
+    /// What clients are told of what it does, as JSON.
+    hints: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Preset {
+    On,
+    Value(&'static str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolName {
+    Create,
+    Run,
+    Send,
+    Wait,
+    Screen,
+    Read,
+    List,
+    Kill,
+}
+
+impl ToolName {
+    /// Does a call of it wait for others, as long as it takes them?
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, ToolName::Run | ToolName::Wait)
+    }
+}
+
+/// The same of a command of `nbs-ts`.
+pub(crate) fn waits(command: &OsStr) -> bool {
+    ROWS.iter().any(|row| row.name.waits() && row.commands.iter().any(|name| command == *name))
+}
+
+/// So that what is left out of the middle, and the lines that tell of it, are within
+/// [`super::answer::MOST`].
+const MAX: &str = "38K";
+
+const READS_ONLY: &str = "{\"readOnlyHint\":true,\"openWorldHint\":false}";
+const ADDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":false,\"openWorldHint\":true}";
+const DOES_ANYTHING: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":true}";
+const ENDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":false}";
+
+/// In the order in which they are mostly wanted, which is always the same.
+const ROWS: [Row; 8] = [
+    Row {
+        name: ToolName::Create,
+        commands: &["create"],
+        without: &[
+            "owner",
+            "parent",
+            "title",
+            "description",
+            "record",
+            "max-log",
+            "no-helper",
+            "require-helper",
+            "pager",
+        ],
+        always: &["--json"],
+        defaults: &[],
+        hints: ADDS,
+    },
+    Row {
+        name: ToolName::Run,
+        commands: &["run"],
+        without: &[],
+        always: &["--json"],
+        defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
+        hints: DOES_ANYTHING,
+    },
+    Row {
+        name: ToolName::Send,
+        commands: &["send", "key"],
+        without: &[],
+        always: &["--json", "--no-secret"],
+        defaults: &[],
+        hints: DOES_ANYTHING,
+    },
+    Row {
+        name: ToolName::Wait,
+        commands: &["wait"],
+        without: &[],
+        always: &["--json"],
+        defaults: &[],
+        hints: READS_ONLY,
+    },
+    Row {
+        name: ToolName::Screen,
+        commands: &["screen"],
+        without: &[],
+        always: &[],
+        defaults: &[],
+        hints: READS_ONLY,
+    },
+    Row {
+        name: ToolName::Read,
+        commands: &["read"],
+        without: &[],
+        always: &["--json"],
+        defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
+        hints: READS_ONLY,
+    },
+    Row {
+        name: ToolName::List,
+        commands: &["list"],
+        without: &[],
+        always: &["--json"],
+        defaults: &[],
+        hints: READS_ONLY,
+    },
+    Row {
+        name: ToolName::Kill,
+        commands: &["kill"],
+        without: &[],
+        always: &["--json"],
+        defaults: &[],
+        hints: ENDS,
+    },
+];
+
+/// Options that no tool has: how an answer is printed, and what comes by another way than
+/// arguments.
+const NEVER: [&str; 5] = ["json", "stdin", "secret-fd", "secret-stdin", "no-secret"];
+
+/// A call of `nbs-ts`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) tool: ToolName,
+    /// The command, and all that follows it.
+    pub(crate) words: Vec<OsString>,
+    pub(crate) input: Vec<u8>,
+    /// It prints a picture, and no objects.
+    pub(crate) draws: bool,
+}
+
+pub(crate) struct Tools<'a> {
+    tools: Vec<Tool<'a>>,
+}
+
+struct Tool<'a> {
+    row: &'static Row,
+    pages: Vec<Page<'a>>,
+    arguments: Vec<Argument<'a>>,
+}
+
+struct Argument<'a> {
+    name: String,
+    takes: Takes,
+    place: Place<'a>,
+    help: String,
+    required: bool,
+    default: Option<Preset>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Number,
+    Text,
+    Texts,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Behind an option's name, with its dashes.
+    Option(&'a str),
+    Operand,
+    /// On standard input, where a text may be of any length.
+    Input,
+}
+
+impl<'a> Tools<'a> {
+    /// `page` gives the page of a command of `nbs-ts`.
+    pub(crate) fn new(page: impl Fn(&str) -> Page<'a>) -> Tools<'a> {
+        let tools = ROWS.iter().map(|row| {
+            let pages: Vec<Page> = row.commands.iter().map(|command| page(command)).collect();
+            let mut arguments: Vec<Argument> = Vec::new();
+            for page in &pages {
+                for argument in arguments_of(row, page) {
+                    if arguments.iter().all(|known| known.name != argument.name) {
+                        arguments.push(argument);
+                    }
+                }
+            }
+            Tool { row, pages, arguments }
+        });
+        Tools { tools: tools.collect() }
+    }
+
+    /// All of them, as JSON.
+    pub(crate) fn list(&self) -> impl Iterator<Item = Object> {
+        self.tools.iter().map(Tool::object)
+    }
+
+    /// The call that this is, or what is wrong with its arguments; `None` if there is no such
+    /// tool.
+    pub(crate) fn invocation(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Result<Invocation, String>> {
+        self.tools.iter().find(|tool| tool.name() == name).map(|tool| tool.invocation(arguments))
+    }
+}
+
+/// What a command takes, but for what a tool of it does not.
+fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
+    let has = |name: &str| page.options.iter().any(|option| option.option() == name);
+    // There are calls without one where another way to say it is an option.
+    let picks = has("--all");
+    let resumes = has("--resume");
+    let alone = row.commands.len() == 1;
+    let operands = operands(page).into_iter().map(|operand| {
+        let (name, takes, place, help, required) = match operand {
+            "SESSION" => ("session", Takes::Text, Place::Operand, SESSION, true),
+            "SESSION..." => ("sessions", Takes::Texts, Place::Operand, SESSIONS, !picks),
+            "KEY..." => ("keys", Takes::Texts, Place::Operand, KEYS, false),
+            "TEXT..." => ("text", Takes::Text, Place::Input, TEXT, alone),
+            _ if has("--stdin") => ("command", Takes::Text, Place::Input, COMMAND, !resumes),
+            _ => ("command", Takes::Text, Place::Operand, COMMAND, true),
+        };
+        Argument { name: name.to_owned(), takes, place, help: help.to_owned(), required, default: None }
+    });
+    let is_argument = |option: &&Entry| {
+        let name = option.option().trim_start_matches('-');
+        !NEVER.contains(&name) && !row.without.contains(&name)
+    };
+    let options = page.options.iter().filter(is_argument).map(|option| {
+        let name = option.option().trim_start_matches('-').replace('-', "_");
+        let repeats = option.help.contains("repeat");
+        let takes = match option.value() {
+            None => Takes::Nothing,
+            Some(_) if repeats => Takes::Texts,
+            Some("N" | "PID") => Takes::Number,
+            Some(_) => Takes::Text,
+        };
+        let default = row.defaults.iter().find(|(default, _)| *default == name).map(|(_, preset)| *preset);
+        let help = match option.value().filter(|value| !matches!(*value, "N" | "TEXT" | "NAME")) {
+            Some(value) => format!("{value}: {}", option.help),
+            None => option.help.clone(),
+        };
+        Argument { name, takes, place: Place::Option(option.option()), help, required: false, default }
+    });
+    let mut arguments: Vec<Argument> = operands.collect();
+    arguments.extend(options);
+    let names: Vec<String> = arguments.iter().map(|argument| argument.name.clone()).collect();
+    for argument in &mut arguments {
+        argument.help = in_words_of_arguments(&argument.help, &names);
+    }
+    arguments
+}
+
+const SESSION: &str = "a session: its handle, or @ and its name";
+const SESSIONS: &str = "sessions: their handles, or @ and their names";
+const KEYS: &str = "keys to type instead of a text, like Enter, C-c, Up";
+const TEXT: &str = "what to type; Enter follows it";
+const COMMAND: &str = "the command line; of any length, and of several lines where it is for a shell";
+
+/// What the usage calls the operands.
+fn operands<'a>(page: &Page<'a>) -> Vec<&'a str> {
+    let words = page.usage.first().map_or("", |usage| usage).split(' ');
+    words.filter(|word| word.starts_with(|letter: char| letter.is_ascii_uppercase())).collect()
+}
+
+/// A text about options, told of arguments: `--idle-timeout` is `idle_timeout`.
+fn in_words_of_arguments(text: &str, names: &[String]) -> String {
+    let mut parts = text.split("--");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
+        let (option, rest) = part.split_at(end.unwrap_or(part.len()));
+        let name = option.replace('-', "_");
+        told += &match names.contains(&name) {
+            true => format!("{name}{rest}"),
+            false => format!("--{part}"),
+        };
+    }
+    told
+}
+
+impl Tool<'_> {
+    fn name(&self) -> &'static str {
+        // A tool is named as its first command.
+        self.row.commands[0]
+    }
+
+    fn object(&self) -> Object {
+        let properties = self.arguments.iter().fold(Object::new(), |properties, argument| {
+            properties.object_or_null(&argument.name, Some(argument.schema()))
+        });
+        let required = self.arguments.iter().filter(|argument| argument.required);
+        let required: Vec<Vec<u8>> = required.map(|argument| argument.name.clone().into_bytes()).collect();
+        let schema = Object::new()
+            .text("type", "object")
+            .object_or_null("properties", Some(properties))
+            .list("required", &required)
+            .truth("additionalProperties", false);
+        Object::new()
+            .text("name", self.name())
+            .text("description", &self.description())
+            .object_or_null("inputSchema", Some(schema))
+            .json("annotations", self.row.hints)
+    }
+
+    fn description(&self) -> String {
+        let names: Vec<String> = self.arguments.iter().map(|argument| argument.name.clone()).collect();
+        let mut description = String::new();
+        for page in &self.pages {
+            let summary = page.summary;
+            description += &match description.is_empty() {
+                true => format!("{}.", in_sentence_case(summary)),
+                false => format!("\n\nWith `keys`: {summary}."),
+            };
+            for paragraph in &page.about {
+                let paragraph = paragraph.replace('\n', if paragraph.starts_with(' ') { "\n" } else { " " });
+                description += &format!("\n\n{}", in_words_of_arguments(&paragraph, &names));
+            }
+        }
+        description
+    }
+
+    fn invocation(&self, given: &Map<String, Value>) -> Result<Invocation, String> {
+        if let Some(name) = given.keys().find(|name| self.arguments.iter().all(|known| known.name != **name))
+        {
+            let names: Vec<&str> = self.arguments.iter().map(|argument| &*argument.name).collect();
+            return Err(format!(
+                "'{name}' is no argument of {}; there are: {}",
+                self.name(),
+                names.join(", ")
+            ));
+        }
+        let is_given = |name: &str| given.get(name).is_some_and(|value| !value.is_null());
+        if let Some(missing) = self.arguments.iter().find(|known| known.required && !is_given(&known.name)) {
+            return Err(format!("missing the argument '{}': {}", missing.name, missing.help));
+        }
+        let has_keys = is_given("keys");
+        if has_keys && is_given("text") {
+            return Err("text and keys exclude each other: send the one, then the other".to_owned());
+        }
+        let command = self.row.commands[usize::from(has_keys)];
+        let draws = given.get("svg").and_then(Value::as_bool) == Some(true);
+        let mut invocation =
+            Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), draws };
+        invocation.words.extend(self.row.always.iter().map(OsString::from));
+        // A picture excludes objects.
+        if self.row.name == ToolName::Screen && !draws {
+            invocation.words.push("--json".into());
+        }
+        let mut operands: Vec<OsString> = Vec::new();
+        for argument in &self.arguments {
+            let value = given.get(&argument.name).filter(|value| !value.is_null());
+            for word in argument.words(value)? {
+                match argument.place {
+                    Place::Option(option) if argument.takes == Takes::Nothing => {
+                        invocation.words.push(option.into());
+                    }
+                    Place::Option(option) => invocation.words.push(format!("{option}={word}").into()),
+                    Place::Operand => operands.push(word.into()),
+                    Place::Input => {
+                        invocation.words.push("--stdin".into());
+                        invocation.input = word.into_bytes();
+                    }
+                }
+            }
+        }
+        invocation.words.push("--".into());
+        invocation.words.extend(operands);
+        Ok(invocation)
+    }
+}
+
+fn in_sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+impl Argument<'_> {
+    fn schema(&self) -> Object {
+        let schema = match self.takes {
+            Takes::Nothing => Object::new().text("type", "boolean"),
+            Takes::Number => Object::new().text("type", "integer").number("minimum", 0),
+            Takes::Text => Object::new().text("type", "string"),
+            Takes::Texts => Object::new().text("type", "array").json("items", "{\"type\":\"string\"}"),
+        };
+        let schema = schema.text("description", &self.help);
+        match self.default {
+            Some(Preset::On) => schema.truth("default", true),
+            Some(Preset::Value(value)) => schema.text("default", value),
+            None => schema,
+        }
+    }
+
+    /// A word for each time that it stands on the command line.
+    fn words(&self, value: Option<&Value>) -> Result<Vec<String>, String> {
+        let Some(value) = value else {
+            return Ok(match self.default {
+                Some(Preset::On) => vec![String::new()],
+                Some(Preset::Value(value)) => vec![value.to_owned()],
+                None => Vec::new(),
+            });
+        };
+        let wrong = || {
+            let wanted = match self.takes {
+                Takes::Nothing => "true or false",
+                Takes::Number => "a whole number",
+                Takes::Text => "a text",
+                Takes::Texts => "a list of texts",
+            };
+            format!("{}, given for {}, is not {wanted}", json::quoted(&shown(value)), self.name)
+        };
+        match (self.takes, value) {
+            (Takes::Nothing, Value::Bool(on)) => Ok(if *on { vec![String::new()] } else { Vec::new() }),
+            (Takes::Texts, Value::Array(values)) => {
+                values.iter().map(|value| word(value).ok_or_else(wrong)).collect()
+            }
+            (Takes::Number | Takes::Text | Takes::Texts, value) => {
+                word(value).map(|word| vec![word]).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A text, or a number, as times and sizes may be: the command judges it.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// So much of a value as a message has room for.
+fn shown(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::help;
+
+    const SEND: &str = "send - type text\n\nUsage: nbs-ts send [options] SESSION TEXT...\n\n\
+        See --paste.\n\nOptions:\n  --paste  as a paste\n  --stdin  from there\n  --timeout=TIME  how long\n";
+    const KEY: &str = "key - type keys\n\nUsage: nbs-ts key [options] SESSION KEY...\n\n\
+        Names.\n\nOptions:\n  --timeout=TIME  how long\n";
+    const OTHER: &str = "other - do it\n\nUsage: nbs-ts other [options] SESSION COMMAND...\n\n\
+        About --idle-time, and `status --json`.\n\nOptions:\n  --strip  plain\n  --max=SIZE  so much\n  \
+        --idle-time=TIME  wait (default: 1)\n  --last=N  lines\n  --env=K=V  more; may be repeated\n  --svg  draw\n";
+
+    fn tools() -> Tools<'static> {
+        Tools::new(|command| {
+            help::parse(match command {
+                "send" => SEND,
+                "key" => KEY,
+                _ => OTHER,
+            })
+        })
+    }
+
+    fn words(tool: &str, arguments: &str) -> Result<(String, Vec<u8>), String> {
+        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
+        let invocation = tools().invocation(tool, &arguments).expect("there is such a tool")?;
+        let words: Vec<_> = invocation.words.iter().map(|word| word.to_str().unwrap()).collect();
+        Ok((words.join(" "), invocation.input))
+    }
+
+    #[test]
+    fn arguments_become_the_words_of_a_command_line() {
+        let cases = [
+            ("run", "{\"session\":\"@a\",\"command\":\"ls\"}", "run --json --strip --max=38K -- @a ls"),
+            (
+                "run",
+                "{\"session\":\"@a\",\"command\":\"-x\",\"strip\":false,\"max\":7,\"idle_time\":1.5,\"last\":3}",
+                "run --json --max=7 --idle-time=1.5 --last=3 -- @a -x",
+            ),
+            (
+                "list",
+                "{\"session\":\"a\",\"command\":\"b\",\"env\":[\"A=1\",\"B=2\"],\"last\":null}",
+                "list --json --env=A=1 --env=B=2 -- a b",
+            ),
+            ("screen", "{\"session\":\"a\",\"command\":\"b\"}", "screen --json -- a b"),
+            ("screen", "{\"session\":\"a\",\"command\":\"b\",\"svg\":true}", "screen --svg -- a b"),
+            (
+                "send",
+                "{\"session\":\"a\",\"keys\":[\"C-c\",\"--all\"]}",
+                "key --json --no-secret -- a C-c --all",
+            ),
+            ("send", "{\"session\":\"a\",\"keys\":\"C-c\"}", "key --json --no-secret -- a C-c"),
+        ];
+        for (tool, arguments, line) in cases {
+            assert_eq!(words(tool, arguments), Ok((line.to_owned(), Vec::new())), "{arguments}");
+        }
+        let (line, input) =
+            words("send", "{\"session\":\"a\",\"text\":\"x\\u0000--y\",\"paste\":true}").unwrap();
+        assert_eq!((&*line, &*input), ("send --json --no-secret --stdin --paste -- a", &b"x\0--y"[..]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_arguments_is_told() {
+        let cases = [
+            ("run", "{\"session\":\"a\"}", "missing the argument 'command'"),
+            ("run", "{\"command\":\"a\",\"session\":null}", "missing the argument 'session'"),
+            ("run", "{\"session\":\"a\",\"command\":\"b\",\"json\":true}", "'json' is no argument of run"),
+            ("run", "{\"session\":{},\"command\":\"b\"}", "\"{}\", given for session, is not a text"),
+            ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
+            ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
+            ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"text\":\"c\"}", "exclude each other"),
+        ];
+        for (tool, arguments, why) in cases {
+            let said = words(tool, arguments).unwrap_err();
+            assert!(said.contains(why), "{arguments}: {said}");
+        }
+        assert!(tools().invocation("none", &Map::new()).is_none());
+    }
+
+    #[test]
+    fn a_tool_is_told_in_the_words_of_its_arguments() {
+        let list: Vec<Value> =
+            tools().list().map(|tool| serde_json::from_str(&tool.value()).unwrap()).collect();
+        let names: Vec<&str> = list.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["create", "run", "send", "wait", "screen", "read", "list", "kill"]);
+        let run = &list[1];
+        assert_eq!(run["description"], "Do it.\n\nAbout idle_time, and `status --json`.");
+        let schema = &run["inputSchema"];
+        assert_eq!(schema["required"], serde_json::json!(["session", "command"]));
+        assert_eq!(schema["properties"]["idle_time"]["type"], "string");
+        assert_eq!(schema["properties"]["last"]["type"], "integer");
+        assert_eq!(schema["properties"]["strip"]["default"], true);
+        assert_eq!(schema["properties"]["env"]["items"]["type"], "string");
+        assert_eq!(list[2]["description"], "Type text.\n\nSee paste.\n\nWith `keys`: type keys.\n\nNames.");
+        assert_eq!(list[2]["inputSchema"]["required"], serde_json::json!(["session"]));
+        assert!(list[2]["inputSchema"]["properties"].get("stdin").is_none());
+    }
+}
