@@ -26,6 +26,7 @@ mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
 mod manual; // JSON, man pages and completions, all made from the help
 mod max_log; // create --max-log: the log within its bound, and its readers
+mod mcp; // nbs-mcp: every message, and what a client may do wrong
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod places; // ensure, pwd, --inherit-cwd
