@@ -24,9 +24,11 @@
 //! Example:
 //!   claude mcp add nbs -- nbs-mcp
 
+use std::io::{self, IsTerminal};
+
 use crate::{
     applets,
-    cli::Args,
+    cli::{self, Args},
     mcp::{self, Tools},
     outcome::Result,
 };
@@ -40,5 +42,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    mcp::serve(&Tools::new(applets::page_of_verb), owner)
+    if io::stdin().is_terminal() {
+        let hint =
+            "waits for messages of the model context protocol, which a client sends; see 'nbs-mcp --help'";
+        cli::warn("nbs-mcp", hint);
+    }
+    mcp::serve(&Tools::new(applets::page_of_verb), args.umask, owner)
 }

@@ -14,6 +14,9 @@ use crate::{
 /// How many bytes a result has, that was not asked to have more.
 pub(crate) const MOST: usize = 40_000;
 
+/// What stands around the objects of several sessions.
+const FRAME: usize = 100;
+
 type Fields = Map<String, Value>;
 
 /// The result of a tool whose call has ended.
@@ -34,15 +37,19 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
         return failed("the call printed what is no answer");
     };
     let is_error = ended.code != 0 && !is_of_the_command(tool, &printed);
-    let (mut text, mut left_out) = (String::new(), 0);
-    for (number, (_, fields)) in printed.iter().enumerate() {
-        let line = told(tool, fields);
-        if is_many(tool) && number > 0 && text.len() + line.len() > MOST {
-            left_out = printed.len() - number;
+    let (mut text, mut shown, mut room) = (String::new(), 0, MOST);
+    for (line, fields) in &printed {
+        let told = told(tool, fields);
+        // Both are in the result, and each within its bound.
+        let taken = line.len().max(told.len()) + 1;
+        if is_many(tool) && shown > 0 && taken > room {
             break;
         }
-        text += &line;
+        room = room.saturating_sub(taken);
+        text += &told;
+        shown += 1;
     }
+    let left_out = printed.len() - shown;
     if !has_a_bound(tool) {
         text = cut(tool, text);
     }
@@ -61,14 +68,13 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
             _ => "done".to_owned(),
         };
     }
-    let shown = &printed[..printed.len() - left_out];
-    let structured = match (shown, is_many(tool)) {
+    let structured = match (&printed[..shown], is_many(tool)) {
         ([], _) if is_error => said.object,
-        (_, true) => Some(sessions(shown, left_out)),
+        (shown, true) => Some(sessions(shown, left_out)),
         ([(line, _)], false) => Some((*line).to_owned()),
         _ => None,
     };
-    with_text(&text, structured.filter(|json| has_a_bound(tool) || json.len() <= MOST), is_error)
+    with_text(&text, structured.filter(|json| has_a_bound(tool) || json.len() <= MOST + FRAME), is_error)
 }
 
 /// The result of what could not even be begun.
@@ -256,7 +262,11 @@ mod tests {
         assert_eq!(text(&result), "12345678\talive\t-\tbash\n".repeat(2));
         assert_eq!(result["structuredContent"]["sessions"].as_array().unwrap().len(), 2);
         let result = of(ToolName::List, 0, &line.repeat(5_000), "");
-        assert!(text(&result).len() < MOST + 100 && text(&result).contains("more sessions left out"));
+        let (shown, object) = (text(&result), &result["structuredContent"]);
+        assert!(shown.len() < MOST + 100 && shown.contains("more sessions left out"));
+        let listed = object["sessions"].as_array().unwrap().len();
+        assert_eq!(object["left_out"], 5_000 - listed);
+        assert!(listed > 400 && object.to_string().len() < MOST + 100);
         let result = of(ToolName::List, 0, "", "");
         assert_eq!(text(&result), "no sessions");
         assert_eq!(result["structuredContent"]["sessions"], serde_json::json!([]));

@@ -37,9 +37,10 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn start(invocation: Invocation) -> io::Result<Call> {
+    /// `umask` is that of whoever called us, which is not ours.
+    pub(crate) fn start(invocation: Invocation, umask: u32) -> io::Result<Call> {
         let mut command = child::ourselves(CALL);
-        command.arg(std::process::id().to_string()).args(invocation.words);
+        command.args([std::process::id().to_string(), format!("{umask:o}")]).args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(child::why_not_ourselves)?;

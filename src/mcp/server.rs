@@ -48,9 +48,11 @@ const UNREAD: usize = 1 << 20;
 const FRESH_MS: i64 = 3_600_000;
 
 /// Serves the client until its end of input, and then to the end of the calls that are brief.
-pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
+/// `umask` is what sessions shall have; with `owner` they end when we do.
+pub(crate) fn serve(tools: &Tools, umask: u32, owner: bool) -> Result<()> {
     let mut server = Server {
         tools,
+        umask,
         owner,
         handshake: None,
         calls: Vec::new(),
@@ -68,6 +70,7 @@ pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
 
 struct Server<'a> {
     tools: &'a Tools<'a>,
+    umask: u32,
     owner: bool,
     /// The version that `initialize` agreed on: from then on requests may be without one.
     handshake: Option<&'static str>,
@@ -366,7 +369,7 @@ impl Server<'_> {
             invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
         }
         let (tool, draws) = (invocation.tool, invocation.draws);
-        let call = match Call::start(invocation) {
+        let call = match Call::start(invocation, self.umask) {
             Ok(call) => call,
             Err(error) => {
                 self.succeed(&asked, answer::failed(&format!("cannot start the call: {error}")));

@@ -287,6 +287,8 @@ fn each_tool_does_what_its_command_does() {
     scratch.ts(&["find", "work"]).code(0).stdout(format!("{handle}\n"));
 
     assert_eq!(client.text("run", json!({"session": handle, "command": "echo $A$B; pwd"})), "12\n/\n");
+    let umask = scratch.bash("umask").code(0).out();
+    assert_eq!(client.text("run", json!({"session": handle, "command": "umask"})), umask);
     let script = "cat <<'end'\n  it's \"so\" \\n\nend\n";
     assert_eq!(client.text("run", json!({"session": "@work", "command": script})), "  it's \"so\" \\n\n");
     let failed = client.call("run", json!({"session": "@work", "command": "printf half; (exit 5)"}));
