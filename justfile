@@ -58,6 +58,11 @@ soak minutes='60':
     cargo build
     tests/soak {{ minutes }}
 
+# Does twenty tasks through nbs-mcp by the official SDKs' clients, which it gets
+# from their registries.
+sdks:
+    tests/sdks/run
+
 # Tries dist/nbs in a root folder of its own, as a container has one.
 container:
     tests/dist/container '{{ static }}'
