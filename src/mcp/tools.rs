@@ -20,6 +20,8 @@ struct Row {
     commands: &'static [&'static str],
     /// What of their options is no argument.
     without: &'static [&'static str],
+    /// How the paragraphs of their help begin that are of no use to a tool.
+    untold: &'static [&'static str],
     /// What is always there.
     always: &'static [&'static str],
     /// What holds where nothing is said.
@@ -62,6 +64,10 @@ pub(crate) fn waits(command: &OsStr) -> bool {
 /// [`super::answer::MOST`].
 const MAX: &str = "38K";
 
+/// Less than the minute after which many clients give up on a call, and tell nothing of what it
+/// has seen.
+const PATIENCE: &str = "50";
+
 const READS_ONLY: &str = "{\"readOnlyHint\":true,\"openWorldHint\":false}";
 const ADDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":false,\"openWorldHint\":true}";
 const DOES_ANYTHING: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":true}";
@@ -83,6 +89,7 @@ const ROWS: [Row; 8] = [
             "require-helper",
             "pager",
         ],
+        untold: &[],
         always: &["--json"],
         defaults: &[],
         hints: ADDS,
@@ -91,6 +98,7 @@ const ROWS: [Row; 8] = [
         name: ToolName::Run,
         commands: &["run"],
         without: &[],
+        untold: &[],
         always: &["--json"],
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
         hints: DOES_ANYTHING,
@@ -99,6 +107,7 @@ const ROWS: [Row; 8] = [
         name: ToolName::Send,
         commands: &["send", "key"],
         without: &[],
+        untold: &["A secret, one line of text, is typed"],
         always: &["--json", "--no-secret"],
         defaults: &[],
         hints: DOES_ANYTHING,
@@ -107,14 +116,16 @@ const ROWS: [Row; 8] = [
         name: ToolName::Wait,
         commands: &["wait"],
         without: &[],
+        untold: &[],
         always: &["--json"],
-        defaults: &[],
+        defaults: &[("timeout", Preset::Value(PATIENCE))],
         hints: READS_ONLY,
     },
     Row {
         name: ToolName::Screen,
         commands: &["screen"],
         without: &[],
+        untold: &[],
         always: &[],
         defaults: &[],
         hints: READS_ONLY,
@@ -123,6 +134,7 @@ const ROWS: [Row; 8] = [
         name: ToolName::Read,
         commands: &["read"],
         without: &[],
+        untold: &[],
         always: &["--json"],
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
         hints: READS_ONLY,
@@ -131,6 +143,7 @@ const ROWS: [Row; 8] = [
         name: ToolName::List,
         commands: &["list"],
         without: &[],
+        untold: &[],
         always: &["--json"],
         defaults: &[],
         hints: READS_ONLY,
@@ -139,6 +152,7 @@ const ROWS: [Row; 8] = [
         name: ToolName::Kill,
         commands: &["kill"],
         without: &[],
+        untold: &[],
         always: &["--json"],
         defaults: &[],
         hints: ENDS,
@@ -262,9 +276,15 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
             Some(_) => Takes::Text,
         };
         let default = row.defaults.iter().find(|(default, _)| *default == name).map(|(_, preset)| *preset);
-        let help = match option.value().filter(|value| !matches!(*value, "N" | "TEXT" | "NAME")) {
-            Some(value) => format!("{value}: {}", option.help),
-            None => option.help.clone(),
+        let mut help = option.help.clone();
+        if let (Some(_), Some(other)) = (default, option.default()) {
+            help = help.replace(&format!(" (default: {other})"), "");
+        }
+        let help = match option.value() {
+            None | Some("N" | "TEXT" | "NAME") => help,
+            Some("TIME") => format!("{TIME}: {help}"),
+            Some("SIZE") => format!("{SIZE}: {help}"),
+            Some(value) => format!("{value}: {help}"),
         };
         Argument { name, takes, place: Place::Option(option.option()), help, required: false, default }
     });
@@ -277,6 +297,8 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
     arguments
 }
 
+const TIME: &str = "a time like 30, 500ms or 2m";
+const SIZE: &str = "a size like 512, 64K or 2M";
 const SESSION: &str = "a session: its handle, or @ and its name";
 const SESSIONS: &str = "sessions: their handles, or @ and their names";
 const KEYS: &str = "keys to type instead of a text, like Enter, C-c, Up";
@@ -338,7 +360,9 @@ impl Tool<'_> {
                 true => format!("{}.", in_sentence_case(summary)),
                 false => format!("\n\nWith `keys`: {summary}."),
             };
-            for paragraph in &page.about {
+            let is_told =
+                |paragraph: &&&str| !self.row.untold.iter().any(|begin| paragraph.starts_with(begin));
+            for paragraph in page.about.iter().filter(is_told) {
                 let paragraph = paragraph.replace('\n', if paragraph.starts_with(' ') { "\n" } else { " " });
                 description += &format!("\n\n{}", in_words_of_arguments(&paragraph, &names));
             }

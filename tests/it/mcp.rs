@@ -244,6 +244,9 @@ fn tools_say_what_the_help_says() {
     assert_eq!(names, ["create", "run", "send", "wait", "screen", "read", "list", "kill"]);
 
     let help: Value = serde_json::from_str(&scratch.ts(&["help", "--json"]).code(0).out()).unwrap();
+    let timeout = &tools[3]["inputSchema"]["properties"]["timeout"];
+    assert_eq!(timeout["default"], "50");
+    assert_eq!(timeout["description"], "a time like 30, 500ms or 2m: give up after this");
     for tool in tools {
         let commands = help["commands"].as_array().unwrap();
         let command = commands.iter().find(|command| command["name"] == tool["name"]).unwrap();
@@ -273,6 +276,8 @@ fn tools_say_what_the_help_says() {
         for hidden in ["json", "stdin", "secret_fd", "secret_stdin", "owner"] {
             assert!(!properties.contains_key(hidden), "{hidden}");
         }
+        let told = tool.to_string();
+        assert!(!told.contains("echo off") && !told.contains("\"TIME"), "{told}");
     }
 }
 
