@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     json::Object,
-    mcp::{CALL, call::Ended, tools::ToolName},
+    mcp::{CALL, call::Ended, message, tools::ToolName},
 };
 
 /// How many bytes a result has, that was not asked to have more.
@@ -105,7 +105,7 @@ fn has_a_bound(tool: ToolName) -> bool {
 /// The objects that a call printed, each as it stands and read; `None` if it is something else.
 fn printed(stdout: &[u8]) -> Option<Vec<(&str, Fields)>> {
     let lines = std::str::from_utf8(stdout).ok()?.lines();
-    lines.map(|line| Some((line, serde_json::from_str(line).ok()?))).collect()
+    lines.map(|line| Some((line, message::read_object(line)?))).collect()
 }
 
 /// `run` hands on the exit code of its command, which is nobody's error; nor is a question.
@@ -127,11 +127,11 @@ fn said(stderr: &[u8]) -> Said {
     if line.is_empty() {
         return Said::default();
     }
-    match serde_json::from_str::<Fields>(line) {
-        Ok(fields) => {
+    match message::read_object(line) {
+        Some(fields) => {
             Said { message: Some(text_of(&fields, "error").to_owned()), object: Some(line.to_owned()) }
         }
-        Err(_) => {
+        None => {
             let who = [CALL, "nbs-ts"].iter().find_map(|who| line.strip_prefix(who)?.strip_prefix(": "));
             let message = who.unwrap_or(line);
             Said { message: Some(message.to_owned()), object: None }

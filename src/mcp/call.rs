@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio},
 };
 
@@ -42,6 +43,8 @@ impl Call {
         let mut command = child::ourselves(CALL);
         command.args([std::process::id().to_string(), format!("{umask:o}")]).args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        // A Ctrl-C that is meant for the client interrupts nothing in a session.
+        command.process_group(0);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(child::why_not_ourselves)?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
@@ -96,7 +99,6 @@ impl Call {
 
     /// Collects it; to be called when it is over.
     pub(crate) fn finish(mut self) -> io::Result<Ended> {
-        use std::os::unix::process::ExitStatusExt;
         drop(self.stdin.take());
         let status = self.process.wait()?;
         self.ended.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

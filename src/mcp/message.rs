@@ -31,9 +31,13 @@ impl Id {
     pub(crate) fn of(value: &Value) -> Option<Id> {
         match value {
             Value::String(text) => Some(Id(json::quoted(text))),
-            Value::Number(number) if !number.is_f64() => Some(Id(number.to_string())),
+            Value::Number(number) => Some(Id(number.to_string())).filter(Id::is_whole),
             _ => None,
         }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.0.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
     }
 
     pub(crate) fn json(&self) -> &str {
@@ -107,6 +111,14 @@ pub(crate) fn read(frame: &[u8]) -> Message {
     }
 }
 
+/// Reads an object; `None` where it is something else.
+pub(crate) fn read_object(text: &str) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(text.as_bytes()) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
 fn one(value: Value) -> Message {
     let Value::Object(mut fields) = value else {
         return invalid(None, "a message is an object");
@@ -162,9 +174,13 @@ mod tests {
 
     #[test]
     fn a_request_has_an_id_and_a_notification_has_none() {
-        for (id, read_as) in
-            [("7", "7"), ("-1", "-1"), ("\"a\\u0000\\\"\"", "\"a\\u0000\\\"\""), ("\"\"", "\"\"")]
-        {
+        for (id, read_as) in [
+            ("7", "7"),
+            ("-1", "-1"),
+            ("123456789012345678901234567890", "123456789012345678901234567890"),
+            ("\"a\\u0000\\\"\"", "\"a\\u0000\\\"\""),
+            ("\"\"", "\"\""),
+        ] {
             let frame =
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\",\"params\":{{\"a\":1}}}}");
             match read(frame.as_bytes()) {
@@ -202,6 +218,7 @@ mod tests {
             ),
             ("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}", None, INVALID_REQUEST),
             ("{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"m\"}", None, INVALID_REQUEST),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1e3,\"method\":\"m\"}", None, INVALID_REQUEST),
             ("{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"m\"}", None, INVALID_REQUEST),
         ];
         for (frame, id, code) in cases {

@@ -40,6 +40,9 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Each call is a process, with three descriptors of ours.
 const CALLS_AT_ONCE: usize = 64;
 
+/// Nothing is ever told of, so one is as good as many.
+const SUBSCRIPTIONS: usize = 64;
+
 /// Where so much waits for the client to read it, it is read no further itself.
 const UNREAD: usize = 1 << 20;
 
@@ -313,6 +316,10 @@ impl Server<'_> {
                 self.succeed(&asked, kept(discovered));
             }
             ("subscriptions/listen", true) => {
+                if self.subscriptions.len() == SUBSCRIPTIONS {
+                    let why = format!("{SUBSCRIPTIONS} subscriptions are open: cancel one of them");
+                    return Err(Refusal::new(Some(id), INTERNAL_ERROR, why));
+                }
                 let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
                 let params = Object::new()
                     .object_or_null("_meta", Some(meta))

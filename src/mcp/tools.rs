@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     help::page::{Entry, Page},
-    json::{self, Object},
+    json::Object,
 };
 
 /// A row: a tool, and how it differs from the commands that it is.
@@ -73,6 +73,17 @@ const ADDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":false,\"openWorl
 const DOES_ANYTHING: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":true}";
 const ENDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":false}";
 
+/// What most rows have.
+const PLAIN: Row = Row {
+    name: ToolName::List,
+    commands: &[],
+    without: &[],
+    untold: &[],
+    always: &["--json"],
+    defaults: &[],
+    hints: READS_ONLY,
+};
+
 /// In the order in which they are mostly wanted, which is always the same.
 const ROWS: [Row; 8] = [
     Row {
@@ -89,74 +100,40 @@ const ROWS: [Row; 8] = [
             "require-helper",
             "pager",
         ],
-        untold: &[],
-        always: &["--json"],
-        defaults: &[],
         hints: ADDS,
+        ..PLAIN
     },
     Row {
         name: ToolName::Run,
         commands: &["run"],
-        without: &[],
-        untold: &[],
-        always: &["--json"],
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
         hints: DOES_ANYTHING,
+        ..PLAIN
     },
     Row {
         name: ToolName::Send,
         commands: &["send", "key"],
-        without: &[],
         untold: &["A secret, one line of text, is typed"],
         always: &["--json", "--no-secret"],
-        defaults: &[],
         hints: DOES_ANYTHING,
+        ..PLAIN
     },
     Row {
         name: ToolName::Wait,
         commands: &["wait"],
-        without: &[],
-        untold: &[],
-        always: &["--json"],
         defaults: &[("timeout", Preset::Value(PATIENCE))],
-        hints: READS_ONLY,
+        ..PLAIN
     },
-    Row {
-        name: ToolName::Screen,
-        commands: &["screen"],
-        without: &[],
-        untold: &[],
-        always: &[],
-        defaults: &[],
-        hints: READS_ONLY,
-    },
+    // A picture excludes objects.
+    Row { name: ToolName::Screen, commands: &["screen"], always: &[], ..PLAIN },
     Row {
         name: ToolName::Read,
         commands: &["read"],
-        without: &[],
-        untold: &[],
-        always: &["--json"],
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
-        hints: READS_ONLY,
+        ..PLAIN
     },
-    Row {
-        name: ToolName::List,
-        commands: &["list"],
-        without: &[],
-        untold: &[],
-        always: &["--json"],
-        defaults: &[],
-        hints: READS_ONLY,
-    },
-    Row {
-        name: ToolName::Kill,
-        commands: &["kill"],
-        without: &[],
-        untold: &[],
-        always: &["--json"],
-        defaults: &[],
-        hints: ENDS,
-    },
+    Row { name: ToolName::List, commands: &["list"], ..PLAIN },
+    Row { name: ToolName::Kill, commands: &["kill"], hints: ENDS, ..PLAIN },
 ];
 
 /// Options that no tool has: how an answer is printed, and what comes by another way than
@@ -393,7 +370,6 @@ impl Tool<'_> {
         let mut invocation =
             Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), draws };
         invocation.words.extend(self.row.always.iter().map(OsString::from));
-        // A picture excludes objects.
         if self.row.name == ToolName::Screen && !draws {
             invocation.words.push("--json".into());
         }
@@ -457,7 +433,7 @@ impl Argument<'_> {
                 Takes::Text => "a text",
                 Takes::Texts => "a list of texts",
             };
-            format!("{}, given for {}, is not {wanted}", json::quoted(&shown(value)), self.name)
+            format!("what is given for {} is not {wanted}", self.name)
         };
         match (self.takes, value) {
             (Takes::Nothing, Value::Bool(on)) => Ok(if *on { vec![String::new()] } else { Vec::new() }),
@@ -479,11 +455,6 @@ fn word(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
-}
-
-/// So much of a value as a message has room for.
-fn shown(value: &Value) -> String {
-    value.to_string().chars().take(60).collect()
 }
 
 #[cfg(test)]
@@ -553,7 +524,7 @@ mod tests {
             ("run", "{\"session\":\"a\"}", "missing the argument 'command'"),
             ("run", "{\"command\":\"a\",\"session\":null}", "missing the argument 'session'"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"json\":true}", "'json' is no argument of run"),
-            ("run", "{\"session\":{},\"command\":\"b\"}", "\"{}\", given for session, is not a text"),
+            ("run", "{\"session\":{},\"command\":\"b\"}", "what is given for session is not a text"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
             ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"text\":\"c\"}", "exclude each other"),

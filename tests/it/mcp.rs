@@ -458,6 +458,27 @@ fn a_call_that_is_cancelled_ends_and_its_session_does_not() {
 }
 
 #[test]
+fn subscriptions_are_acknowledged_and_can_be_cancelled() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    let wanted = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["file:///x"]}});
+    for _ in 0..2 {
+        let ids: Vec<i64> = (0..64).map(|_| client.request("subscriptions/listen", wanted.clone())).collect();
+        for id in &ids {
+            let told = client.next("the acknowledgment", |message| message["method"].is_string());
+            assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
+            assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], *id);
+            assert_eq!(told["params"]["notifications"], json!({}));
+        }
+        assert_eq!(client.ask("subscriptions/listen", wanted.clone())["error"]["code"], -32603);
+        for id in ids {
+            client.notify("notifications/cancelled", json!({"requestId": id}));
+        }
+        client.is_well();
+    }
+}
+
+#[test]
 fn a_long_call_tells_its_progress() {
     let scratch = Scratch::new();
     let mut client = Client::start(&scratch, &[]);
