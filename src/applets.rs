@@ -157,9 +157,10 @@ pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
 fn help_operand(args: &mut Args) -> Result<()> {
     let Some(word) = sole_word(args)? else { return help(None, args) };
     match (applet(&word), topics::find(&word)) {
+        // Of an applet that is a topic, too, `--help` prints the page.
+        (_, Some(topic)) => help_on(topic, args),
         (Ok(applet), _) if applet.name == "ts" => ts::overview(args),
         (Ok(applet), _) => help(Some(applet), args),
-        (_, Some(topic)) => help_on(topic, args),
         (Err(_), None) => Err(Failure::BadArgs(format!(
             "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
             word.display()
