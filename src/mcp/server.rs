@@ -307,6 +307,10 @@ impl Server<'_> {
         match (&*request.method, stateless) {
             ("tools/call", _) => self.call(asked, &request.params)?,
             ("tools/list", _) => {
+                if request.params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
+                    let why = "invalid params: there is no further page, and so no cursor";
+                    return Err(Refusal::new(Some(id), INVALID_PARAMS, why));
+                }
                 let tools = Object::new().objects("tools", self.tools.list());
                 self.succeed(&asked, if stateless { kept(tools) } else { tools });
             }

@@ -197,6 +197,7 @@ fn the_version_without_a_handshake_tells_all_in_each_request() {
     assert_eq!(listed["resultType"], "complete");
     assert_eq!(client.ask("initialize", json!({}))["error"]["code"], -32601);
     assert_eq!(client.ask("ping", json!({}))["error"]["code"], -32601);
+    assert_eq!(client.ask("tools/list", json!({"cursor": "2"}))["error"]["code"], -32602);
 
     client.stateless = false;
     let refused = client.ask("tools/list", json!({}))["error"].clone();
