@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, ChildStdin, ExitStatus, Stdio},
     sync::mpsc,
     thread,
@@ -11,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Scratch, eventually, is_running};
+use crate::support::{PATIENCE, Scratch, eventually, is_running, run};
 
 const VERSION: &str = "2026-07-28";
 
@@ -29,7 +30,7 @@ struct Client {
 impl Client {
     fn start(scratch: &Scratch, arguments: &[&str]) -> Client {
         let mut command = scratch.applet("nbs-mcp");
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut server = command.spawn().unwrap();
         let stdout = BufReader::new(server.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -505,7 +506,8 @@ fn a_long_call_tells_its_progress() {
 fn when_the_client_goes_what_runs_in_sessions_goes_on() {
     let scratch = Scratch::new();
     let gate = scratch.path.join("gate");
-    for kills in [false, true] {
+    // It says so, is killed, or is told by a terminal, with all that belongs to it.
+    for signal in [None, Some("-KILL"), Some("-INT")] {
         let mut client = Client::start(&scratch, &[]);
         client.text("create", json!({"command": "bash", "name": "work"}));
         let script = "touch begun; until test -e gate; do sleep 0.1; done; touch done";
@@ -514,11 +516,12 @@ fn when_the_client_goes_what_runs_in_sessions_goes_on() {
         client.begin("wait", json!({"sessions": ["@work"], "pattern": ["never"], "timeout": "1h"}));
         eventually("both calls", || client.calls().len() == 2);
         let calls = client.calls();
-        if kills {
-            client.server.kill().unwrap();
+        if let Some(signal) = signal {
+            let group = format!("-{}", client.server.id());
+            run(scratch.command("kill").args([signal, "--", &group])).code(0);
         }
         let (last, status) = client.end();
-        assert!(last.is_empty() && (kills || status.code() == Some(0)), "{last:?} {status}");
+        assert!(last.is_empty() && (signal.is_some() || status.code() == Some(0)), "{last:?} {status}");
         eventually("the end of the calls", || !calls.iter().any(|pid| is_running(pid)));
         fs::write(&gate, "").unwrap();
         eventually("the end of the command", || scratch.path.join("done").exists());
@@ -740,5 +743,5 @@ fn a_client_that_does_not_read_holds_up_nobody_but_itself() {
     let mut stdin = server.stdin.take().unwrap();
     stdin.write_all(b"{}\n").unwrap();
     let status = server.wait().unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(13), "{status}");
+    assert_eq!(status.signal(), Some(13), "{status}");
 }
