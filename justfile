@@ -25,9 +25,10 @@ test *words:
 bless:
     NBS_BLESS=1 cargo test --test it -- help:: blessed
 
-# The static file dist/nbs, built and proved.
-dist:
-    tests/dist/build
+# The static file dist/nbs-ARCH, built and proved: x86_64 or aarch64, on either. This machine's
+# is dist/nbs, too.
+dist arch=arch():
+    tests/dist/build {{ arch }}
 
 # The integration tests against the static file.
 dist-test *words: dist
