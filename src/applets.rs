@@ -22,7 +22,7 @@ use std::{
     ffi::{OsStr, OsString},
     io::Write,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -34,6 +34,7 @@ use crate::{
         roff,
         topics::{self, TOPICS, Topic},
     },
+    install,
     json::Object,
     outcome::{Failure, Result, Trying},
     sys::{files, inherited, links, signals},
@@ -197,25 +198,30 @@ fn object(applet: &Applet) -> Object {
 /// `nbs --man NAME`.
 fn man(args: &mut Args) -> Result<()> {
     let word = sole_word(args)?.unwrap_or_else(|| "nbs".into());
-    let overview = overview();
-    if word == "nbs" {
+    let applet = if word == "nbs" { None } else { Some(applet(&word)?) };
+    cli::print(man_page(applet))
+}
+
+/// The man page of an applet, or of `nbs`.
+fn man_page(applet: Option<&Applet>) -> String {
+    let Some(applet) = applet else {
         let names = link_names();
         let links: Vec<&str> = names.lines().collect();
-        return cli::print(roff::man_page("nbs", &help::parse(&overview), &[], TOPICS, &links));
-    }
-    let applet = applet(&word)?;
+        return roff::man_page("nbs", &help::parse(&overview()), &[], TOPICS, &links);
+    };
     let commands: Vec<Page> = commands(applet).iter().map(|verb| help::parse(verb.help)).collect();
-    let name = format!("nbs-{}", applet.name);
-    cli::print(roff::man_page(&name, &help::parse(applet.help), &commands, &[], &["nbs"]))
+    roff::man_page(&format!("nbs-{}", applet.name), &help::parse(applet.help), &commands, &[], &["nbs"])
 }
 
 /// `nbs --completions SHELL`.
 fn completions(args: &mut Args) -> Result<()> {
     let shell = sole_word(args)?.unwrap_or_default();
-    let names = format!("nbs {}", link_names().trim_end().replace('\n', " "));
-    let script = completion::script(&shell.to_string_lossy(), &names);
     let none = || Failure::BadArgs(format!("'{}' is none of bash, zsh and fish", shell.display()));
-    cli::print(script.ok_or_else(none)?)
+    cli::print(completion_script(&shell.to_string_lossy()).ok_or_else(none)?)
+}
+
+fn completion_script(shell: &str) -> Option<String> {
+    completion::script(shell, &format!("nbs {}", link_names().trim_end().replace('\n', " ")))
 }
 
 /// What may follow `line`, whose first word is what is called, and whose last
@@ -280,6 +286,9 @@ fn overview() -> String {
          make the links in DIR, all or none; one that is there\n                            \
          already is left, and another file of that name is not\n                            \
          replaced without --force\n  \
+         --install --prefix=DIR    put this file and its links below DIR/bin, man pages\n                            \
+         and completions below DIR/share; a file for another\n                            \
+         architecture that lies beside this one as nbs-ARCH, too\n  \
          --completions SHELL       a script that completes commands, options and\n                            \
          sessions, for bash, zsh or fish\n  \
          --man NAME                the page of nbs or of a link for man(1)\n  \
@@ -299,15 +308,16 @@ fn link_names() -> String {
     APPLETS.iter().map(|applet| format!("nbs-{}\n", applet.name)).collect()
 }
 
-/// `nbs --install`: makes the links, all or none.
+/// `nbs --install`: makes the links, all or none; with `--prefix` puts all else there, too.
 fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut hard, mut symbolic, mut force, mut folder) = (false, false, false, None);
+    let (mut hard, mut symbolic, mut force, mut folder, mut prefix) = (false, false, false, None, None);
     while let Some(arg) = args.next()? {
         match arg {
             Long("symlink") => symbolic = true,
             Long("hard") => hard = true,
             Long("force") => force = true,
+            Long("prefix") => prefix = Some(args.value()?),
             Value(word) if folder.is_none() => folder = Some(word),
             other => return Err(other.unexpected().into()),
         }
@@ -315,21 +325,47 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     if hard && symbolic {
         return Err(Failure::BadArgs("--symlink and --hard exclude each other".into()));
     }
-    let folder = folder.ok_or_else(|| Failure::BadArgs("missing the folder for the links".into()))?;
-    if !Path::new(&folder).is_dir() {
-        return Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())));
-    }
     let kind = if hard { links::LinkKind::Hard } else { links::LinkKind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
-    let ourselves = links::our_file(Path::new(called_as)).trying("find our own file")?;
-    links::make(&ourselves, Path::new(&folder), &names, kind, force).map_err(|(name, error)| {
-        let next = if error.kind() == std::io::ErrorKind::AlreadyExists && !force {
-            "; --force replaces it"
-        } else {
-            ""
-        };
-        Failure::Failed(format!("cannot make '{}': {error}{next}", Path::new(&folder).join(name).display()))
-    })
+    let our_file = || -> Result<PathBuf> {
+        let ourselves = links::our_file(Path::new(called_as)).trying("find our own file")?;
+        install::check_ourselves(&ourselves)?;
+        Ok(ourselves)
+    };
+    match (prefix, folder) {
+        (Some(_), Some(_)) => {
+            Err(Failure::BadArgs("--prefix and a folder for the links exclude each other".into()))
+        }
+        (Some(prefix), None) if prefix.is_empty() => Err(Failure::BadArgs("--prefix is empty".into())),
+        (Some(prefix), None) => {
+            install::below(Path::new(&prefix), &our_file()?, manuals_and_completions(), &names, kind, force)
+        }
+        (None, None) => Err(Failure::BadArgs("missing the folder for the links".into())),
+        (None, Some(folder)) if !Path::new(&folder).is_dir() => {
+            Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())))
+        }
+        (None, Some(folder)) => {
+            let folder = Path::new(&folder);
+            links::make(&our_file()?, folder, &names, kind, force)
+                .map_err(|(name, error)| install::taken(&folder.join(name), &error))
+        }
+    }
+}
+
+/// The texts that a package has, where the shells and man(1) look for them.
+fn manuals_and_completions() -> Vec<install::Item> {
+    let script = |shell| completion_script(shell).expect("it is one of those that we know");
+    let mut texts = vec![install::Item::text("share/zsh/site-functions/_nbs", script("zsh"))];
+    let pages = APPLETS.iter().map(Some).chain([None]);
+    for applet in pages {
+        let name = applet.map_or("nbs".to_owned(), |applet| format!("nbs-{}", applet.name));
+        let text = |path: String, content| install::Item::text(path, content);
+        texts.push(text(format!("share/man/man1/{name}.1"), man_page(applet)));
+        // These shells look for a file of the command's name.
+        texts.push(text(format!("share/bash-completion/completions/{name}"), script("bash")));
+        texts.push(text(format!("share/fish/vendor_completions.d/{name}.fish"), script("fish")));
+    }
+    texts
 }
 
 /// Says why a call failed, and how the process shall exit.

@@ -8,6 +8,7 @@ mod applets;
 mod cli;
 mod help;
 mod helper;
+mod install;
 mod json;
 mod mcp;
 mod numbers;

@@ -15,6 +15,7 @@ pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod poll;
 pub(crate) mod processes;
+pub(crate) mod program;
 pub(crate) mod pty;
 pub(crate) mod random;
 pub(crate) mod signals;

@@ -38,20 +38,42 @@ pub(crate) fn make<'a>(
     kind: LinkKind,
     force: bool,
 ) -> Result<(), (&'a str, io::Error)> {
-    let mut wanted = Vec::new();
-    for name in names {
-        let path = folder.join(name);
-        match fs::symlink_metadata(&path) {
-            Ok(taken) if taken.is_dir() => return Err((name, io::ErrorKind::IsADirectory.into())),
-            Ok(_) if !force && is_same(&path, ourselves) => {}
-            Ok(_) if !force => return Err((name, io::ErrorKind::AlreadyExists.into())),
-            _ => wanted.push(name),
-        }
-    }
+    let wanted = if force { check_folders(folder, names)? } else { check(ourselves, folder, names)? };
     for name in wanted {
-        make_one(ourselves, folder, name, kind).map_err(|error| (name.as_str(), error))?;
+        make_one(ourselves, folder, name, kind).map_err(|error| (name, error))?;
     }
     Ok(())
+}
+
+/// The names of which no link is there yet; an error if one of them is taken.
+pub(crate) fn check<'a>(
+    ourselves: &Path,
+    folder: &Path,
+    names: &'a [String],
+) -> Result<Vec<&'a str>, (&'a str, io::Error)> {
+    let mut wanted = check_folders(folder, names)?;
+    let mut taken = None;
+    wanted.retain(|name| {
+        let path = folder.join(name);
+        let is_there = path.symlink_metadata().is_ok();
+        if is_there && !is_same(&path, ourselves) {
+            taken = taken.or(Some(*name));
+        }
+        !is_there
+    });
+    match taken {
+        Some(name) => Err((name, io::ErrorKind::AlreadyExists.into())),
+        None => Ok(wanted),
+    }
+}
+
+/// The names, of which none may be a folder.
+fn check_folders<'a>(folder: &Path, names: &'a [String]) -> Result<Vec<&'a str>, (&'a str, io::Error)> {
+    let is_folder = |name: &&String| folder.join(name).symlink_metadata().is_ok_and(|taken| taken.is_dir());
+    match names.iter().find(is_folder) {
+        Some(name) => Err((name, io::ErrorKind::IsADirectory.into())),
+        None => Ok(names.iter().map(String::as_str).collect()),
+    }
 }
 
 /// Are they one file, links followed?
@@ -63,6 +85,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 fn make_one(target: &Path, folder: &Path, name: &str, kind: LinkKind) -> io::Result<()> {
     let beside: PathBuf = folder.join(format!(".{name}.{}", std::process::id()));
     match kind {
+        // Within a folder by the name alone, so that the folder may be moved.
+        LinkKind::Symbolic if target.parent() == Some(folder) => {
+            symlink(target.file_name().unwrap_or_default(), &beside)?;
+        }
         LinkKind::Symbolic => symlink(target, &beside)?,
         LinkKind::Hard => fs::hard_link(target, &beside)?,
     }

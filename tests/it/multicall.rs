@@ -4,7 +4,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Scratch, binary, copy_of_binary, run};
+use crate::support::{Scratch, binary, copy_of_binary, executable, run};
 
 fn nbs(arguments: &[&str]) -> crate::support::Ran {
     run(Command::new(binary()).args(arguments))
@@ -169,4 +169,104 @@ fn install_says_what_is_wrong_with_its_arguments() {
     let folder = scratch.path.join("nbs-ts");
     fs::create_dir(&folder).unwrap();
     run(scratch.command(binary()).args(["--install", "--force", "."])).code(1).complains("nbs-ts");
+}
+
+#[test]
+fn install_puts_all_that_a_package_has_below_a_prefix() {
+    let scratch = Scratch::new();
+    copy_of_binary(&scratch.path.join("nbs"));
+    let install = |words: &[&str]| {
+        let mut command = scratch.command(scratch.path.join("nbs"));
+        run(command.args(["--install", "--prefix=a/b"]).args(words))
+    };
+    let prefix = scratch.path.join("a/b");
+    install(&[]).code(0).silent().stdout("");
+    for name in nbs(&["--list"]).out().lines().chain(["nbs"]) {
+        let text = |path: String| fs::read_to_string(prefix.join(path)).unwrap();
+        nbs(&["--man", name]).code(0).stdout(text(format!("share/man/man1/{name}.1")));
+        let bash = text(format!("share/bash-completion/completions/{name}"));
+        nbs(&["--completions", "bash"]).code(0).stdout(bash);
+        let fish = text(format!("share/fish/vendor_completions.d/{name}.fish"));
+        nbs(&["--completions", "fish"]).code(0).stdout(fish);
+    }
+    let zsh = prefix.join("share/zsh/site-functions/_nbs");
+    nbs(&["--completions", "zsh"]).code(0).stdout(fs::read(&zsh).unwrap());
+    let mode = |path: &str| fs::metadata(prefix.join(path)).unwrap().mode() & 0o7777;
+    assert_eq!(
+        (mode("bin/nbs"), mode("share/zsh/site-functions/_nbs"), mode("share")),
+        (0o755, 0o644, 0o755)
+    );
+
+    // Moved as a whole, it still works.
+    assert_eq!(fs::read_link(prefix.join("bin/nbs-ts")).unwrap().to_str(), Some("nbs"));
+    fs::rename(&prefix, scratch.path.join("moved")).unwrap();
+    run(scratch.command(scratch.path.join("moved/bin/nbs-ts")).arg("list")).code(0).silent();
+    fs::rename(scratch.path.join("moved"), &prefix).unwrap();
+
+    // What is right is left; what is not is replaced on demand only, and nothing before.
+    let inode = fs::metadata(&zsh).unwrap().ino();
+    let page = prefix.join("share/man/man1/nbs-ts.1");
+    fs::write(&page, "mine").unwrap();
+    fs::remove_file(prefix.join("bin/nbs-ts")).unwrap();
+    install(&[])
+        .code(1)
+        .complains("a/b/share/man/man1/nbs-ts.1': entity already exists; --force replaces it");
+    assert!(!prefix.join("bin/nbs-ts").exists() && fs::read(&page).unwrap() == b"mine");
+    install(&["--force", "--hard"]).code(0).silent();
+    assert_ne!(fs::read(&page).unwrap(), b"mine");
+    assert_eq!(fs::metadata(&zsh).unwrap().ino(), inode);
+    assert_eq!(
+        fs::metadata(prefix.join("bin/nbs-ts")).unwrap().ino(),
+        fs::metadata(prefix.join("bin/nbs")).unwrap().ino()
+    );
+    install(&["."]).code(4).complains("exclude each other");
+    nbs(&["--install", "--prefix="]).code(4).complains("--prefix is empty");
+}
+
+/// The file under test, as if for another architecture.
+fn for_another_architecture() -> (&'static str, Vec<u8>) {
+    let (name, number) = if cfg!(target_arch = "x86_64") { ("aarch64", 183) } else { ("x86_64", 62) };
+    let mut program = fs::read(binary()).unwrap();
+    program[18] = number;
+    (name, program)
+}
+
+#[test]
+fn install_tells_a_wrong_or_incomplete_file() {
+    let scratch = Scratch::new();
+    let ours = std::env::consts::ARCH;
+    let (other, theirs) = for_another_architecture();
+    copy_of_binary(&scratch.path.join("nbs"));
+    let install = || run(scratch.command(scratch.path.join("nbs")).args(["--install", "--prefix=p"]));
+
+    // Beside us, for another machine.
+    let beside = scratch.path.join(format!("nbs-{other}"));
+    let name = format!("nbs-{other}");
+    fs::copy(binary(), &beside).unwrap();
+    install().code(1).complains(&format!("{name}': it is a program for {ours}"));
+    fs::write(&beside, "#!/bin/sh\n").unwrap();
+    install().code(1).complains(&format!("{name}': it is no program"));
+    for length in [5, 30, 100, theirs.len() - 1] {
+        fs::write(&beside, &theirs[..length]).unwrap();
+        install().code(1).complains(&format!("{name}': it is an incomplete copy of a program for "));
+    }
+    assert!(!scratch.path.join("p").exists());
+    fs::write(&beside, &theirs).unwrap();
+    install().code(0).silent();
+    assert_eq!(fs::read(scratch.path.join("p/bin").join(&name)).unwrap(), theirs);
+
+    // In our place.
+    for (content, what) in [(&theirs[..], "a program"), (&theirs[..9999], "an incomplete copy of a program")]
+    {
+        fs::write(scratch.path.join("p/bin/nbs"), content).unwrap();
+        install().code(1).complains(&format!("({what} for {other}"));
+    }
+    fs::write(scratch.path.join("nbs-ts"), &theirs).unwrap();
+    let links = || run(scratch.command(scratch.path.join("nbs")).args(["--install", "."]));
+    links().code(1).complains(&format!("already exists (a program for {other}); --force replaces it"));
+
+    // Ourselves, cut where it does not keep us from running.
+    let whole = fs::read(binary()).unwrap();
+    executable(&scratch.path.join("nbs"), &whole[..whole.len() - 1]);
+    links().code(1).complains(&format!("it is an incomplete copy of a program for {ours}"));
 }

@@ -1,0 +1,72 @@
+//! What a program's file is: for which architecture, and whether all of it is there.
+//!
+//! The kernel says no more of either than "Exec format error". Source: elf(5).
+
+use std::{
+    borrow::Cow,
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// What an ELF file's header tells, beside its size.
+pub(crate) struct Program {
+    /// As `uname -m` has it.
+    architecture: Cow<'static, str>,
+    /// How many bytes are there, and how many there should be.
+    size: u64,
+    whole: u64,
+}
+
+impl Program {
+    /// `None` for what is no ELF file.
+    pub(crate) fn look(path: &Path) -> io::Result<Option<Program>> {
+        let mut file = File::open(path)?;
+        let mut header = Vec::new();
+        file.by_ref().take(64).read_to_end(&mut header)?;
+        Ok(Program::parse(&header, file.metadata()?.len()))
+    }
+
+    fn parse(header: &[u8], size: u64) -> Option<Program> {
+        if !header.starts_with(b"\x7fELF") {
+            return None;
+        }
+        let short = |at: usize| Some(u16::from_le_bytes(header.get(at..at + 2)?.try_into().ok()?));
+        let long = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
+        let architecture = match short(18) {
+            Some(3) => "i386".into(),
+            Some(40) => "arm".into(),
+            Some(62) => "x86_64".into(),
+            Some(183) => "aarch64".into(),
+            Some(243) => "riscv64".into(),
+            Some(other) => format!("machine {other}").into(),
+            None => "an unknown architecture".into(),
+        };
+        // Linkers put the table of sections last. Of 32 bits, or cut within the header,
+        // nothing is known but that this much belongs to it.
+        let sections = || long(40)?.checked_add(u64::from(short(58)?) * u64::from(short(60)?));
+        let is_64_bit = header.get(4) == Some(&2);
+        let whole = if is_64_bit { sections().unwrap_or(64) } else { 52 };
+        Some(Program { architecture, size, whole })
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.size >= self.whole
+    }
+
+    pub(crate) fn is_for(&self, architecture: &str) -> bool {
+        self.architecture == architecture
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, text: &mut fmt::Formatter) -> fmt::Result {
+        let Program { architecture, size, whole } = self;
+        if self.is_whole() {
+            write!(text, "a program for {architecture}")
+        } else {
+            write!(text, "an incomplete copy of a program for {architecture}, {size} bytes of {whole}")
+        }
+    }
+}
