@@ -68,7 +68,20 @@ sdks:
 container:
     tests/dist/container '{{ static }}'
 
-# Builds the static file of this commit twice, and compares.
+# Boots an emulated machine (x86_64 or aarch64) that holds dist/nbs-ARCH, and runs as many of the
+# tests there as it can; `--smoke` only what the file promises of a kernel, `--kernel=6.12` another one.
+machine *words:
+    tests/machine/boot {{ words }}
+
+# Leaves archives, wheels and Debian packages for both architectures in dist/, and SHA256SUMS.
+release:
+    tests/dist/release
+
+# Installs each of these, and uses it.
+release-test:
+    tests/dist/installed
+
+# Makes the release of this commit twice, and compares.
 reproduce:
     tests/dist/reproduce
 
@@ -76,4 +89,4 @@ reproduce:
 install:
     # As large as `dist` makes it at most.
     tests/dist/prove '{{ static }}' 1400000
-    tests/dist/install '{{ static }}' '{{ DESTDIR }}{{ PREFIX }}'
+    '{{ static }}' --install --force --prefix='{{ DESTDIR }}{{ PREFIX }}'
