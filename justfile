@@ -68,6 +68,10 @@ sdks:
 container:
     tests/dist/container '{{ static }}'
 
+# The same in containers of podman, on images that buildah makes of tests/dist/Containerfile.
+engines:
+    tests/dist/engines '{{ static }}'
+
 # Boots an emulated machine (x86_64 or aarch64) that holds dist/nbs-ARCH, and runs as many of the
 # tests there as it can; `--smoke` only what the file promises of a kernel, `--kernel=6.12` another one.
 machine *words:
