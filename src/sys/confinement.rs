@@ -119,7 +119,7 @@ fn ruleset(roots: &[PathBuf]) -> io::Result<RulesetCreated> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(LEAST))
-        .map_err(|_| io::Error::other("the kernel has no Landlock as of Linux 6.2, or it is switched off"))?
+        .map_err(|_| no_landlock())?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::IoctlDev)
         .and_then(|ruleset| ruleset.scope(Scope::AbstractUnixSocket | Scope::Signal))
@@ -148,7 +148,15 @@ fn of_devices() -> BitFlags<AccessFs> {
 
 fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // A kernel from before Linux 5.6 has no openat2(2), and no Landlock either.
+        Err(rustix::io::Errno::NOSYS) => Err(no_landlock()),
+        opened => Ok(opened?),
+    }
+}
+
+fn no_landlock() -> io::Error {
+    io::Error::other("the kernel has no Landlock as of Linux 6.2, or it is switched off")
 }
 
 /// Its number says it as well as the words of the crate, which take 30 KB.
