@@ -154,14 +154,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         )));
     }
 
-    let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
-    let mut watches = [SessionWatch::begin(&session, &conditions, from)?];
-    // Whatever becomes of the wait, what has come is printed.
-    // A relay that was stopped while we waited took the rest of the time.
+    // It has been typed: a relay that is stopped from here on takes the rest of the time.
     let late = |failure| match failure {
         Failure::Failed(message) if deadline.has_passed() => Failure::TimedOut(message),
         other => other,
     };
+    let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
+    let mut watches = [SessionWatch::begin(&session, &conditions, from).map_err(late)?];
+    // Whatever becomes of the wait, what has come is printed.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
     let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
