@@ -28,7 +28,8 @@
 //!                     result: done, timeout, interrupted or ended
 //!
 //! Exit codes:
-//!   N                 the command's own
+//!   N                 the command's own; 2 also where it is not finished (an open
+//!                     quote), and nothing of it was executed
 //!   4                 the arguments are bad
 //!   124               it timed out
 //!   125               it could not be run, or the shell has ended, has been
