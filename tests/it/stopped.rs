@@ -117,14 +117,14 @@ fn a_stopped_relay_holds_nobody_up_and_is_named() {
         To(code) => drop(ran.code(code)),
         Short(code) => drop(ran.code(code).complains(&wrong).complains("is stopped").complains(&mend)),
     };
+    let secret = scratch.path.join("secret");
+    fs::write(&secret, "typed late\n").unwrap();
     let called: Vec<(Running, Comes)> = CALLS
         .iter()
         .map(|(before, after, comes)| {
             let words = [before, &[&*handle][..], after].concat();
             let mut command = scratch.command("nbs-ts");
-            let secret = scratch.path.join("secret");
-            fs::write(&secret, "typed late\n").unwrap();
-            let running = start(command.args(words).stdin(fs::File::open(secret).unwrap()));
+            let running = start(command.args(words).stdin(fs::File::open(&secret).unwrap()));
             // One that gives its answer once gives it to the first.
             match (before[0], comes) {
                 ("wait-complete", To(_)) => {
