@@ -1,7 +1,7 @@
 /* The floor of `run`: how long a bash on a terminal takes from a command typed at
  * its prompt to its next prompt. Prints N times in nanoseconds, a line each.
  *
- * Usage: prompt N COMMAND [RCFILE] */
+ * Usage: prompt N COMMAND */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -59,10 +59,7 @@ int main(int argc, char **argv)
         setenv("TERM", "xterm-256color", 1);
         unsetenv("PROMPT_COMMAND");
         unsetenv("HISTFILE");
-        if (argc > 3)
-            execlp("bash", "bash", "--rcfile", argv[3], "-i", NULL);
-        else
-            execlp("bash", "bash", "--norc", "--noprofile", "-i", NULL);
+        execlp("bash", "bash", "--norc", "--noprofile", "-i", NULL);
         _exit(127);
     }
     await_prompt(master);
