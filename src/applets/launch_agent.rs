@@ -2,8 +2,8 @@
 //!
 //! Usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT
 //!
-//! Has bash start the program AGENT in the background, in a session of its own
-//! (setsid), with --root=PROJECT-ROOT and --dangerously-skip-permissions, and
+//! Has bash, or else sh, start the program AGENT in the background, in a session
+//! of its own (setsid), with --root=PROJECT-ROOT and --dangerously-skip-permissions, and
 //! NBS_HANDLE, NBS_TRANSPORT=ts and NBS_INITIAL_PROMPT in its environment; and
 //! returns. What would make an agent think that it is part of another one is not
 //! in its environment: CLAUDECODE, CLAUDE_CODE_*, TMUX, TMUX_PANE, AGENT,

@@ -139,6 +139,70 @@ fn what_the_user_has_in_the_environment_stays_theirs() {
 }
 
 #[test]
+fn what_is_nothing_ends_well_and_what_is_not_has_its_own_code() {
+    let scratch = Scratch::new();
+    for command in ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
+        let handle = scratch.create(command);
+        for nothing in ["", " \n "] {
+            scratch.ts(&["run", &handle, "no-such-program"]).code(127);
+            let ran = scratch.ts(&["run", "--json", &handle, nothing]).code(0);
+            assert_eq!(
+                [ran.field("result"), ran.field("exit_code")],
+                ["\"done\"", "0"],
+                "{command}: {ran:?}"
+            );
+        }
+        // zsh knows no comments, unless it is told to; nor does a bash that is told not to.
+        let code = if command == "zsh" { 127 } else { 0 };
+        scratch.ts(&["run", &handle, "# a comment"]).code(code);
+        if command == "bash" {
+            scratch.ts(&["run", &handle, "shopt -u interactive_comments"]).code(0);
+            scratch.ts(&["run", &handle, "# a command"]).code(127);
+        }
+    }
+}
+
+#[test]
+fn a_state_folder_of_any_name_will_do_for_every_shell() {
+    let scratch = Scratch::new();
+    let long = format!("echo {}", "x".repeat(5_000));
+    for command in ["bash -l", "bash --posix", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
+        // In ENV ksh93 takes no such quote, however it is written.
+        let quote = if command == "ksh93" { "" } else { "'" };
+        let state = scratch.path.join(format!("it{quote}s a \"$HOME\" `x` \\n !x \u{e9}"));
+        let ts = |words: &[&str]| {
+            let mut call = scratch.command("nbs-ts");
+            crate::support::run(call.env("NBS_TS_HOME", &state).args(words))
+        };
+        let handle = ts(&["create", "--no-helper", command]).code(0).out().trim().to_owned();
+        let run = |text: &str| ts(&["run", "--timeout=20", &handle, text]);
+        run("echo here").code(0).stdout("here\n").silent();
+        run("echo one\necho two").code(0).stdout("one\ntwo\n").silent();
+        run(&long).code(0).stdout(format!("{}\n", &long["echo ".len()..])).silent();
+        ts(&["kill", &handle]).code(0);
+    }
+}
+
+#[test]
+fn what_a_small_shell_has_not_begun_in_time_it_does_not_do_later() {
+    let scratch = Scratch::new();
+    for command in ["sh", "busybox ash"] {
+        let handle = scratch.create(command);
+        scratch.ts(&["run", &handle, "echo on"]).code(0).stdout("on\n");
+        let pid = scratch.file(&handle, "pid");
+        let signal = |name: &str| drop(crate::support::run(Command::new("kill").args([name, &pid])).code(0));
+        signal("-STOP");
+        eventually("its stop", || crate::support::state_of(&pid) == Some('T'));
+        scratch.ts(&["run", "--timeout=0.3", &handle, "touch late"]).code(124).stdout("");
+        signal("-CONT");
+        eventually("the shell", || {
+            scratch.ts(&["run", "--timeout=20", &handle, "echo usable"]).stdout == b"usable\n"
+        });
+        assert!(!scratch.path.join("late").exists(), "{command}");
+    }
+}
+
+#[test]
 fn a_shell_that_is_not_there_is_told_of() {
     let scratch = Scratch::new();
     let nbs = fs::canonicalize(crate::support::binary()).unwrap();

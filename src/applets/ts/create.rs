@@ -2,10 +2,11 @@
 //!
 //! Usage: nbs-ts create [options] COMMAND...
 //!
-//! `bash` and `bash -i` start an interactive shell, whose commands are reported
-//! to `wait-complete`; anything else is run once, by `bash -c`. The words of
-//! COMMAND are joined by spaces; options end where it begins. When the call
-//! returns, `send`, `wait-complete` and `kill` work at once.
+//! A shell with plain options (`bash`, `/bin/bash -l`, `zsh`, `fish`, `sh`) is an
+//! interactive one, whose commands are reported to `run` and `wait-complete`;
+//! anything else is run once, by `bash -c`, or by `sh -c` where there is no bash.
+//! The words of COMMAND are joined by spaces; options end where it begins. When
+//! the call returns, `send`, `wait-complete` and `kill` work at once.
 //!
 //! Options:
 //!   --name=NAME       a name for it: 1 to 64 of a-z A-Z 0-9 _ . -

@@ -12,8 +12,8 @@
 //!
 //! A command that starts another shell or a program to converse with (ssh, su,
 //! psql) is done when that ends: `send`, `key` and `wait` talk to it meanwhile.
-//! What bash says of a job while the text runs is output of it; what it says at
-//! its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
+//! What the shell says of a job while the text runs is output of it; what it says
+//! at its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
 //!
 //! Options:
 //!   --stdin           read the command from standard input instead; it may be of
@@ -327,6 +327,10 @@ impl<'a> Run<'a> {
         self.type_in(&self.handover.keys.clone())?;
         if self.handover.enter {
             let drawn = self.await_drawn()?;
+            if self.wishes.deadline.has_passed() {
+                self.turn.interrupt()?;
+                return Err(too_late(self.session, self.wishes, "its shell does not read"));
+            }
             let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
             self.trace.note_typed(drawn);
             self.type_in(b"\r")?;
@@ -381,6 +385,13 @@ impl<'a> Run<'a> {
         {
             // fish tells of an `exit`, too.
             outcome = Outcome::Ended;
+        }
+        if let Outcome::Done(code) = &mut outcome
+            && self.is_nothing
+            && !self.trace.has_started
+        {
+            // It is that of the command before.
+            *code = 0;
         }
         // A prompt that nobody reports is not what the command printed.
         let mut range = self.shown_output(!matches!(outcome, Outcome::Lost(_)))?;
@@ -495,6 +506,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 if doubts > 1 {
+                    // A key that is lost a second time will not come.
                     self.attempts += 1;
                     self.hand_over_again()?;
                     doubts = 0;
@@ -692,7 +704,6 @@ impl<'a> Run<'a> {
                     "cannot run a command in session '{handle}': it is incomplete, its shell wants the rest of it"
                 )),
             }),
-            (Outcome::Done(_), None) if self.is_nothing => Ok(()),
             (Outcome::Done(0), None) => Ok(()),
             (Outcome::Done(code), None) => {
                 let code = u8::try_from(*code).unwrap_or(FAILED);

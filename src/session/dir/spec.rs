@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_login_shell_hands_the_variable_on_and_keeps_what_it_was() {
-        let words = SessionSpec::login_words(b"sh", Path::new("/a folder's/$x"));
+        let words = SessionSpec::login_words(b"sh", Path::new("/a folder's/x y"));
         let (exec, name) = (&words[3], &words[4..8]);
         for (shell, before) in [("bash", Some("o'l\"d $y")), ("sh", None), ("sh", Some(""))] {
             let mut command = Command::new(shell);
@@ -184,7 +184,11 @@ mod tests {
             command.env_remove("ENV").env_remove("NBS_TS_ENV").envs(before.map(|value| ("ENV", value)));
             let printed = command.output().unwrap().stdout;
             let kept = before.unwrap_or("none");
-            assert_eq!(String::from_utf8_lossy(&printed), format!("/a folder's/$x/shrc|{kept}\n"), "{shell}");
+            assert_eq!(
+                String::from_utf8_lossy(&printed),
+                format!("/a folder's/x y/shrc|{kept}\n"),
+                "{shell}"
+            );
         }
     }
 }

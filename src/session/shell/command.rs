@@ -7,6 +7,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::Path,
 };
 
@@ -156,7 +157,7 @@ impl ShellCommand {
         let file = OsString::from(folder.join(self.dialect.startup_file()));
         let (mut options, mut variable): (Vec<OsString>, _) = (Vec::new(), None);
         let own = |option: &String| OsString::from(option);
-        let through_env = ("ENV", file.clone(), "NBS_TS_ENV");
+        let through_env = ("ENV", self.as_env(&file), "NBS_TS_ENV");
         match self.dialect {
             Dialect::Bash => match self.bash_startup() {
                 BashStartup::Login | BashStartup::Posix => {
@@ -206,19 +207,27 @@ impl ShellCommand {
         let words: Vec<OsString> = before.chain(self.program.iter().map(own)).chain(options).collect();
         ShellStart { arguments: words.len() - self.before.len(), words, variable }
     }
+
+    /// As a value of ENV, which shells expand, each in its own way (tried: dash 0.5.12,
+    /// busybox 1.35, bash 4.4 to 5.3, ksh93u+m 1.0, mksh R59; ksh93 takes no `'`).
+    fn as_env(&self, path: &OsStr) -> OsString {
+        let special: &[u8] = match self.program.last().map(|program| file_name(program)) {
+            Some("mksh" | "lksh" | "pdksh" | "oksh") => b"",
+            Some("ksh" | "ksh93") => b"$`\"\\",
+            _ => b"$`\\",
+        };
+        OsString::from_vec(escaped(path, special))
+    }
 }
 
-fn fish_quoted(path: &OsStr) -> OsString {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let mut word = vec![b'\''];
-    for byte in path.as_bytes() {
-        if matches!(byte, b'\'' | b'\\') {
-            word.push(b'\\');
-        }
-        word.push(*byte);
-    }
-    word.push(b'\'');
-    OsString::from_vec(word)
+/// As a word of fish.
+pub(super) fn fish_quoted(path: &OsStr) -> OsString {
+    OsString::from_vec([b"'", escaped(path, b"'\\").as_slice(), b"'"].concat())
+}
+
+fn escaped(path: &OsStr, special: &[u8]) -> Vec<u8> {
+    let escape = |byte: &u8| special.contains(byte).then_some(b'\\');
+    path.as_bytes().iter().flat_map(|byte| escape(byte).into_iter().chain([*byte])).collect()
 }
 
 fn file_name(path: &str) -> &str {

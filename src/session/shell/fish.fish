@@ -60,7 +60,7 @@ function __nbs_take
     end
     switch $__nbs_valid
         case 1
-            commandline -r -- 'source '@TEXT@
+            commandline -r -- 'source '(string escape -- @TEXT@)
         case 2
             commandline -r ''
             printf '\e]133;P;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty

@@ -45,7 +45,7 @@
 use std::path::Path;
 
 use crate::session::shell::{
-    command::{BashStartup, Dialect, ShellCommand},
+    command::{BashStartup, Dialect, ShellCommand, fish_quoted},
     run_script::quoted,
 };
 
@@ -70,7 +70,12 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
             controls.into_iter().fold(file, |file, (name, control)| file.replace(name, control))
         }
     };
-    file.replace("@SECRET@", secret).replace("@RUN@", &quoted(run)).replace("@TEXT@", &quoted(text))
+    let text = match shell.dialect {
+        // In UTF-8 whatever stands there: fish takes no other.
+        Dialect::Fish => fish_quoted(text.as_os_str()).to_string_lossy().into_owned(),
+        _ => quoted(text),
+    };
+    file.replace("@SECRET@", secret).replace("@RUN@", &quoted(run)).replace("@TEXT@", &text)
 }
 
 /// The user's own file, which zsh would have read in this one's place.

@@ -37,6 +37,8 @@ pub(crate) struct Trace {
     mended: bool,
     /// That prompt stands: the command is to be handed over again.
     pub(crate) again: bool,
+    /// The shell has told that it executes something.
+    pub(crate) has_started: bool,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
     /// Where `set -v` has shown, up to here, the hook that reports the end.
@@ -104,6 +106,7 @@ impl Trace {
             found: Vec::new(),
             mended: false,
             again: false,
+            has_started: false,
             unfinished: false,
             shown: None,
             begun: None,
@@ -212,6 +215,7 @@ impl Trace {
                 self.stage = Stage::Taken { seq: seq + 1, from: found.end };
             }
             (Stage::Taken { seq, .. }, Mark::Started { seq: started }) if started == seq => {
+                self.has_started = true;
                 self.begin(seq, found.end);
             }
             (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,
