@@ -3,12 +3,13 @@
 //! Usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT
 //!
 //! Has bash, or else sh, start the program AGENT in the background, in a session
-//! of its own (setsid), with --root=PROJECT-ROOT and --dangerously-skip-permissions, and
-//! NBS_HANDLE, NBS_TRANSPORT=ts and NBS_INITIAL_PROMPT in its environment; and
-//! returns. What would make an agent think that it is part of another one is not
-//! in its environment: CLAUDECODE, CLAUDE_CODE_*, TMUX, TMUX_PANE, AGENT,
-//! CODEX_*, CODING_AGENT_*, OTEL_*. Its standard input is the caller's, its
-//! output goes nowhere: an agent opens a session for itself (nbs-ts).
+//! of its own (setsid), with --root=PROJECT-ROOT and
+//! --dangerously-skip-permissions, and NBS_HANDLE, NBS_TRANSPORT=ts and
+//! NBS_INITIAL_PROMPT in its environment; and returns. What would make an agent
+//! think that it is part of another one is not in its environment: CLAUDECODE,
+//! CLAUDE_CODE_*, TMUX, TMUX_PANE, AGENT, CODEX_*, CODING_AGENT_*, OTEL_*. Its
+//! standard input is the caller's, its output goes nowhere: an agent opens a
+//! session for itself (nbs-ts).
 //!
 //! Options stand before HANDLE; from there on, every word is taken as it is.
 //! Needs setsid (util-linux, busybox), and bash or else sh.
