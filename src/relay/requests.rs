@@ -48,12 +48,17 @@ impl Relay {
                 successor: foreground::successor(self.child, &self.session),
             },
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
-            Request::Look => Response::Look {
+            Request::Look => {
                 // First this: who reads it afterwards may not be seen to wait.
-                unread: self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0)),
-                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()),
-                offset: self.recorder.output_bytes(),
-            },
+                let unread = self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0));
+                let doing = foreground::doing(&self.master, self.child, self.recorder.prompt());
+                // And last of all what it printed before it waited.
+                if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
+                    // Where that fails, the loop's own read does and tells why.
+                    let _ = self.drain();
+                }
+                Response::Look { unread, doing, offset: self.recorder.output_bytes() }
+            }
             Request::Signal { key } => {
                 // A line that is interrupted before anything of it is executed goes
                 // with what the shell, which may be slow, has not read of it.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    Mount, Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, run, start,
+    Mount, Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, most_memory, run, start,
 };
 
 /// nobody, of whom no test has anything.
@@ -431,12 +431,6 @@ fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
 }
 
 /// What a relay has taken of memory, at most, in kilobytes (proc_pid_status(5)).
-fn most_memory(relay: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{relay}/status")).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    peak.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[test]
 fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
     let scratch = Scratch::new();
@@ -477,7 +471,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
         scratch.ts(&["status", "--json", &handle]).code(0);
     }
     assert!(!all.is_empty());
-    let peak = most_memory(&relay);
+    let peak = most_memory(&relay).unwrap();
     assert!(peak < 8 * 1024, "{peak} kB");
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::io::ioctl_fionread;
 
-use crate::support::{PATIENCE, Scratch, eventually, eventually_within, run};
+use crate::support::{PATIENCE, Scratch, eventually, eventually_within, most_memory, run};
 
 /// Asks all of it at once, and prints what it reads up to the answer to DSR 5.
 const ASK: &str = r"
@@ -78,14 +78,9 @@ fn who_asks_for_ever_and_never_reads_holds_nobody_up() {
     let flood = "stty raw -echo; python3 -c 'import os\nfor n in range(4000): os.write(1, b\"\\x1b[c\\x1b[6n\" * 50)\n'";
     let handle = scratch.create(&format!("{flood}; stty sane; echo; echo over"));
     let relay = scratch.file(&handle, "daemon_pid");
-    let most = || {
-        let status = fs::read_to_string(format!("/proc/{relay}/status")).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("x 0").to_owned();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
-    };
     let mut highest = 0;
     while scratch.ts(&["status", &handle]).out().starts_with("alive") {
-        highest = highest.max(most());
+        highest = highest.max(most_memory(&relay).unwrap_or_default());
     }
     assert!(highest < 8192, "{highest} KiB");
     // Whoever reads lines then sees the answers, as on any terminal.
@@ -109,6 +104,27 @@ fn a_question_in_a_file_disturbs_no_command() {
     // The answers are nobody's input.
     let python = scratch.create("python3 -q");
     scratch.ts(&["ask", &python, "print('\\x1b[6n', end='') or 6 * 7"]).code(0).stdout_has("42");
+}
+
+#[test]
+fn an_answer_that_makes_readline_search_keeps_no_command_away() {
+    const ASK: &str = r"
+import os, termios, tty
+modes = termios.tcgetattr(0)
+tty.setraw(0)
+os.write(1, b'\x1b[c')
+assert os.read(0, 2) == b'\x1b['
+termios.tcsetattr(0, termios.TCSADRAIN, modes)
+";
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("ask.py"), ASK).unwrap();
+    let handle = scratch.create("bash");
+    // The rest of the answer begins with that.
+    scratch.ts(&["run", &handle, "bind '\"?\": non-incremental-reverse-search-history'"]).code(0);
+    for _ in 0..2 {
+        scratch.ts(&["run", &handle, "python3 ask.py"]).code(0).stdout("\x1b[c");
+        scratch.ts(&["run", &handle, "echo well; false"]).code(1).stdout("well\n");
+    }
 }
 
 #[test]

@@ -478,3 +478,15 @@ impl Drop for Mount {
         run(Command::new("umount").arg("-l").arg(&self.0));
     }
 }
+
+/// The most memory that a process has had, in KiB, without what it is executed from: the file
+/// that is tested may be a large one, and all processes of ours have the same. `None` where the
+/// process is not there.
+pub(crate) fn most_memory(pid: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let of = |what: &str| -> Option<u64> {
+        let size = status.lines().find_map(|line| line.strip_prefix(what))?;
+        size.trim().trim_end_matches(" kB").parse().ok()
+    };
+    Some(of("VmHWM:")?.saturating_sub(of("RssFile:")?))
+}

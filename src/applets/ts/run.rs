@@ -555,6 +555,7 @@ impl<'a> Run<'a> {
     /// Not for ever: gives up with the reason.
     fn hand_over_again(&mut self) -> Result<()> {
         if self.attempts < ATTEMPTS && self.handover.is_taken {
+            self.type_in(self.handover.before_again)?;
             return self.hand_over();
         }
         Err(self.passed_over())

@@ -20,6 +20,11 @@ pub(crate) const LOOK: &[u8] = b"\x1b[25;9~";
 /// Has it accept the line as it is.
 pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 
+/// Ends what readline asks a line of its own for (a search, which a program's question to
+/// its terminal may begin in vi mode: `?` of the answer). Where it asks for none it means
+/// nothing, or is a character of the line that `TAKE` replaces.
+const ABORT: &[u8] = b"\x07";
+
 /// A line that is longer is not worth showing: it is loaded.
 const LONGEST_SHOWN: usize = 4 * 1024;
 
@@ -44,6 +49,8 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Handover {
     /// What is typed.
     pub(crate) keys: Vec<u8>,
+    /// What is typed before that if it has been lost.
+    pub(crate) before_again: &'static [u8],
     /// The shell tells when it takes the command, which is typed by nobody.
     pub(crate) is_taken: bool,
     /// The shell can be asked how the command has ended.
@@ -73,6 +80,7 @@ impl Handover {
         let by_key = |keys: &[u8], script: Option<String>, can_look| Handover {
             beginning,
             keys: keys.to_owned(),
+            before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
             is_taken: true,
             can_look,
             leaves_unfinished: dialect == Dialect::Fish,
@@ -100,6 +108,7 @@ impl Handover {
                 Handover {
                     beginning,
                     keys,
+                    before_again: b"",
                     is_taken: false,
                     can_look: false,
                     leaves_unfinished: false,
