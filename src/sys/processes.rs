@@ -19,7 +19,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal},
+};
 
 use crate::sys::{deadline::Deadline, poll, signals::SIGKILL};
 
@@ -548,7 +551,9 @@ impl PidFd {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => Ok(Some(PidFd(descriptor))),
-            Err(rustix::io::Errno::SRCH) => Ok(None),
+            // The second where a process group or session has that number still, whose leader
+            // has gone, and for a thread; the third is newer kernels' for that.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -566,7 +571,7 @@ impl PidFd {
     pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
         let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
         match rustix::process::pidfd_send_signal(self, signal) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -584,6 +589,23 @@ mod tests {
         let process = Process::parse(7, stat).unwrap();
         assert_eq!((process.name.as_str(), process.state), ("a) R (b", 'S'));
         assert_eq!((process.parent, process.group, process.session, process.started), (3, 4, 5, 99));
+    }
+
+    #[test]
+    fn a_leader_that_has_gone_before_its_group_is_no_process() {
+        use std::{
+            os::unix::process::CommandExt,
+            process::{Command, Stdio},
+        };
+
+        let mut leader = Command::new("sh");
+        leader.args(["-c", "sleep 1000 >&- & echo $!"]).process_group(0).stdout(Stdio::piped());
+        let leader = leader.spawn().unwrap();
+        let pid = leader.id();
+        let printed = leader.wait_with_output().unwrap();
+        let left = String::from_utf8(printed.stdout).unwrap().trim().parse().unwrap();
+        assert!(PidFd::open(pid).unwrap().is_none());
+        PidFd::open(left).unwrap().unwrap().signal(SIGKILL).unwrap();
     }
 
     #[test]
