@@ -5,17 +5,20 @@
 //! a monitor, which ends the session when the task is over. What is known of a
 //! worker is read off these three each time; nothing else is written down.
 
+pub(crate) use foreground::Foreground;
 pub(crate) use handle::{Role, WorkerHandle};
 pub(crate) use launch::{Launch, find_agent};
 pub(crate) use monitor::{Monitor, Watched, WorkerLimits};
 pub(crate) use task_file::TaskFile;
 pub(crate) use view::{View, WorkerEnd, list, wait};
 
+mod foreground;
 mod handle;
 mod launch;
 mod lookout;
 mod monitor;
 mod phase;
+mod remains;
 mod sessions;
 mod status;
 mod task_file;

@@ -24,7 +24,15 @@
 //! final, and prints it: exit 0 for completed and done, 1 for failed, escalated
 //! and lost, 2 if there is no such worker.
 //!
+//! --foreground is a worker as a job, of a scheduler or of cron: it does not
+//! return before the worker has ended, and prints its state (with --json: a
+//! second object). Exit 0 for completed and done, 1 for failed, escalated and
+//! lost, 3 when its time is over. SIGTERM, SIGINT and SIGHUP end the worker, all
+//! its sessions and its agent first (exit 143, 130, 129); the task file and
+//! WORKER.log stay. Where it is killed itself, the monitor ends them.
+//!
 //! Options:
+//!   --foreground      wait until the worker has ended; end it when told to end
 //!   --timeout=TIME    how long the task may take (default: 10m); of --wait, how
 //!                     long to wait (default: until there is nothing to wait for)
 //!   --startup=TIME    how long the session may take to appear before the
@@ -51,13 +59,16 @@ use crate::{
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     terminal::text,
-    worker::{self, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits},
+    worker::{
+        self, Foreground, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
+    },
 };
 
-const OPTIONS: [&str; 6] = ["list", "wait", "root", "agent", "startup", "timeout"];
+const OPTIONS: [&str; 7] = ["foreground", "list", "wait", "root", "agent", "startup", "timeout"];
 
 #[derive(Default)]
 struct Options {
+    foreground: bool,
     list: bool,
     wait: Option<WorkerHandle>,
     root: Option<OsString>,
@@ -73,8 +84,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     match &options {
         Options { list: true, wait: Some(_), .. } => exclude("--list and --wait exclude each other"),
         Options { root: Some(_), .. } if spawns => exclude("--root belongs to --wait or --list"),
-        Options { startup, agent, .. } if !spawns && (startup.is_some() || agent.is_some()) => {
-            exclude("--startup and --agent belong to a worker that is started")
+        Options { startup, agent, foreground, .. }
+            if !spawns && (startup.is_some() || agent.is_some() || *foreground) =>
+        {
+            exclude("--startup, --agent and --foreground belong to a worker that is started")
         }
         Options { list: true, timeout: Some(_), .. } => exclude("--list does not wait"),
         Options { list: true, root, operands, .. } => match (root, &operands[..]) {
@@ -107,6 +120,7 @@ fn parse(args: &mut Args) -> Result<Options> {
             continue;
         }
         match args.next()? {
+            Some(Long("foreground")) => options.foreground = true,
             Some(Long("list")) => options.list = true,
             Some(Long("wait")) => {
                 let value = args.value()?;
@@ -154,6 +168,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     let handle = task.worker().as_str();
     let launch = Launch::check(handle.as_ref(), root.as_ref(), &agent)?;
 
+    let mut foreground = options.foreground.then(Foreground::prepare).transpose()?;
     let mut monitor = Watched::start(root, &task, limits)?;
     let mut prompt = OsString::from("Read ");
     prompt.push(task.path());
@@ -162,7 +177,15 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     let ours = files::set_umask(args.umask);
     let written = task.write(root, &skill, instructions.as_encoded_bytes());
     files::set_umask(ours);
-    let started = written.and_then(|()| monitor.go()).and_then(|()| launch.start(&prompt, args.umask));
+    let began = written.and_then(|()| match foreground {
+        Some(_) => monitor.go_in_foreground(),
+        None => monitor.go(),
+    });
+    let started = began.and_then(|()| {
+        // It may have been told to end before there is an agent.
+        let is_over = foreground.as_mut().is_some_and(Foreground::is_told);
+        if is_over { Ok(()) } else { launch.start(&prompt, args.umask) }
+    });
     let (pid, log) = (monitor.pid(), monitor.log.clone());
     if let Err(failure) = started {
         monitor.withdraw(&task);
@@ -175,12 +198,20 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
             .number("monitor", pid.into())
             .bytes("monitor_log", log.as_os_str().as_encoded_bytes());
         cli::print(object.line())
+    } else if foreground.is_some() {
+        Ok(())
     } else {
         cli::print(format!("{handle}\n"))
     };
     // One that nobody has learned of is ended.
     monitor.started(printed.is_ok());
-    printed
+    let Some(mut foreground) = foreground else { return printed };
+    let ended = foreground.wait(root, &task, limits, monitor)?;
+    printed?;
+    if let Some(told) = foreground.told(&task) {
+        return Err(told);
+    }
+    report(&task, &ended, limits.timeout, args.json())
 }
 
 /// The root of a project, as an absolute path: the agent need not be where we are.
@@ -246,6 +277,12 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
             timeout.unwrap_or_default()
         )));
     }
+    report(&task, &ended, Duration::ZERO, json)
+}
+
+/// Prints the state that a worker has ended in; `timeout` is what it had.
+fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Duration, json: bool) -> Result<()> {
+    let (worker, path) = (task.worker(), task.path());
     cli::print(match json {
         true => Object::new().text("handle", worker.as_str()).text("state", ended.state()).line(),
         false => format!("{}\n", ended.state()),
@@ -253,9 +290,13 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     match ended {
         WorkerEnd::State(_, true) => Ok(()),
         WorkerEnd::State(..) => Err(Failure::Quiet),
-        _ => Err(Failure::Failed(format!(
+        WorkerEnd::TimedOut => Err(Failure::TimedOut(format!(
+            "worker '{worker}' has timed out after {timeout:?}, and was ended; see '{}'",
+            path.display()
+        ))),
+        WorkerEnd::Lost => Err(Failure::Failed(format!(
             "worker '{worker}' is lost: its session has ended, and it has not said how; see '{}'",
-            task.path().display()
+            path.display()
         ))),
     }
 }

@@ -23,6 +23,9 @@ use crate::{
 /// standard input, unless it says otherwise: so `<&0` (POSIX, 2.9.3.1).
 const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsid "$3" --root="$2" --dangerously-skip-permissions <&0 >/dev/null 2>&1 &"#;
 
+/// Whose agent it is, as that line has it.
+pub(super) const HANDLE_ENV: &str = "NBS_HANDLE";
+
 /// An agent that is a script of bash opens the terminal of its standard input when
 /// it starts. Where our caller's session has ended by then, that makes the terminal
 /// its own (tty(4)), which is about to hang up: so the agent ignores that.

@@ -30,6 +30,7 @@ use crate::{
         TaskFile,
         lookout::Lookout,
         phase::{Next, Standing, Why, WorkerPhase},
+        remains,
         sessions::{self, Followed},
     },
 };
@@ -51,8 +52,11 @@ impl WorkerLimits {
 /// What is said to a monitor: that the agent is about to be started; then that it
 /// has been, that it has and nobody will ever know, or that it could not be, after
 /// all. Who hangs up before was killed: before the first in time, after it nobody
-/// knows.
+/// knows. Whoever waits in the foreground says so first, and hangs up when it ends;
+/// it may say before that the worker is to be ended.
 const GO: u8 = b'+';
+const GO_IN_FOREGROUND: u8 = b'&';
+const STOP: u8 = b'.';
 const STARTED: u8 = b'=';
 const UNKNOWN: u8 = b'?';
 const NEVER_MIND: u8 = b'-';
@@ -102,6 +106,16 @@ impl Watched {
         self.word.write_all(&[GO]).trying("tell the monitor to begin")
     }
 
+    /// The same, for a worker that lives no longer than this end of the connection.
+    pub(crate) fn go_in_foreground(&mut self) -> Result<()> {
+        self.word.write_all(&[GO_IN_FOREGROUND]).trying("tell the monitor to begin")
+    }
+
+    /// Has it end the worker. Where it has ended by now, so has the worker.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.word.write_all(&[STOP]);
+    }
+
     /// Tells it that the agent has been started, and whether anybody knows of it. A
     /// monitor that has ended by now has nothing to learn.
     pub(crate) fn started(&mut self, is_known: bool) {
@@ -126,6 +140,8 @@ pub(crate) struct Monitor {
     stop: Signals,
     // Whoever started us; `None` once it has nothing more to say.
     word: Option<UnixStream>,
+    // The agent has been started, as it said.
+    started: bool,
     followed: Vec<Followed>,
     phase: WorkerPhase,
     // What was in the way the last time, so that it is said once.
@@ -170,13 +186,27 @@ impl Monitor {
             had_session: false,
             doubtful: false,
             told: false,
+            in_foreground: false,
         };
         let (lookout, followed) = (Lookout::default(), Vec::new());
-        Ok(Monitor { task, limits, log, lookout, stop, word: Some(word), followed, phase, trouble: None })
+        Ok(Monitor {
+            task,
+            limits,
+            log,
+            lookout,
+            stop,
+            word: Some(word),
+            started: false,
+            followed,
+            phase,
+            trouble: None,
+        })
     }
 
     pub(crate) fn run(mut self) -> Result<()> {
-        if self.heard() != Some(GO) {
+        let word = self.heard();
+        self.phase.in_foreground = word == Some(GO_IN_FOREGROUND);
+        if word != Some(GO) && !self.phase.in_foreground {
             // Nobody has started an agent, and nobody will. There may be no file yet.
             let _ = self.task.remove();
             return self.log.remove();
@@ -197,7 +227,7 @@ impl Monitor {
             Ok(None) => return self.log.remove(),
             Err(failure) => {
                 self.log.say(&format!("cannot go on: {failure}"));
-                self.end_sessions(EndedBy::Kill);
+                self.end_all(EndedBy::Kill);
             }
         }
         self.log.say("ends");
@@ -260,6 +290,18 @@ impl Monitor {
                             self.word = None;
                             self.phase.told = true;
                             self.log.say("its handle could not be told to anybody");
+                        }
+                        Some(STARTED) if self.phase.in_foreground => self.started = true,
+                        Some(STOP) => {
+                            self.word = None;
+                            self.phase.told = true;
+                            self.log.say("told to end by who waits for the worker");
+                        }
+                        None if self.phase.in_foreground => {
+                            self.word = None;
+                            self.phase.told = true;
+                            self.phase.doubtful = !self.started;
+                            self.log.say("whoever waited for the worker has gone");
                         }
                         word => {
                             self.word = None;
@@ -348,8 +390,8 @@ impl Monitor {
 
     fn finish(&mut self, why: &Why) {
         match why {
-            Why::SessionGone => return self.log.say("no session is left"),
-            Why::NeverBegun => return self.log.say("no agent has been started, as it seems"),
+            Why::SessionGone => self.log.say("no session is left"),
+            Why::NeverBegun => self.log.say("no agent has been started, as it seems"),
             Why::Told => {}
             Why::State(state) => self.log.say(&format!("the task is over: {state}")),
             Why::FileGone => {
@@ -357,7 +399,46 @@ impl Monitor {
             }
             Why::TimedOut => self.log.say(&format!("timed out after {:?}", self.limits.timeout)),
         }
-        self.end_sessions(if *why == Why::TimedOut { EndedBy::Timeout } else { EndedBy::Kill });
+        let is_gone = matches!(why, Why::SessionGone | Why::NeverBegun);
+        if !is_gone || self.phase.in_foreground {
+            self.end_all(if *why == Why::TimedOut { EndedBy::Timeout } else { EndedBy::Kill });
+        }
+    }
+
+    /// Ends every session of the worker; in the foreground, all that it has started.
+    fn end_all(&mut self, cause: EndedBy) {
+        if self.phase.in_foreground {
+            // Else there would be another session in a moment.
+            self.end_bearers();
+            self.follow_born();
+        }
+        self.end_sessions(cause);
+        if self.phase.in_foreground {
+            self.end_bearers();
+        }
+    }
+
+    fn end_bearers(&mut self) {
+        if let Err(failure) = remains::end_bearers(self.task.worker()) {
+            self.log.say(&failure.to_string());
+        }
+    }
+
+    /// Follows those sessions, too, that the worker has made under other names.
+    fn follow_born(&mut self) {
+        let mut follow = || -> Result<()> {
+            let state_dir = StateDir::open()?;
+            for handle in sessions::born_of(&state_dir, self.task.worker())? {
+                if !self.followed.iter().any(|session| session.handle == handle) {
+                    self.log.say(&format!("found session {handle}, of another name"));
+                    self.followed.push(Followed::open(&state_dir, &handle)?);
+                }
+            }
+            Ok(())
+        };
+        if let Err(failure) = follow() {
+            self.log.say(&failure.to_string());
+        }
     }
 
     /// Ends every session of the worker, also one that comes meanwhile.

@@ -96,6 +96,8 @@ pub(crate) struct WorkerPhase {
     pub(crate) doubtful: bool,
     /// The monitor was told to end.
     pub(crate) told: bool,
+    /// All that the worker has started is ended with it, its agent, too.
+    pub(crate) in_foreground: bool,
 }
 
 impl WorkerPhase {
@@ -104,8 +106,10 @@ impl WorkerPhase {
         if self.had_session && live == 0 {
             return Next::Over(Why::SessionGone);
         }
-        // A session that is still to appear must not outlive the one who ends it.
-        let may_come = (!self.had_session && now < self.startup).then_some(self.startup);
+        // A session that is still to appear must not outlive the one who ends it. Where
+        // the agent is ended first, none appears, unless it is still to be started.
+        let may_appear = !self.had_session && (!self.in_foreground || self.doubtful);
+        let may_come = (may_appear && now < self.startup).then_some(self.startup);
         if self.doubtful && !self.had_session && may_come.is_none() {
             return Next::Over(Why::NeverBegun);
         }
@@ -145,6 +149,7 @@ mod tests {
             had_session: false,
             doubtful: false,
             told: false,
+            in_foreground: false,
         }
     }
 
@@ -156,6 +161,18 @@ mod tests {
         assert_eq!(phase.next(0, phase.startup), Next::Over(Why::Told));
         phase.had_session = true;
         assert_eq!(phase.next(1, now), Next::Over(Why::Told));
+    }
+
+    #[test]
+    fn in_the_foreground_it_waits_for_no_session_of_an_agent_that_it_ends() {
+        let now = Instant::now();
+        let mut phase = WorkerPhase { in_foreground: true, ..begun(now) };
+        assert_eq!(phase.next(0, now), Next::Wait(phase.timeout));
+        phase.told = true;
+        assert_eq!(phase.next(0, now), Next::Over(Why::Told));
+        phase.doubtful = true;
+        assert_eq!(phase.next(0, now), Next::Wait(phase.startup), "it may be about to be started");
+        assert_eq!(phase.next(1, phase.startup), Next::Over(Why::NeverBegun));
     }
 
     #[test]

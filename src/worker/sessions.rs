@@ -5,8 +5,12 @@ use std::{io, time::Duration};
 use crate::{
     outcome::{Result, Trying},
     session::{self, EndedBy, Glance, Handle, Name, OutputLog, Piece, StateDir, Target},
-    sys::{deadline::Deadline, poll, processes::PidFd},
-    worker::{TaskFile, WorkerHandle},
+    sys::{
+        deadline::Deadline,
+        poll,
+        processes::{PidFd, Process},
+    },
+    worker::{TaskFile, WorkerHandle, launch::HANDLE_ENV},
 };
 
 /// A live session of a worker.
@@ -37,6 +41,21 @@ pub(crate) fn find(
         state_dir.glances(&is_its)?.into_iter().partition(|glance| glance.alive);
     let handles = |glances: Vec<Glance>| glances.into_iter().map(|glance| glance.handle).collect();
     Ok(WorkerSessions { live: handles(live), dead: handles(dead) })
+}
+
+/// The live sessions that were created by what the worker has started, whatever their
+/// names.
+pub(crate) fn born_of(state_dir: &StateDir, worker: &WorkerHandle) -> Result<Vec<Handle>> {
+    let handle = format!("{HANDLE_ENV}={worker}");
+    let is_its = |session: &Handle| {
+        let session = state_dir.session(&Target::Handle(session.clone())).ok();
+        let relay = session.and_then(|session| session.hold_relay().ok()?);
+        relay
+            .and_then(|(pid, _)| Process::read(pid))
+            .is_some_and(|relay| relay.had_in_environment(handle.as_bytes()))
+    };
+    let live = state_dir.glances(&|_| true)?.into_iter().filter(|glance| glance.alive);
+    Ok(live.map(|glance| glance.handle).filter(is_its).collect())
 }
 
 impl Followed {

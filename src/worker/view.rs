@@ -82,7 +82,7 @@ impl WorkerEnd {
         match self {
             WorkerEnd::State(state, _) => state,
             WorkerEnd::Lost => LOST,
-            WorkerEnd::TimedOut => "running",
+            WorkerEnd::TimedOut => "timeout",
         }
     }
 }

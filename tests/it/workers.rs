@@ -773,6 +773,8 @@ fn what_cannot_be_started_leaves_nothing_behind() {
         &["--wait=a-01234abc", "--list"],
         &["--wait=a-01234abc", "x"],
         &["--wait=a-01234abc", "--agent=x"],
+        &["--wait=a-01234abc", "--foreground"],
+        &["--list", "--foreground"],
     ] {
         run(&mut spawn(arguments)).code(4).complains("nbs-spawn-worker: ");
     }
@@ -781,6 +783,193 @@ fn what_cannot_be_started_leaves_nothing_behind() {
     assert_eq!(tree(&scratch.path), before);
     // One that could not begin says so before it ends.
     eventually("no monitor being left", || scratch.processes().is_empty());
+}
+
+/// What a worker's session runs, to say how it has ended, and to stay.
+fn saying(state: &str) -> String {
+    format!("cd $OLDPWD/project/.nbs/workers; sed -i 's/^State: running/State: {state}/' *.md; sleep 1000")
+}
+
+#[test]
+fn a_worker_in_the_foreground_is_a_job_that_ends_as_it_has() {
+    let cases = [
+        (saying("completed"), &[][..], "completed\n", 0, ""),
+        (saying("Done"), &[], "done\n", 0, ""),
+        (saying("failed"), &[], "failed\n", 1, ""),
+        (saying("escalated"), &[], "escalated\n", 1, ""),
+        ("true".into(), &[], "lost\n", 1, "is lost"),
+        ("sleep 1000".into(), &["--timeout=2"], "timeout\n", 3, "has timed out after 2s"),
+    ];
+    for (runs, options, said, code, complaint) in cases {
+        let scratch = Scratch::new();
+        let project = Project::new(&scratch);
+        let mut spawning = project.spawning(options);
+        // A child of the agent that nobody waits for is over with the worker, too.
+        let script = AGENT.to_owned() + "sleep 1001 &\n";
+        executable(&project.root.join(".nbs/bin/nbs-claude"), script);
+        spawning.arg("--foreground").env("AGENT_RUNS", runs).env("OLDPWD", &scratch.path);
+        let ran = run(&mut spawning).code(code).stdout(said);
+        let ran = if complaint.is_empty() { ran.silent() } else { ran.complains(complaint) };
+        assert!(scratch.processes().is_empty(), "{} {:?}", ran.err(), scratch.processes());
+        assert_eq!(project.live_sessions(), "");
+    }
+}
+
+#[test]
+fn a_worker_in_the_foreground_tells_programs_of_both_its_ends() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let mut spawning = project.spawning(&["--foreground", "--json"]);
+    spawning.env("AGENT_RUNS", saying("failed")).env("OLDPWD", &scratch.path);
+    let said = run(&mut spawning).code(1).silent().out();
+    let [begun, ended] = &said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(Path::new(field(begun, "task_file").trim_matches('"')).exists(), "{said}");
+    let handle = field(begun, "handle");
+    assert_eq!(*ended, format!(r#"{{"handle":{handle},"state":"failed"}}"#));
+}
+
+/// An agent that leaves more behind than its session: a session of another name, a
+/// process outside of all, and one that has shed its environment.
+const STRAY: &str = r#"#!/bin/bash
+nbs-ts create --no-helper 'sleep 1001' > /dev/null
+setsid sleep 1002 &
+(setsid env -i sleep 1003 &)
+nbs-ts create --no-helper --name="nbs-$NBS_HANDLE-poem" -- 'nbs-ts create --no-helper "sleep 1004"; sleep 1005'
+exec sleep 1006
+"#;
+
+fn strays(scratch: &Scratch) -> Vec<String> {
+    scratch.processes().into_iter().filter(|process| process.contains("sleep 100")).collect()
+}
+
+#[test]
+fn a_worker_in_the_foreground_ends_with_all_its_sessions_when_it_is_told_to() {
+    for (name, code) in [("-TERM", 143), ("-INT", 130), ("-HUP", 129)] {
+        let scratch = Scratch::new();
+        let project = Project::new(&scratch);
+        executable(&project.root.join(".nbs/bin/nbs-claude"), STRAY);
+        let job = start(&mut project.spawning(&["--foreground"]));
+        eventually("all that it starts", || strays(&scratch).len() == 5);
+        let shed = || {
+            let script = r#"pgrep -f '^sleep 1003$' | while read pid; do
+                [[ $(readlink /proc/$pid/cwd) == "$PWD" ]] && echo $pid; done; :"#;
+            scratch.bash(script).code(0).out()
+        };
+        eventually("one without an environment", || !shed().is_empty());
+        signal(name, &job.pid().to_string());
+        let ran = job.finish().code(code).stdout("").complains("has been ended, for we got SIG");
+        assert!(scratch.processes().is_empty(), "{} {:?}", ran.err(), scratch.processes());
+        assert_eq!((shed().as_str(), project.live_sessions().as_str()), ("", ""));
+        let mut left: Vec<_> = tree(&project.root.join(".nbs/workers"))
+            .into_iter()
+            .map(|file| file.extension().unwrap().to_owned())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["log", "md"]);
+        assert!(project.list().contains("\tlost\t-\t"), "{}", project.list());
+    }
+}
+
+#[test]
+fn a_worker_whose_foreground_is_killed_is_ended_by_its_monitor() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    executable(&project.root.join(".nbs/bin/nbs-claude"), STRAY.replace("(setsid env -i sleep 1003 &)", ""));
+    let job = start(&mut project.spawning(&["--foreground"]));
+    eventually("all that it starts", || strays(&scratch).len() == 5);
+    signal("-KILL", &job.pid().to_string());
+    job.finish().signal(9);
+    eventually("the end of all", || scratch.processes().is_empty());
+    assert_eq!(project.live_sessions(), "");
+}
+
+#[test]
+fn a_monitor_that_is_killed_is_replaced_in_the_foreground() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let job = start(&mut project.spawning(&["--foreground"]));
+    let monitor = || {
+        let listed = run(project.command(&["--list", "--json"]).arg(&project.root)).out();
+        let monitor = listed.lines().next().map(|line| field(line, "monitor"));
+        monitor.filter(|monitor| monitor != "null")
+    };
+    eventually("its session", || !project.live_sessions().is_empty());
+    let first = monitor().unwrap();
+    signal("-KILL", &first);
+    eventually("another", || monitor().is_some_and(|monitor| monitor != first));
+    signal("-TERM", &job.pid().to_string());
+    job.finish().code(143);
+    assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+}
+
+/// The end comes between the task file and the agent's start, while the agent is being
+/// started, and then by a signal that nobody can catch.
+#[test]
+fn a_job_that_is_cancelled_as_it_begins_leaves_its_task_file_and_nothing_else() {
+    let (bash, path) = ("/bin/bash", std::env::var("PATH").unwrap());
+    for (strike, code) in [("", 143), ("-TERM", 143), ("-INT", 130), ("-KILL", 0)] {
+        let scratch = Scratch::new();
+        let project = Project::new(&scratch);
+        let mut job = if strike.is_empty() {
+            let mut tracer = scratch.command("strace");
+            // As the task file gets its name.
+            tracer.args(["-o", "/dev/null", "-e", "inject=rename,renameat,renameat2:signal=SIGTERM:when=1"]);
+            tracer.arg(links().join("nbs-spawn-worker")).args(["--foreground", "tester"]);
+            tracer.arg(&project.root).args(["skill.md", "x"]).env("TMPDIR", scratch.path.join("tmp"));
+            tracer
+        } else {
+            let stub = format!("#!{bash}\nkill {strike} $PPID\nexec {bash} \"$@\"\n");
+            executable(&scratch.path.join("bin/bash"), stub);
+            let mut spawning = project.spawning(&["--foreground", "--startup=5"]);
+            let bin = scratch.path.join("bin");
+            spawning.env("PATH", format!("{}:{}:{path}", bin.display(), links().display()));
+            spawning
+        };
+        let ran = run(&mut job);
+        if strike == "-KILL" {
+            ran.signal(9)
+        } else {
+            ran.code(code).complains("has been ended")
+        };
+        eventually("the end of all", || scratch.processes().is_empty());
+        let has_begun = project.root.join("prompt").exists();
+        match strike {
+            "" => assert!(!has_begun),
+            "-KILL" => assert!(has_begun, "its monitor waits for one that may be on its way"),
+            // It may be ended before or after.
+            _ => {}
+        }
+        assert!(project.list().contains("\tlost\t-\t"), "{}", project.list());
+        assert_eq!(project.live_sessions(), "");
+    }
+}
+
+#[test]
+fn an_agent_that_ends_without_a_session_is_lost_when_the_startup_time_is_over() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let options = ["--foreground", "--agent=/bin/false", "--startup=200ms", "--timeout=1h"];
+    run(&mut project.spawning(&options)).code(1).stdout("lost\n").complains("is lost");
+    assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
+}
+
+#[test]
+fn the_first_process_of_a_container_may_be_a_worker() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    // Its orphans are children of the first process.
+    let script = format!("{AGENT}for n in 1 2 3 4 5 6 7 8; do (setsid true &); done\nwait\n");
+    executable(&project.root.join(".nbs/bin/nbs-claude"), script);
+    let mut container = scratch.command("unshare");
+    container.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);
+    container.arg(links().join("nbs-spawn-worker")).args(["--foreground", "tester"]);
+    container.arg(&project.root).args(["skill.md", "x"]).env("TMPDIR", scratch.path.join("tmp"));
+    // It ends its worker itself, when nothing is left to be collected.
+    let runs = r#"until ! ps -eo stat= | grep -q Z && ! pgrep -x nbs-claude; do read -t 0.05 <> <(:); done
+        sed -i 's/^State: running/State: done/' "$OLDPWD"/project/.nbs/workers/*.md; sleep 1000"#;
+    container.env("AGENT_RUNS", runs).env("OLDPWD", &scratch.path);
+    run(&mut container).code(0).stdout("done\n").silent();
+    assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
 }
 
 /// Every path below a folder.

@@ -1,0 +1,162 @@
+//! A worker in the foreground: a job, whose process is whoever waits for it.
+//!
+//! That process starts the monitor, which ends the sessions as it does for any worker, and
+//! listens to it all the time: where it goes, by whatever signal, the worker is over. And
+//! it is the subreaper of all that the worker starts: so a job is one tree of
+//! processes, by which schedulers account and kill; and as the first process of a
+//! container it collects what is left to it.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::StateDir,
+    sys::{
+        child::{self, ExitStatus},
+        deadline::Deadline,
+        poll::PollSet,
+        processes::Process,
+        signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
+    },
+    worker::{
+        TaskFile, Watched, WorkerEnd, WorkerLimits, phase::Reading, remains, sessions, status::verdict,
+    },
+};
+
+/// How long the sessions of a worker may take to end, once it is over. Less than
+/// schedulers wait before they kill, which is 30 s mostly.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// How often a monitor that was killed is replaced.
+const MONITORS: usize = 3;
+
+pub(crate) struct Foreground {
+    // Each by itself, for which it was is our exit code.
+    stop: Vec<(i32, Signals)>,
+    children: Signals,
+    told: Option<i32>,
+    // Do orphans come to us?
+    adopts: bool,
+}
+
+impl Foreground {
+    /// From here on we do not end before the worker has.
+    pub(crate) fn prepare() -> Result<Foreground> {
+        // Who said that we should live on (nohup) is believed.
+        let deaf = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
+        let stop = [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !deaf);
+        let stop = stop.map(|signal| Ok((signal, Signals::catch(&[signal]).trying("catch signals")?)));
+        Ok(Foreground {
+            stop: stop.collect::<Result<_>>()?,
+            children: Signals::catch(&[SIGCHLD]).trying("catch signals")?,
+            told: None,
+            // Where the kernel does not, what bears the worker's handle is found all the same.
+            adopts: child::adopt_orphans().is_ok(),
+        })
+    }
+
+    /// Have we been told to end?
+    pub(crate) fn is_told(&mut self) -> bool {
+        for (signal, signals) in &mut self.stop {
+            if signals.take() {
+                self.told = self.told.or(Some(*signal));
+            }
+        }
+        self.told.is_some()
+    }
+
+    /// What to say then.
+    pub(crate) fn told(&self, task: &TaskFile) -> Option<Failure> {
+        let signal = self.told?;
+        Some(Failure::Status {
+            code: u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            kind: "interrupted",
+            message: Some(format!(
+                "worker '{}' has been ended, for we got {}; see '{}'",
+                task.worker(),
+                signals::name(signal),
+                task.path().display()
+            )),
+        })
+    }
+
+    /// Waits until the worker has ended, and nothing of it is left.
+    pub(crate) fn wait(
+        &mut self,
+        root: &Path,
+        task: &TaskFile,
+        limits: WorkerLimits,
+        mut monitor: Watched,
+    ) -> Result<WorkerEnd> {
+        let begun = Instant::now();
+        let startup = Deadline::after(limits.startup);
+        // When it ought to be over by: a monitor may have been stopped.
+        let mut over = Deadline::after(limits.timeout.saturating_add(ENDING));
+        let (mut monitors, mut stops) = (1, false);
+        loop {
+            if !stops && (self.is_told() || startup.has_passed() && self.is_forsaken(task, monitor.pid())?) {
+                stops = true;
+                monitor.stop();
+                over = over.min(Deadline::after(ENDING));
+            }
+            if let Some(ended) = collect(monitor.pid())? {
+                if !matches!(ended, ExitStatus::Signal(_)) || monitors == MONITORS {
+                    break;
+                }
+                // It was killed: another one goes on.
+                monitors += 1;
+                let timeout = limits.timeout.saturating_sub(begun.elapsed());
+                monitor = Watched::start(root, task, WorkerLimits { timeout, ..limits })?;
+                monitor.go_in_foreground()?;
+                monitor.started(true);
+                stops = false;
+                continue;
+            }
+            if over.has_passed() {
+                break;
+            }
+            let mut poll_set = PollSet::new();
+            for (_, signals) in &self.stop {
+                poll_set.readable(signals, ());
+            }
+            poll_set.readable(&self.children, ());
+            let until = if startup.has_passed() { over } else { over.min(startup) };
+            poll_set.wait(until).trying("wait for the worker")?;
+            self.children.take();
+        }
+        if self.adopts {
+            remains::end_descendants()?;
+        }
+        Ok(match task.reading()? {
+            Reading::Final(state) => {
+                let done = verdict(&state) == Some(true);
+                WorkerEnd::State(state, done)
+            }
+            _ if begun.elapsed() >= limits.timeout => WorkerEnd::TimedOut,
+            _ => WorkerEnd::Lost,
+        })
+    }
+
+    /// Is nobody left who could do the task: no session, and nothing that was started?
+    fn is_forsaken(&self, task: &TaskFile, monitor: u32) -> Result<bool> {
+        if !self.adopts || remains::has_descendants_but(monitor) {
+            return Ok(false);
+        }
+        let found = sessions::find(&StateDir::open()?, task.worker(), &task.all_workers())?;
+        Ok(found.live.is_empty())
+    }
+}
+
+/// Collects all that have ended, and tells how this one has.
+fn collect(monitor: u32) -> Result<Option<ExitStatus>> {
+    let mut ended = None;
+    while let Some((pid, status)) = child::collect().trying("collect a child")? {
+        if pid == monitor {
+            ended = Some(status);
+        }
+    }
+    Ok(ended)
+}

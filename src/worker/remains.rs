@@ -1,0 +1,93 @@
+//! What a worker has running besides its sessions: its agent, and what that started.
+//!
+//! Only of a worker in the foreground it is ended: there a worker is a job, and of a job
+//! nothing is left when it is over.
+
+use std::{collections::HashSet, env, io, time::Duration};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{GRACE, MONITOR, SESSION_ENV},
+    sys::{
+        deadline::Deadline,
+        poll::PollSet,
+        processes::{self, PidFd, Process},
+        signals::{SIGCONT, SIGKILL, SIGTERM},
+    },
+    worker::{WorkerHandle, launch::HANDLE_ENV},
+};
+
+/// How long one of our own may take, as the monitor of a worker of the worker, which
+/// has sessions to end; and a killed process, to be gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Ends what bears the worker's handle in its environment and is in none of its sessions.
+pub(crate) fn end_bearers(worker: &WorkerHandle) -> Result<()> {
+    let handle = format!("{HANDLE_ENV}={worker}");
+    // Its sessions are others than the one that we may be in.
+    let ours = env::var_os(SESSION_ENV).map(|session| session.into_encoded_bytes());
+    let is_its = |process: &Process| {
+        let is_here = || process.variables([SESSION_ENV])[0] == ours;
+        process.had_in_environment(handle.as_bytes())
+            && process.is_of_our_user()
+            && (is_here() || process.name == MONITOR && process.runs_our_file())
+    };
+    let find = || Ok(processes::all()?.into_iter().filter(is_its).collect());
+    end(find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))
+}
+
+/// Ends all that descends from us.
+pub(crate) fn end_descendants() -> Result<()> {
+    let ours = std::process::id();
+    let find = || Ok(processes::family(&[ours], |_| true).filter(|process| process.pid != ours).collect());
+    end(find).and_then(none_left).trying("end what the worker has started")
+}
+
+/// Does anybody else than this one descend from us?
+pub(crate) fn has_descendants_but(pid: u32) -> bool {
+    let known = [std::process::id(), pid];
+    processes::family(&known[..1], |_| true)
+        .any(|process| !known.contains(&process.pid) && !process.has_ended())
+}
+
+fn none_left(left: Vec<Process>) -> io::Result<()> {
+    let shown: Vec<String> =
+        left.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect();
+    match shown.is_empty() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("still there: {}", shown.join(", ")))),
+    }
+}
+
+/// SIGTERM, then SIGKILL to whoever is left after [`GRACE`]; our own have longer.
+/// Returns who is there all the same.
+fn end(find: impl Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
+    let (grace, patience) = (Deadline::after(GRACE), Deadline::after(PATIENCE));
+    let last = Deadline::after(2 * PATIENCE);
+    let mut asked = HashSet::new();
+    loop {
+        let left: Vec<Process> = find()?.into_iter().filter(|process| !process.has_ended()).collect();
+        if left.is_empty() || last.has_passed() {
+            return Ok(left);
+        }
+        let mut held: Vec<PidFd> = Vec::new();
+        for process in &left {
+            let Some(pidfd) = process.hold()? else { continue };
+            // Who may not be signalled is found among those that are left.
+            if asked.insert(process.pid) {
+                let _ = pidfd.signal(SIGTERM);
+                // A stopped process gets no signal but this and SIGKILL.
+                let _ = pidfd.signal(SIGCONT);
+            } else if patience.has_passed() || grace.has_passed() && !process.runs_our_file() {
+                let _ = pidfd.signal(SIGKILL);
+            }
+            held.push(pidfd);
+        }
+        let next = [grace, patience, last].into_iter().find(|deadline| !deadline.has_passed());
+        let mut poll_set = PollSet::new();
+        for pidfd in &held {
+            poll_set.readable(pidfd, ());
+        }
+        poll_set.wait(next.unwrap_or(last))?;
+    }
+}
