@@ -27,6 +27,7 @@ mod meaning;
 mod phase;
 mod recorder;
 mod requests;
+mod rest;
 mod roles;
 pub(crate) mod setup;
 mod views;
@@ -66,6 +67,7 @@ pub(crate) use launch::{SpawnVia, WARNING, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;
+use rest::Rest;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
 use views::Views;
 
@@ -147,6 +149,7 @@ pub(crate) struct Relay {
     listener: UnixListener,
     clients: Clients,
     views: Views,
+    rest: Rest,
     interactive: bool,
     phase: Phase,
     ending: Ending,
@@ -191,6 +194,7 @@ impl Relay {
             listener: start.listener,
             clients: Clients::new(child::open_files(), policy),
             views: Views::default(),
+            rest: Rest::default(),
             interactive: start.interactive,
             phase: Phase::Running,
             ending: Ending::new(now),

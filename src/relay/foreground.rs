@@ -11,6 +11,7 @@
 use std::{cell::RefCell, io};
 
 use crate::{
+    relay::rest::Sample,
     session::{
         SessionDir,
         client::{Doing, Prompt},
@@ -64,6 +65,45 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> Doing {
         (true, true) => Doing::Line,
         (true, false) => Doing::Raw,
     }
+}
+
+/// What there is to see of who seems to wait for input. A secret is not waited for where
+/// the echo is off, but nobody reads the terminal: there it is `running`.
+pub(crate) fn sample(master: &Master, shell: u32, prompt: Prompt) -> Sample {
+    let doing = doing(master, shell, prompt);
+    let mut sample = Sample { doing, ..Sample::default() };
+    let (Some(device), Some(group)) = (master.slave_device().ok(), master.foreground()) else {
+        return sample;
+    };
+    if matches!(doing, Doing::Running | Doing::Prompt) {
+        return sample;
+    }
+    let members = RefCell::new(Vec::new());
+    let session = i32::try_from(shell).unwrap_or_default();
+    let roots = [std::process::id(), shell, group.unsigned_abs()];
+    processes::any_in_group(group, session, &roots, |process| {
+        members.borrow_mut().push(process.pid);
+        false
+    });
+    let members = members.into_inner();
+    sample.has_no_timeout = true;
+    // What works for them may have groups of its own, as a shell's jobs have.
+    for process in processes::family(&members, |_| true) {
+        sample.processes.insert(process.pid);
+        let is_member = members.contains(&process.pid);
+        for thread in process.threads() {
+            let used = thread.cpu_time().unwrap_or_default();
+            sample.cpu_time += used;
+            if is_member && waits_for(device, &thread, doing == Doing::Line) {
+                sample.has_no_timeout &= thread.has_no_timeout();
+                sample.readers.extend(thread.id().map(|id| (id, used)));
+            }
+        }
+    }
+    if sample.readers.is_empty() {
+        sample.doing = Doing::Running;
+    }
+    sample
 }
 
 fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {

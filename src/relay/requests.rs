@@ -8,7 +8,7 @@ use std::{io, time::Instant};
 use crate::{
     relay::{Relay, clients::ClientId, flow::Flow, foreground},
     session::client::{
-        Prompt,
+        Doing, Prompt,
         protocol::{KeyModes, Request, Response},
     },
     sys::pty::{self, Size},
@@ -100,9 +100,26 @@ impl Relay {
                 self.views.show(id, Size { cols, rows }, self.master.size().ok());
                 self.resize(Size { cols, rows })
             }
+            Request::Rest => self.rest(),
             Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn => Response::Unknown,
+        }
+    }
+
+    fn rest(&mut self) -> Response {
+        let offset = self.recorder.output_bytes();
+        let sample = foreground::sample(&self.master, self.child, self.recorder.prompt());
+        let unread = self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0));
+        let doing = if unread > 0 { Doing::Running } else { sample.doing };
+        let silence = self.limits.silence();
+        let rest = self.rest.note(sample, silence, Instant::now());
+        Response::Rest {
+            doing,
+            silence,
+            rest,
+            passes_on: foreground::passes_on(&self.master, self.child),
+            offset,
         }
     }
 

@@ -10,6 +10,8 @@ pub(crate) mod protocol;
 pub(crate) mod sending;
 pub(crate) mod typing;
 mod wait;
+#[allow(dead_code, reason = "run and the lists of sessions are about to ask it")]
+pub(crate) mod waiting;
 
 use std::{
     ffi::OsString,
@@ -34,6 +36,7 @@ pub(crate) use protocol::{Doing, Prompt};
 use protocol::{KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
+use waiting::Rest;
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
 const LONGEST_RESPONSE: usize = 512 << 10;
@@ -337,6 +340,21 @@ impl RelayClient {
     pub(crate) fn look(&mut self) -> Result<Option<(Doing, u64, u64)>> {
         match self.ask(&Request::Look)? {
             Some(Response::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// For how long who waits for input has done nothing else. `None` where the session has
+    /// ended.
+    #[allow(dead_code, reason = "run and the lists of sessions are about to ask it")]
+    pub(crate) fn rest(&mut self) -> Result<Option<Rest>> {
+        match self.ask(&Request::Rest)? {
+            Some(Response::Rest { doing, silence, rest, passes_on, offset }) => {
+                Ok(Some(Rest { doing, silence, rest, passes_on, offset }))
+            }
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) => Ok(Some(Rest::default())),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }

@@ -289,6 +289,25 @@ impl Thread {
         if awaited == Awaited::Input(Vec::new()) || !self.is_asleep() { Awaited::Other } else { awaited }
     }
 
+    /// Does it sleep in its call until something happens, however long that takes? A read
+    /// has no time of its own.
+    pub(crate) fn has_no_timeout(&self) -> bool {
+        let called = fs::read_to_string(self.0.join("syscall")).ok();
+        called.as_deref().and_then(Called::parse).is_some_and(|called| called.has_no_timeout())
+    }
+
+    /// How long it has run on a CPU in all, in nanoseconds: the first word of its
+    /// schedstat (the kernel's Documentation/scheduler/sched-stats.rst), which everybody may
+    /// read. `None` where it has gone, or the kernel does not count (CONFIG_SCHED_INFO).
+    pub(crate) fn cpu_time(&self) -> Option<u64> {
+        fs::read_to_string(self.0.join("schedstat")).ok()?.split_ascii_whitespace().next()?.parse().ok()
+    }
+
+    /// Its TID: the name of its folder.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.0.file_name()?.to_str()?.parse().ok()
+    }
+
     fn is_asleep(&self) -> bool {
         let stat = fs::read(self.0.join("stat")).unwrap_or_default();
         Process::parse(0, &stat).is_some_and(|thread| thread.state == 'S')
@@ -440,6 +459,23 @@ impl Called {
                 _ => SyscallKind::Other,
             },
             _ => SyscallKind::Unknown,
+        }
+    }
+
+    /// Of a poll, a select or an epoll by its timeout, which is a number of milliseconds
+    /// or a pointer to the time.
+    fn has_no_timeout(&self) -> bool {
+        let [_, _, third, fourth, fifth, _] = self.arguments;
+        let is_negative = |argument: u64| argument & 1 << 31 != 0;
+        match self.kind() {
+            SyscallKind::Read => true,
+            SyscallKind::Poll if self.number == 7 => is_negative(third),
+            SyscallKind::Poll => third == 0,
+            SyscallKind::Select => fifth == 0,
+            // epoll_pwait2
+            SyscallKind::Epoll if self.number == 441 => fourth == 0,
+            SyscallKind::Epoll => is_negative(fourth),
+            SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown => false,
         }
     }
 }
@@ -629,6 +665,26 @@ mod tests {
         for (line, expected) in cases {
             let called = Called::parse(line).map(|called| (called.number, called.arguments));
             assert_eq!(called, expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_call_has_a_timeout_or_none() {
+        for (line, expected) in [
+            ("0 0x0 0x7f00 0x1000 0x0 0x0 0x0 0x1 0x2", true),
+            ("7 0x7f00 0x1 0xffffffff 0x0 0x0 0x0 0x1 0x2", true),
+            ("7 0x7f00 0x1 0x64 0x0 0x0 0x0 0x1 0x2", false),
+            ("271 0x7f00 0x1 0x0 0x0 0x8 0x0 0x1 0x2", true),
+            ("271 0x7f00 0x1 0x7ffc 0x0 0x8 0x0 0x1 0x2", false),
+            ("270 0x1 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", true),
+            ("23 0x1 0x7f00 0x0 0x0 0x7ffc 0x0 0x1 0x2", false),
+            ("232 0x4 0x7f00 0x20 0xffffffffffffffff 0x0 0x0 0x1 0x2", true),
+            ("281 0x4 0x7f00 0x20 0x64 0x0 0x8 0x1 0x2", false),
+            ("441 0x4 0x7f00 0x20 0x0 0x0 0x8 0x1 0x2", true),
+            ("61 0xffffffff 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", false),
+        ] {
+            assert_eq!(Called::parse(line).unwrap().has_no_timeout(), expected, "{line}");
         }
     }
 

@@ -8,7 +8,7 @@ mod display;
 mod find;
 mod strip;
 
-pub(crate) use display::{escaped, last_line_shown, last_visible_lines};
+pub(crate) use display::{asks, escaped, last_line_shown, last_visible_lines};
 pub(crate) use find::Finder;
 pub(crate) use strip::{Strip, cut_off_length, strip_but_colours};
 

@@ -4,9 +4,7 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
-use std::fmt;
-
-use std::ops::Range;
+use std::{fmt, ops::Range, time::Duration};
 
 use crate::{
     numbers::{hex, parse_hex},
@@ -37,6 +35,8 @@ pub(crate) enum Request {
     Typing { since: u64 },
     /// Does anybody wait for input, and has what was typed been read?
     Look,
+    /// For how long has who waits for input done nothing else?
+    Rest,
     /// Send the foreground process group the signal that a key would, past whatever is
     /// still to be read or typed.
     Signal { key: SignalKey },
@@ -88,6 +88,7 @@ impl Request {
             | Request::Shell
             | Request::Typing { .. }
             | Request::Look
+            | Request::Rest
             | Request::Modes
             | Request::Folder
             | Request::Synced
@@ -112,6 +113,7 @@ impl Request {
             Request::Shell => "shell\n".to_owned(),
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Look => "look\n".to_owned(),
+            Request::Rest => "rest\n".to_owned(),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -142,6 +144,7 @@ impl Request {
             ["shell"] => Request::Shell,
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["look"] => Request::Look,
+            ["rest"] => Request::Rest,
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -249,7 +252,7 @@ impl SizeSince {
 }
 
 /// What a terminal is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// Its shell waits at its prompt.
     Prompt,
@@ -260,6 +263,7 @@ pub(crate) enum Doing {
     /// A program waits for keys.
     Raw,
     /// Nobody is seen to wait for input.
+    #[default]
     Running,
 }
 
@@ -370,6 +374,17 @@ pub(crate) enum Response {
         unread: u64,
         offset: u64,
     },
+    /// What the terminal is doing, if a secret counts only where somebody reads it; how long
+    /// nothing has been printed or typed, how long, as far as anybody has looked, who waits
+    /// has done nothing else, both to the millisecond; whether it passes on what is typed;
+    /// and the length of the log.
+    Rest {
+        doing: Doing,
+        silence: Duration,
+        rest: Duration,
+        passes_on: bool,
+        offset: u64,
+    },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -446,6 +461,10 @@ impl Response {
                 line + "\n"
             }
             Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
+            Response::Rest { doing, silence, rest, passes_on, offset } => {
+                let on = if *passes_on { " on" } else { "" };
+                format!("rest {doing} {} {} {offset}{on}\n", silence.as_millis(), rest.as_millis())
+            }
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -526,6 +545,21 @@ impl Response {
                     offset: offset.parse().ok()?,
                 }
             }
+            ["rest", doing, rest] => {
+                let (times, passes_on) = match rest.strip_suffix(" on") {
+                    Some(times) => (times, true),
+                    None => (rest, false),
+                };
+                let [silence, rest, offset] = times.split(' ').collect::<Vec<_>>()[..] else { return None };
+                let time = |millis: &str| millis.parse().ok().map(Duration::from_millis);
+                Response::Rest {
+                    doing: Doing::parse(doing),
+                    silence: time(silence)?,
+                    rest: time(rest)?,
+                    passes_on,
+                    offset: offset.parse().ok()?,
+                }
+            }
             ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["private", modes] => Response::Private { modes: modes.parse().ok()? },
             ["keeper", "-"] => Response::Keeper { pid: None },
@@ -563,6 +597,7 @@ mod tests {
             Request::Shell,
             Request::Typing { since: 9 },
             Request::Look,
+            Request::Rest,
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,
             Request::Press { byte: 3 },
@@ -630,6 +665,13 @@ mod tests {
                 ],
             }),
             Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
+            Response::Rest {
+                doing: Doing::Raw,
+                silence: Duration::from_millis(1_500),
+                rest: Duration::ZERO,
+                passes_on: true,
+                offset: 9,
+            },
             Response::Place { offset: 12, last: None, prompt: Prompt::Unknown, lines: false },
             Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands, lines: true },
             Response::Untranslated { ranges: Vec::new() },
@@ -644,7 +686,7 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        const LINES: [&str; 20] = [
+        const LINES: [&str; 21] = [
             "state",
             "look",
             "place",
@@ -665,6 +707,7 @@ mod tests {
             "typing 7 9 7l6869 8p",
             "folder here 2f61",
             "place 12 3 stands",
+            "rest raw 5 3 12 on",
         ];
         for (seed, mut random) in rounds(500) {
             for line in LINES {

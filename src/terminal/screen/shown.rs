@@ -23,6 +23,16 @@ impl Screen {
         (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
     }
 
+    /// What stands in the cursor's row before it, without blanks at the end.
+    pub(crate) fn before_cursor(&self) -> String {
+        let (line, mut text) = (&self.grid.rows[self.cursor.row], String::new());
+        for col in 0..self.cursor.col.min(self.cols()) {
+            line.push_text(col, &mut text);
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text
+    }
+
     pub(crate) fn has_visible_cursor(&self) -> bool {
         self.cursor_visible
     }

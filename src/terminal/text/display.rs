@@ -109,9 +109,26 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// Does a line end as prompts and questions do? All that can be known of one who does not
+/// tell whether it waits.
+pub(crate) fn asks(line: &str) -> bool {
+    let line = line.trim();
+    line == "..." || line.ends_with(['$', '#', '>', '%', ')', ']', ':', '?'])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prompt_or_a_question_is_known_by_its_end() {
+        for line in ["me@host:~$ ", "root# ", ">>> ", "...", "% ", "Go on? [y/N] ", "(gdb)", "Password: "] {
+            assert!(asks(line), "{line:?}");
+        }
+        for line in ["", "Compiling", "50.", "* Starting ..", "loading...", "say \"no\""] {
+            assert!(!asks(line), "{line:?}");
+        }
+    }
     use crate::{
         rounds::rounds,
         terminal::text::tests::{Bytes, noise, shown},

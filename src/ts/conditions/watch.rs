@@ -7,7 +7,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, typing::Typing},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, typing::Typing, waiting},
         shell::{EchoFilter, TextForm},
     },
     sys::{deadline::Deadline, poll::PollSet},
@@ -430,12 +430,16 @@ impl<'a> SessionWatch<'a> {
         if !client.passes_on()? {
             return Ok(false);
         }
-        let (start, stands) = self.line_before(offset)?;
+        // Where the cursor stands, for below it there may be more, as in prompt_toolkit.
+        let stands = waiting::asks(self.session, offset)?;
         let asked = match self.typed_at {
             Some(typed_at) => self.line_before(typed_at)?.1,
             None => false,
         };
-        let answered = self.typed_at.is_none_or(|typed_at| start > typed_at);
+        let answered = match self.typed_at {
+            Some(typed_at) => self.line_before(offset)?.0 > typed_at,
+            None => true,
+        };
         let patient = steady >= STEADY_ELSEWHERE && (self.conditions.is_lenient || !asked);
         Ok(!(patient || answered && stands))
     }
@@ -448,9 +452,7 @@ impl<'a> SessionWatch<'a> {
         let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
         let mut line = Vec::new();
         Strip::new().feed(&tail[start..], &mut line);
-        let line = line.trim_ascii();
-        let asks = line == b"..." || line.last().is_some_and(|last| b"$#>%)]:?".contains(last));
-        Ok((from + start as u64, asks))
+        Ok((from + start as u64, text::asks(&String::from_utf8_lossy(&line))))
     }
 
     fn is_passed_over(&mut self) -> Result<bool> {
