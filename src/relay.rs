@@ -150,6 +150,10 @@ pub(crate) struct Relay {
     clients: Clients,
     views: Views,
     rest: Rest,
+    // The number of the completion that came next when something was typed last.
+    awaited: Option<u64>,
+    // Whose call a completion belongs to.
+    claimant: Option<ClientId>,
     interactive: bool,
     phase: Phase,
     ending: Ending,
@@ -195,6 +199,8 @@ impl Relay {
             clients: Clients::new(child::open_files(), policy),
             views: Views::default(),
             rest: Rest::default(),
+            awaited: None,
+            claimant: None,
             interactive: start.interactive,
             phase: Phase::Running,
             ending: Ending::new(now),
@@ -255,6 +261,9 @@ impl Relay {
             // is written to.
             let runs = self.phase.command_runs();
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
+            if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
+                self.recorder.claim(None);
+            }
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
@@ -511,7 +520,11 @@ impl Relay {
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
-                self.journal.note(&bytes[..count], offset, mode);
+                if self.journal.note(&bytes[..count], offset, mode) {
+                    let first = u64::from(self.interactive);
+                    let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));
+                    self.awaited = Some(next);
+                }
                 self.keyboard.note_typed(&bytes[..count], &modes, Instant::now());
                 self.recorder.note_typed(&bytes[..count]);
                 self.limits.note_activity();

@@ -26,6 +26,7 @@ mod events;
 mod exit;
 mod glance;
 mod handle;
+mod left_run;
 mod log;
 mod patience;
 mod screen_cache;
@@ -37,14 +38,15 @@ mod write_root_policy;
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
-    COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, OUTPUT, Removal, SIZES, SOCKET, SessionDir,
-    SessionSpec, Summary, TIMES, TYPED, size_line,
+    CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, OUTPUT, Removal, SIZES, SOCKET,
+    SessionDir, SessionSpec, Summary, TIMES, TYPED, size_line,
 };
 pub(crate) use end::{GRACE, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use exit::{EndedBy, ExitRecord, Notice};
 pub(crate) use glance::Glance;
 pub(crate) use handle::{Handle, Name, Target};
+pub(crate) use left_run::LeftRun;
 pub(crate) use log::{OutputLog, Piece};
 pub(crate) use patience::Patience;
 pub(crate) use screen_cache::{ScreenCache, screen_of};

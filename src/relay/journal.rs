@@ -47,11 +47,13 @@ impl Journal {
         self.begins = true;
     }
 
-    pub(crate) fn note(&mut self, bytes: &[u8], offset: u64, mode: Option<Mode>) {
-        if std::mem::take(&mut self.begins) {
+    /// Did that begin a text?
+    pub(crate) fn note(&mut self, bytes: &[u8], offset: u64, mode: Option<Mode>) -> bool {
+        let begins = std::mem::take(&mut self.begins);
+        if begins {
             self.anchor = offset;
         }
-        let Some(mode) = mode else { return };
+        let Some(mode) = mode else { return begins };
         self.total += bytes.len() as u64;
         self.length += bytes.len();
         match self.keys.back_mut() {
@@ -69,6 +71,7 @@ impl Journal {
                 self.keys.pop_front();
             }
         }
+        begins
     }
 
     /// What was typed after the first `since` bytes.

@@ -14,8 +14,8 @@ use std::{
 use crate::{
     relay::{RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
-        COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES, SessionSpec,
-        Settings, TIMES, client::Prompt, completion_line, size_line,
+        CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
+        SessionSpec, Settings, TIMES, client::Prompt, completion_line, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -38,6 +38,9 @@ pub(crate) struct Recorder {
     // There is more in the log than a sync was asked for.
     unsynced: bool,
     completions: Later,
+    // Which of them belong to the calls that caused them, and the next that may.
+    claims: Notes,
+    claimed: Option<u64>,
     sizes: Notes,
     // The size that the first line is to tell, where there is no line yet.
     first_size: Option<Size>,
@@ -74,6 +77,8 @@ impl Recorder {
             untranslated: Vec::new(),
             unsynced: false,
             completions: Later::open(folder, COMPLETIONS, interactive)?,
+            claims: Notes::open(folder, CLAIMS, false)?,
+            claimed: None,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
             first_size: is_usual.then_some(size),
             times: settings.record.then(|| Notes::open(folder, TIMES, true)).transpose()?,
@@ -251,13 +256,33 @@ impl Recorder {
             self.changes += 1;
             self.unsynced = true;
             for completion in done {
+                self.note_claim(completion.seq);
                 self.lines.extend_from_slice(completion_line(completion).as_bytes());
             }
         }
         self.write_lines()
     }
 
+    /// Which completion belongs to the call that caused it.
+    pub(crate) fn claim(&mut self, seq: Option<u64>) {
+        self.claimed = seq;
+        if let (Some(seq), true) = (seq, seq <= self.last_completion()) {
+            self.note_claim(seq);
+            // Where there is no room, it is written with what is printed next.
+            let _ = self.claims.write(&self.folder);
+        }
+    }
+
+    fn note_claim(&mut self, seq: u64) {
+        if self.claimed == Some(seq) {
+            self.claimed = None;
+            self.claims.add(format!("{seq}\n"));
+        }
+    }
+
+    /// What belongs to a call is known before there is anything to wait for.
     fn write_lines(&mut self) -> io::Result<()> {
+        self.claims.write(&self.folder)?;
         while !self.lines.is_empty() {
             let Some(file) = self.completions.file(&self.folder)? else {
                 self.lines.clear();

@@ -50,13 +50,10 @@ impl Relay {
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
             Request::Look => {
                 // First this: who reads it afterwards may not be seen to wait.
-                let unread = self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0));
+                let unread = self.unread();
                 let doing = foreground::doing(&self.master, self.child, self.recorder.prompt());
                 // And last of all what it printed before it waited.
-                if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
-                    // Where that fails, the loop's own read does and tells why.
-                    let _ = self.drain();
-                }
+                self.read_what_was_printed();
                 Response::Look { unread, doing, offset: self.recorder.output_bytes() }
             }
             Request::Signal { key } => {
@@ -101,26 +98,47 @@ impl Relay {
                 self.resize(Size { cols, rows })
             }
             Request::Rest => self.rest(),
+            Request::Awaited => Response::Awaited { seq: self.awaited() },
+            Request::Claim { seq } => {
+                self.claimant = Some(id);
+                self.recorder.claim(Some(seq));
+                Response::Noted
+            }
             Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn => Response::Unknown,
         }
     }
 
-    fn rest(&mut self) -> Response {
-        let offset = self.recorder.output_bytes();
-        let sample = foreground::sample(&self.master, self.child, self.recorder.prompt());
-        let unread = self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0));
-        let doing = if unread > 0 { Doing::Running } else { sample.doing };
-        let silence = self.limits.silence();
-        let rest = self.rest.note(sample, silence, Instant::now());
-        Response::Rest {
-            doing,
-            silence,
-            rest,
-            passes_on: foreground::passes_on(&self.master, self.child),
-            offset,
+    /// How many typed bytes nobody has read.
+    fn unread(&self) -> u64 {
+        self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0))
+    }
+
+    fn read_what_was_printed(&mut self) {
+        if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
+            // Where that fails, the loop's own read does and tells why.
+            let _ = self.drain();
         }
+    }
+
+    /// What was typed ahead of a command that was being executed belongs to one after it.
+    fn awaited(&self) -> Option<u64> {
+        let awaited = self.awaited?;
+        let Some(last) = self.recorder.last_completion() else { return Some(awaited) };
+        let goes_on = self.unread() > 0 || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left);
+        Some(if goes_on { last.saturating_add(1) } else { awaited.max(last) })
+    }
+
+    fn rest(&mut self) -> Response {
+        // In the order of a look.
+        let unread = self.unread();
+        let sample = foreground::sample(&self.master, self.child, self.recorder.prompt());
+        let passes_on = foreground::passes_on(&self.master, self.child);
+        self.read_what_was_printed();
+        let doing = if unread > 0 { Doing::Running } else { sample.doing };
+        let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
+        Response::Rest { doing, rest, passes_on, offset: self.recorder.output_bytes() }
     }
 
     fn resize(&mut self, size: Size) -> Response {

@@ -47,7 +47,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 32] = [
+const OF_A_SESSION: [(&str, Nature); 34] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -59,6 +59,7 @@ const OF_A_SESSION: [(&str, Nature); 32] = [
     (dir::RELAY_PID, Nature::File),
     (dir::SLAVE, Nature::File),
     (dir::COMPLETIONS, Nature::File),
+    (dir::CLAIMS, Nature::File),
     (dir::EXIT_CODE, Nature::File),
     (dir::EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),
@@ -72,6 +73,7 @@ const OF_A_SESSION: [(&str, Nature); 32] = [
     (dir::SOCKET, Nature::Socket),
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
+    (dir::RUN_LEFT, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
     (dir::TIMES, Nature::File),

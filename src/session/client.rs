@@ -10,7 +10,6 @@ pub(crate) mod protocol;
 pub(crate) mod sending;
 pub(crate) mod typing;
 mod wait;
-#[allow(dead_code, reason = "run and the lists of sessions are about to ask it")]
 pub(crate) mod waiting;
 
 use std::{
@@ -347,17 +346,34 @@ impl RelayClient {
 
     /// For how long who waits for input has done nothing else. `None` where the session has
     /// ended.
-    #[allow(dead_code, reason = "run and the lists of sessions are about to ask it")]
     pub(crate) fn rest(&mut self) -> Result<Option<Rest>> {
         match self.ask(&Request::Rest)? {
-            Some(Response::Rest { doing, silence, rest, passes_on, offset }) => {
-                Ok(Some(Rest { doing, silence, rest, passes_on, offset }))
+            Some(Response::Rest { doing, rest, passes_on, offset }) => {
+                Ok(Some(Rest { doing, rest, passes_on, offset }))
             }
             // A relay of an older version cannot tell.
             Some(Response::Unknown) => Ok(Some(Rest::default())),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
+    }
+
+    /// The number of the completion that ends what was typed last, which may have come.
+    /// `None` where nothing was typed, or the session has ended.
+    pub(crate) fn awaited(&mut self) -> Result<Option<u64>> {
+        match self.ask(&Request::Awaited)? {
+            Some(Response::Awaited { seq }) => Ok(seq),
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) | None => Ok(None),
+            Some(_) => Err(self.misunderstood()),
+        }
+    }
+
+    /// Has a completion belong to this call, as long as it is there, and not to those who
+    /// wait for the next; also one that has come. The last one that was claimed counts.
+    pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
+        self.ask(&Request::Claim { seq })?;
+        Ok(())
     }
 
     /// Interrupts the foreground process group as the key would, past all that is queued.

@@ -50,6 +50,7 @@ pub(crate) const OUTPUT: &str = "output.log";
 pub(crate) const LOG_START: &str = "log_start";
 pub(crate) const INPUT: &str = "input.fifo";
 pub(crate) const COMPLETIONS: &str = "completion.log";
+pub(crate) const CLAIMS: &str = "completion.claims";
 pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const EXIT_RECORD: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
@@ -65,6 +66,7 @@ pub(super) const NAME: &str = "name";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
 pub(super) const RUN_TEXT: &str = "run.text";
+pub(super) const RUN_LEFT: &str = "run.left";
 pub(super) const PRIVATE: &str = "tmp";
 pub(super) const READ_CURSOR: &str = "read_cursor";
 pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
@@ -627,6 +629,14 @@ impl SessionDir {
     /// The first completion at or after `cursor`, if there is one by now.
     pub(crate) fn completion_from(&self, cursor: u64) -> Result<Option<Completion>> {
         self.completions().first_from(cursor)
+    }
+
+    /// Does this completion belong to the call that caused it? To be asked when there is
+    /// one.
+    pub(crate) fn is_claimed(&self, seq: u64) -> Result<bool> {
+        let claims = self.read_if_there(CLAIMS, LONGEST_COMPLETIONS);
+        let claims = self.trying(claims, "read whose completions there are")?;
+        Ok(claims.split(|byte| *byte == b'\n').any(|line| number(line) == Some(seq)))
     }
 
     /// The content of a file that is not there before it has any.

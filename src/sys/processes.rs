@@ -37,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     pub(crate) group: i32,
     pub(crate) session: i32,
+    /// The process group that has its terminal; -1 where it has none.
+    pub(crate) foreground: i32,
     /// In clock ticks since boot: with the PID, it names a process for good.
     started: u64,
     threads: u32,
@@ -68,6 +70,7 @@ impl Process {
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
+            foreground: fields.get(5)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
             threads: fields.get(17)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
@@ -155,7 +158,7 @@ impl Process {
     }
 
     /// Its children, as its threads list them (proc_tid_children(5)).
-    fn children(&self) -> Vec<u32> {
+    pub(crate) fn children(&self) -> Vec<u32> {
         let lists = self.threads().filter_map(|thread| whole(thread.0.join("children")).ok());
         let lists = lists.filter_map(|list| String::from_utf8(list).ok());
         lists

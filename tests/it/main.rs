@@ -6,6 +6,7 @@
 mod support;
 
 mod ask; // ask: one program after another, and their answers
+mod asking; // run: a command that asks, and one that does not
 mod attached; // attach --interactive: a person at a session
 mod cast; // create --record, cast
 mod confined; // --write-root: where a session may write, and nowhere else

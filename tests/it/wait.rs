@@ -294,3 +294,36 @@ fn several_sessions_are_waited_for_all_or_any() {
     scratch.ts(&["kill", "--keep", &one, &two]).code(0);
     vain.finish().code(1).stdout("").complains("has ended");
 }
+
+#[test]
+fn a_command_that_was_done_before_the_wait_is_done() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    for code in ["1", "2"] {
+        scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
+        // By now it is done, mostly; and that is so however often somebody asks.
+        scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{code}\n"));
+        for _ in 0..2 {
+            scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", code));
+        }
+    }
+    // What is typed ahead is waited for, and not what was typed before it.
+    scratch.ts(&["send", &handle, "sleep 0.3; (exit 3)"]).code(0);
+    scratch.ts(&["send", &handle, "(exit 4)"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("4\n");
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "4"));
+    // Nor is the end of what answers a question taken for another's.
+    scratch.ts(&["send", &handle, "read x; sleep 0.2; (exit $x)"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", &handle, "5"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "5"));
+}
+
+#[test]
+fn what_is_typed_before_the_first_prompt_is_waited_for() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "3"));
+}

@@ -179,3 +179,39 @@ fn more_waits_than_inotify_has_instances_all_work() {
         wait.finish().code(0);
     }
 }
+
+#[test]
+fn what_run_and_ask_have_told_is_passed_over() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "(exit 1)"]).code(0);
+    scratch.ts(&["run", &handle, "(exit 2)"]).code(2);
+    scratch.ts(&["ask", &handle, "(exit 3)"]).code(0);
+    let waiting = scratch.start(&["wait-complete", "--timeout=20", &handle]);
+    waiting.finish().code(0).stdout("1\n");
+    // The interrupt of a run is not that of what was typed.
+    scratch.ts(&["run", "--timeout=100ms", &handle, "sleep 100"]).code(124);
+    scratch.ts(&["send", &handle, "echo be''gun; sleep 100; (exit 4)"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=begun"]).code(0);
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0);
+    scratch.ts(&["send", &handle, "(exit 5)"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("130\n");
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("5\n");
+    scratch.ts(&["wait-complete", "--timeout=50ms", &handle]).code(3);
+}
+
+#[test]
+fn what_run_has_not_told_is_anybodys() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let asks = "read -p '? ' x; (exit \"$x\")";
+    scratch.ts(&["run", "--input-after=100ms", &handle, asks]).code(123);
+    scratch.ts(&["send", &handle, "6"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("6\n");
+    scratch.ts(&["run", "--input-after=100ms", &handle, asks]).code(123);
+    scratch.ts(&["send", &handle, "7"]).code(0);
+    scratch.ts(&["run", "--resume", &handle]).code(7);
+    scratch.ts(&["run", &handle, "(exit 8)"]).code(8);
+    scratch.ts(&["wait-complete", "--timeout=50ms", &handle]).code(3);
+}

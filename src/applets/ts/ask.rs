@@ -143,6 +143,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (offset, last) = turn.place()?.ok_or_else(ended)?;
     let prompt = prompt(&session.log()?, &typed, offset)?;
     let typed_before = typed.total;
+    if let (true, Some(last)) = (in_shell && conditions.complete, last) {
+        turn.claim(last.saturating_add(1))?;
+    }
     let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {

@@ -2,6 +2,7 @@
 //!
 //! Usage: nbs-ts run [options] SESSION COMMAND...
 //!        nbs-ts run --stdin [options] SESSION
+//!        nbs-ts run --resume [options] SESSION
 //!
 //! Has the shell execute the words, joined by spaces, as if they had been typed,
 //! and prints exactly what they print, as it comes. The folder, variables and
@@ -10,14 +11,23 @@
 //! shell is busy otherwise, and still is after a second, that is exit 125. Mind
 //! that `exit`, or `set -e` and a failure, end the shell and so the session.
 //!
-//! A command that starts another shell or a program to converse with (ssh, su,
-//! psql) is done when that ends: `send`, `key` and `wait` talk to it meanwhile.
+//! Where the command has waited for input for a second and printed nothing
+//! meanwhile (a question, a password, a pager), that is exit 123: the question is
+//! the end of what is printed, the command goes on, and an error line says how to
+//! answer. Then `run --resume` prints what has come since, without the echo of the
+//! answer, and exits as run does. What polls the keyboard while it works is not
+//! taken for one that waits, as long as it prints or uses the CPU. Another shell
+//! or a program to converse with (ssh, su, psql) is told of in the same way.
 //! What the shell says of a job while the text runs is output of it; what it says
 //! at its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
 //!
 //! Options:
 //!   --stdin           read the command from standard input instead; it may be of
 //!                     any length
+//!   --resume          go on with the command that the last run has left
+//!   --input-after=TIME
+//!                     leave it when it has waited for so long (default: 1)
+//!   --no-input        go on waiting then
 //!   --strip           leave out escape sequences
 //!   --timeout=TIME    interrupt the command after this, counted from the call
 //!                     (default: never); one that ignores that has 3 s more
@@ -25,12 +35,14 @@
 //!                     between them a line that tells how to read what is left
 //!                     out; printed at the end
 //!   --json            print an object: output, exit_code, duration_ms, and
-//!                     result: done, timeout, interrupted or ended
+//!                     result: done, input, timeout, interrupted or ended; with
+//!                     input also terminal: line, secret or raw
 //!
 //! Exit codes:
 //!   N                 the command's own; 2 also where it is not finished (an open
 //!                     quote), and nothing of it was executed
 //!   4                 the arguments are bad
+//!   123               it waits for input
 //!   124               it timed out
 //!   125               it could not be run, or the shell has ended, has been
 //!                     replaced (exec) or can no longer report a command's end
@@ -39,17 +51,23 @@
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
 
+mod foreground;
 mod printing;
 mod prompt;
+mod question;
+mod resume;
 
 use std::{
     ffi::OsStr,
+    ops::RangeInclusive,
     os::{fd::AsFd, unix::ffi::OsStringExt},
     path::Path,
     time::{Duration, Instant},
 };
 
 use prompt::{await_prompt, never_begun, replaced, too_late};
+use question::Question;
+use resume::Answers;
 
 use crate::{
     cli::{self, Args},
@@ -57,7 +75,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending, waiting::Waiting},
         shell::{self, ACCEPT, Handover, LOOK, Stage, Trace},
     },
     sys::{
@@ -71,6 +89,9 @@ use crate::{
 const TIMED_OUT: u8 = 124;
 const FAILED: u8 = 125;
 const INTERRUPTED: u8 = 126;
+/// What shells say of a command that one of SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU has
+/// stopped.
+const STOPPED: RangeInclusive<u8> = 128 + 19..=128 + 22;
 /// As bash has it for what is wrong with a text.
 const UNFINISHED: u8 = 2;
 
@@ -105,6 +126,8 @@ struct Wishes {
     timeout: Option<Duration>,
     // When that will have passed.
     deadline: Deadline,
+    // How long the command may wait for input; `None`: as long as it likes.
+    input_after: Option<Duration>,
     max: Option<u64>,
     strip: bool,
     json: bool,
@@ -112,22 +135,30 @@ struct Wishes {
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut timeout, mut max, mut strip, mut from_stdin) = (None, None, false, false);
+    let (mut timeout, mut max, mut strip, mut from_stdin, mut resumes) = (None, None, false, false, false);
+    let (mut input_after, mut no_input) = (question::AFTER, false);
     let target = loop {
         match args.next()? {
             Some(Long("timeout")) => timeout = Some(args.time_value("timeout")?),
             Some(Long("max")) => max = Some(args.size_value("max")?),
             Some(Long("strip")) => strip = true,
             Some(Long("stdin")) => from_stdin = true,
+            Some(Long("resume")) => resumes = true,
+            Some(Long("input-after")) => input_after = args.time_value("input-after")?,
+            Some(Long("no-input")) => no_input = true,
             Some(Value(word)) => break cli::parse_target(&word)?,
             Some(other) => return Err(other.unexpected().into()),
             None => return Err(cli::missing_handle()),
         }
     };
     let words = args.words()?;
-    if words.is_empty() != from_stdin {
-        let why =
-            if from_stdin { "--stdin and a command exclude each other" } else { "missing a command to run" };
+    if words.is_empty() != (from_stdin || resumes) || (from_stdin && resumes) {
+        let why = match (from_stdin, resumes) {
+            (true, true) => "--stdin and --resume exclude each other",
+            (true, false) => "--stdin and a command exclude each other",
+            (false, true) => "--resume and a command exclude each other",
+            (false, false) => "missing a command to run",
+        };
         return Err(Failure::BadArgs(why.into()));
     }
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
@@ -138,7 +169,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if command.contains(&0) {
         return Err(Failure::BadArgs("the command has a NUL in it, which no shell takes".into()));
     }
-    let wishes = Wishes { timeout, deadline, max, strip, json: args.json() };
+    let input_after = (!no_input).then_some(input_after);
+    let wishes = Wishes { timeout, deadline, input_after, max, strip, json: args.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
@@ -146,7 +178,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         StateDir::open().and_then(|state_dir| Ok((state_dir.session(&target)?, state_dir.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
     let session = session.within(deadline);
-    match Run::begin(&session, &sessions, &command, wishes, signals).map_err(of_run) {
+    let begun = match resumes {
+        true => Run::resume(&session, wishes, signals),
+        false => Run::begin(&session, &sessions, &command, wishes, signals),
+    };
+    match begun.map_err(of_run) {
         Ok(run) => run.finish().map_err(of_run),
         Err(failure) => {
             if let (true, Failure::Status { code: TIMED_OUT | INTERRUPTED, kind, .. }) =
@@ -205,6 +241,9 @@ struct Run<'a> {
     news: RelayClient,
     trace: Trace,
     printer: Printer,
+    question: Question,
+    // Of a command that is resumed.
+    answers: Option<Answers>,
     // What there was to say when the command was interrupted, and how far the log had
     // come.
     diagnosis: Option<Diagnosis>,
@@ -224,6 +263,8 @@ enum Cause {
 enum Outcome {
     Done(i32),
     Ended,
+    /// It waits for input, and goes on.
+    Asks(Waiting),
     /// It still runs, or never has.
     GivenUp,
     /// The shell wanted more of it, and was interrupted.
@@ -281,21 +322,12 @@ impl<'a> Run<'a> {
                 session.handle()
             )));
         }
-        // However long the others' commands take: each has a deadline of its own,
-        // and who waits can be interrupted.
-        match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            News::Changed => {}
-            News::Ended => return Err(session.ended()),
-            News::TimedOut if signals.take() => return Err(never_begun(session)),
-            News::TimedOut => {
-                let why = "other calls of run or ask are before this one, and nothing was typed";
-                return Err(too_late(session, wishes, why));
-            }
-        }
+        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
         let mut news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         let ShellPlace { offset, last, lines, .. } =
             await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
         let last = last.unwrap_or_default();
+        session.forget_left_run()?;
         let handover = session.hand_over(sessions, command, last, lines)?;
         let marks = session.marks(offset, Some(last))?;
         let mut run = Run {
@@ -310,6 +342,8 @@ impl<'a> Run<'a> {
             turn,
             news,
             printer: Printer::new(log, wishes.strip),
+            question: Question::new(wishes.input_after),
+            answers: None,
             diagnosis: None,
             interrupted_at: None,
             unread: false,
@@ -318,9 +352,29 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
+    fn take_turn(
+        session: &SessionDir,
+        wishes: Wishes,
+        turn: &mut RelayClient,
+        signals: &mut Signals,
+    ) -> Result<()> {
+        // However long the others' commands take: each has a deadline of its own,
+        // and who waits can be interrupted.
+        match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
+            News::Changed => Ok(()),
+            News::Ended => Err(session.ended()),
+            News::TimedOut if signals.take() => Err(never_begun(session)),
+            News::TimedOut => {
+                let why = "other calls of run or ask are before this one, and nothing was typed";
+                Err(too_late(session, wishes, why))
+            }
+        }
+    }
+
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
+        self.turn.claim(self.trace.seq())?;
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
         }
@@ -401,18 +455,24 @@ impl<'a> Run<'a> {
             range = range.end..range.end;
             self.printer.from = range.end;
         }
+        self.leave_out_echo(true)?;
         if matches!(outcome, Outcome::Ended) {
             // What began like a mark will never be one.
             range.end = self.trace.next;
         }
+        let end = range.end;
         if self.streams() {
-            self.stream(range.end)?;
+            self.stream(end)?;
             if !self.unread {
                 self.write_rest()?;
                 output::tell_lost(self.printer.lost, false);
             }
         } else if !self.unread {
             self.print_at_once(range, &outcome, cause, duration)?;
+        }
+        match outcome {
+            Outcome::Asks(_) | Outcome::GivenUp => self.leave(end)?,
+            _ => self.session.forget_left_run()?,
         }
         if self.unread {
             return Err(Failure::ReaderGone);
@@ -437,6 +497,7 @@ impl<'a> Run<'a> {
             if self.trace.next > seen {
                 (doubts, interval) = (0, FIRST_LOOK);
                 look = self.trace.begun.map_or(Deadline::NEVER, |_| Deadline::after(interval));
+                self.question.note_change();
             }
             if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
                 self.trace.again = false;
@@ -479,6 +540,10 @@ impl<'a> Run<'a> {
                 if self.trace.begun.is_none() {
                     begin = begin.min(Deadline::after(BEGIN_NOW));
                 }
+                self.question.end();
+            }
+            if let Some(waiting) = self.look_for_question()? {
+                return Ok(Outcome::Asks(waiting));
             }
             if give_up.has_passed() {
                 return Ok(Outcome::GivenUp);
@@ -526,7 +591,8 @@ impl<'a> Run<'a> {
                 interval = if doubts > 0 { FIRST_LOOK } else { (interval * 2).min(LATER_LOOKS) };
                 look = Deadline::after(interval);
             }
-            let until = deadline.min(begin).min(again).min(give_up).min(look).min(soon);
+            let until =
+                deadline.min(begin).min(again).min(give_up).min(look).min(soon).min(self.question.look());
             over = self.news.news_or(until, Some(self.signals.as_fd()))? == News::Ended;
         }
     }
@@ -681,6 +747,7 @@ impl<'a> Run<'a> {
         };
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
+            (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)),
             (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
                 Diagnosis::and_last_line(self.session)
@@ -708,7 +775,11 @@ impl<'a> Run<'a> {
             (Outcome::Done(0), None) => Ok(()),
             (Outcome::Done(code), None) => {
                 let code = u8::try_from(*code).unwrap_or(FAILED);
-                Err(Failure::Status { code, kind: "status", message: None })
+                let is_stopped = STOPPED.contains(&code) && foreground::has_stopped_job(self.session);
+                let message = is_stopped.then(|| {
+                    format!("the command in session '{handle}' is stopped; 'nbs-ts run {handle} fg' goes on with it")
+                });
+                Err(Failure::Status { code, kind: "status", message })
             }
             (Outcome::GivenUp, None) => Ok(()),
         }

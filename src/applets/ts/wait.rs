@@ -26,8 +26,8 @@
 //!   --pattern=TEXT    this text is printed (repeatable)
 //!   --regex=REGEX     what this matches is printed (repeatable)
 //!   --fail=TEXT       this text is printed, which is a failure (repeatable)
-//!   --complete        the next command from now on is done, or what was run
-//!                     once; for one that may be done by now, wait-complete
+//!   --complete        the command that was typed last is done, also before this
+//!                     call, or what was run once
 //!   --idle=TIME       nothing is printed for so long
 //!   --stable=TIME     the screen stays as it is for so long, whatever is
 //!                     printed (a spinner's cells change, a cursor's place is

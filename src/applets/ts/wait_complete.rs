@@ -3,11 +3,10 @@
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!
 //! Completions come in order, each once. When one is printed, all that its
-//! command printed can be read. Commands of `run` and `ask` are among them, and
-//! do not move the cursor: what they ran comes first here, if not yet printed.
-//! (`wait --input` is the wait for a shell that has done everything.) What was
-//! run once is complete when it ends. If the session ends with nothing
-//! complete, that is an error, at once.
+//! command printed can be read. Those of `run` and `ask`, which gave their codes
+//! to their callers, are passed over. (`wait --input` is the wait for a shell that
+//! has done everything.) What was run once is complete when it ends. If the
+//! session ends with nothing complete, that is an error, at once.
 //!
 //! Options:
 //!   --timeout=TIME    give up after this (default: 60)
@@ -48,9 +47,13 @@ fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
     loop {
         let last_look = wait.next();
         let reader = cursor.take()?;
-        if let Some(completion) = completions.first_from(reader.place()?)? {
-            print(session, completion, json)?;
-            return reader.advance(completion.seq.saturating_add(1));
+        let mut place = reader.place()?;
+        while let Some(completion) = completions.first_from(place)? {
+            place = completion.seq.saturating_add(1);
+            if !session.is_claimed(completion.seq)? {
+                print(session, completion, json)?;
+                return reader.advance(place);
+            }
         }
         // Not to keep it from others while we sleep.
         drop(reader);

@@ -37,6 +37,11 @@ pub(crate) enum Request {
     Look,
     /// For how long has who waits for input done nothing else?
     Rest,
+    /// Which completion ends what was typed last?
+    Awaited,
+    /// The exit code of this completion is for me, unless I go before it comes, and for
+    /// nobody who waits for the next.
+    Claim { seq: u64 },
     /// Send the foreground process group the signal that a key would, past whatever is
     /// still to be read or typed.
     Signal { key: SignalKey },
@@ -89,6 +94,8 @@ impl Request {
             | Request::Typing { .. }
             | Request::Look
             | Request::Rest
+            | Request::Awaited
+            | Request::Claim { .. }
             | Request::Modes
             | Request::Folder
             | Request::Synced
@@ -114,6 +121,8 @@ impl Request {
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Look => "look\n".to_owned(),
             Request::Rest => "rest\n".to_owned(),
+            Request::Awaited => "awaited\n".to_owned(),
+            Request::Claim { seq } => format!("claim {seq}\n"),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -145,6 +154,8 @@ impl Request {
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["look"] => Request::Look,
             ["rest"] => Request::Rest,
+            ["awaited"] => Request::Awaited,
+            ["claim", seq] => Request::Claim { seq: seq.parse().ok()? },
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -374,16 +385,18 @@ pub(crate) enum Response {
         unread: u64,
         offset: u64,
     },
-    /// What the terminal is doing, if a secret counts only where somebody reads it; how long
-    /// nothing has been printed or typed, how long, as far as anybody has looked, who waits
-    /// has done nothing else, both to the millisecond; whether it passes on what is typed;
-    /// and the length of the log.
+    /// What the terminal is doing, if a secret counts only where somebody reads it; how long,
+    /// to the millisecond and as far as anybody has looked, who waits has done nothing else;
+    /// whether it passes on what is typed; and the length of the log.
     Rest {
         doing: Doing,
-        silence: Duration,
         rest: Duration,
         passes_on: bool,
         offset: u64,
+    },
+    /// The number of a completion that has come, or will; `None` where nothing was typed.
+    Awaited {
+        seq: Option<u64>,
     },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
@@ -461,9 +474,12 @@ impl Response {
                 line + "\n"
             }
             Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
-            Response::Rest { doing, silence, rest, passes_on, offset } => {
+            Response::Rest { doing, rest, passes_on, offset } => {
                 let on = if *passes_on { " on" } else { "" };
-                format!("rest {doing} {} {} {offset}{on}\n", silence.as_millis(), rest.as_millis())
+                format!("rest {doing} {} {offset}{on}\n", rest.as_millis())
+            }
+            Response::Awaited { seq } => {
+                format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
             }
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
@@ -546,22 +562,22 @@ impl Response {
                 }
             }
             ["rest", doing, rest] => {
-                let (times, passes_on) = match rest.strip_suffix(" on") {
-                    Some(times) => (times, true),
-                    None => (rest, false),
+                let (rest, offset) = rest.split_once(' ')?;
+                let (offset, passes_on) = match offset.strip_suffix(" on") {
+                    Some(offset) => (offset, true),
+                    None => (offset, false),
                 };
-                let [silence, rest, offset] = times.split(' ').collect::<Vec<_>>()[..] else { return None };
-                let time = |millis: &str| millis.parse().ok().map(Duration::from_millis);
                 Response::Rest {
                     doing: Doing::parse(doing),
-                    silence: time(silence)?,
-                    rest: time(rest)?,
+                    rest: Duration::from_millis(rest.parse().ok()?),
                     passes_on,
                     offset: offset.parse().ok()?,
                 }
             }
             ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["private", modes] => Response::Private { modes: modes.parse().ok()? },
+            ["awaited", "-"] => Response::Awaited { seq: None },
+            ["awaited", seq] => Response::Awaited { seq: Some(seq.parse().ok()?) },
             ["keeper", "-"] => Response::Keeper { pid: None },
             ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Response::Ended { code: None },
@@ -598,6 +614,8 @@ mod tests {
             Request::Typing { since: 9 },
             Request::Look,
             Request::Rest,
+            Request::Awaited,
+            Request::Claim { seq: 4 },
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,
             Request::Press { byte: 3 },
@@ -629,6 +647,8 @@ mod tests {
             Response::Typed { count: 3, held: true },
             Response::State { doing: Doing::Prompt, stalled: None },
             Response::State { doing: Doing::Running, stalled: Some("No space left on device".into()) },
+            Response::Awaited { seq: None },
+            Response::Awaited { seq: Some(3) },
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
@@ -667,8 +687,7 @@ mod tests {
             Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
             Response::Rest {
                 doing: Doing::Raw,
-                silence: Duration::from_millis(1_500),
-                rest: Duration::ZERO,
+                rest: Duration::from_millis(1_500),
                 passes_on: true,
                 offset: 9,
             },
@@ -707,7 +726,7 @@ mod tests {
             "typing 7 9 7l6869 8p",
             "folder here 2f61",
             "place 12 3 stands",
-            "rest raw 5 3 12 on",
+            "rest raw 5 12 on",
         ];
         for (seed, mut random) in rounds(500) {
             for line in LINES {

@@ -21,35 +21,14 @@ use crate::{
 pub(crate) struct Rest {
     /// A `secret` only where somebody reads it.
     pub(crate) doing: Doing,
-    /// How long nothing has been printed or typed.
-    pub(crate) silence: Duration,
-    /// How long, as far as anybody has looked, who waits has done nothing else: neither
-    /// woken up, nor used the CPU. Zero at the first look, but for who sleeps until a line
+    /// How long, as far as anybody has looked, nothing has been printed or typed, and who
+    /// waits has done nothing else: neither woken up, nor used the CPU. Zero at the first look, but for who sleeps until a line
     /// comes; the relay remembers it for the next.
     pub(crate) rest: Duration,
     /// It passes on what is typed, as ssh.
     pub(crate) passes_on: bool,
     /// How long the log is.
     pub(crate) offset: u64,
-}
-
-/// How long it must have done nothing else before it counts as waiting.
-#[derive(Clone, Copy)]
-pub(crate) struct After {
-    /// Of one that wants a line or a secret.
-    pub(crate) line: Duration,
-    /// Of one that has the keyboard.
-    pub(crate) raw: Duration,
-}
-
-impl After {
-    /// For a list of sessions: who wants a line or a secret waits.
-    pub(crate) const AT_A_GLANCE: After = After { line: Duration::ZERO, raw: Duration::from_secs(1) };
-
-    /// The same time for all.
-    pub(crate) fn all(time: Duration) -> After {
-        After { line: time, raw: time }
-    }
 }
 
 /// The judgement.
@@ -66,25 +45,22 @@ pub(crate) enum Attention {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) doing: Doing,
-    /// For how long, as far as that is known.
-    pub(crate) time: Duration,
     /// How long the log was when that was seen.
     pub(crate) offset: u64,
 }
 
-/// `None` where the session has ended. Costs the relay a look at the processes in the
-/// foreground, and of who passes on what is typed, one at the screen.
+/// Whether it does so, and has done nothing else for so long; `None` where the session has
+/// ended. Costs the relay a look at the processes in the foreground, and of who passes on
+/// what is typed, one at the screen.
 pub(crate) fn look(
     session: &SessionDir,
     client: &mut RelayClient,
-    after: After,
+    after: Duration,
 ) -> Result<Option<Attention>> {
-    let Some(Rest { doing, rest, passes_on, offset, .. }) = client.rest()? else { return Ok(None) };
-    let after = match doing {
-        Doing::Line | Doing::Secret => after.line,
-        Doing::Raw => after.raw,
-        Doing::Prompt | Doing::Running => return Ok(Some(Attention::None)),
-    };
+    let Some(Rest { doing, rest, passes_on, offset }) = client.rest()? else { return Ok(None) };
+    if matches!(doing, Doing::Prompt | Doing::Running) {
+        return Ok(Some(Attention::None));
+    }
     if rest < after {
         // To the millisecond it is told, and then it is over.
         return Ok(Some(Attention::Perhaps(Deadline::after(after - rest + Duration::from_millis(1)))));
@@ -92,7 +68,16 @@ pub(crate) fn look(
     if passes_on && !asks(session, offset)? {
         return Ok(Some(Attention::None));
     }
-    Ok(Some(Attention::Waiting(Waiting { doing, time: rest, offset })))
+    Ok(Some(Attention::Waiting(Waiting { doing, offset })))
+}
+
+/// What stands before the cursor, as a question does. Of one that draws all of the screen,
+/// nothing.
+pub(crate) fn question(session: &SessionDir, offset: u64) -> Result<Option<String>> {
+    let log = session.log()?;
+    let screen = ScreenCache::look_at(session, &log, offset)?.screen;
+    let row = screen.before_cursor();
+    Ok((!screen.is_alternate() && !row.trim().is_empty()).then_some(row))
 }
 
 /// Does what stands before the cursor, when the log has come to `offset`, look like a prompt

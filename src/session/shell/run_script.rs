@@ -122,6 +122,24 @@ impl Handover {
     }
 }
 
+impl Handover {
+    /// Of a command that has been handed over, and left.
+    pub(crate) fn done(can_look: bool, begins: bool) -> Handover {
+        Handover {
+            keys: Vec::new(),
+            before_again: b"",
+            is_taken: false,
+            can_look,
+            leaves_unfinished: false,
+            enter: false,
+            lines: 1,
+            beginning: if begins { Beginning::MarkAndSequences } else { Beginning::Mark },
+            text: None,
+            script: None,
+        }
+    }
+}
+
 impl Task<'_> {
     /// The loading of its file. The space keeps it out of the history of who wants that.
     fn loading(&self) -> Vec<u8> {

@@ -114,6 +114,25 @@ impl Trace {
         }
     }
 
+    /// Of one that has been left while it ran, whose next output comes behind `from`;
+    /// `marks` were made for there.
+    pub(crate) fn resumed(marks: Marks, from: u64, last: u64, beginning: Beginning) -> Trace {
+        let mut trace = Trace::new(marks, from, last, 1, beginning);
+        trace.has_started = true;
+        trace.begin(last.saturating_add(1), from);
+        trace
+    }
+
+    /// The number of the completion that the command's end is to be.
+    pub(crate) fn seq(&self) -> u64 {
+        self.last.saturating_add(1)
+    }
+
+    /// fish's own sequences are still to come before its output.
+    pub(crate) fn begins(&self) -> bool {
+        self.beginning == Beginning::MarkAndSequences
+    }
+
     /// It is typed as people type, of which the shell tells nothing; its end is typed
     /// where the log has come to `from`.
     pub(crate) fn note_typed(&mut self, from: u64) {

@@ -57,7 +57,7 @@ pub(crate) enum WatchEnd {
 pub(crate) struct From {
     /// The first byte to look at; else what followed the last typed input.
     pub(crate) offset: Option<u64>,
-    /// The first completion that counts; else the next.
+    /// The first completion that counts; else that of what was typed last, or the next.
     pub(crate) completion: Option<u64>,
 }
 
@@ -112,7 +112,8 @@ impl<'a> SessionWatch<'a> {
         let mut asks = RelayClient::open(session)?;
         let news = if asks.is_some() { RelayClient::open(session)? } else { None };
         let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
-        let completion = from.completion.unwrap_or(match place.and_then(|(_, last)| last) {
+        let awaited = asks.as_mut().map_or(Ok(None), RelayClient::awaited)?;
+        let completion = from.completion.or(awaited).unwrap_or(match place.and_then(|(_, last)| last) {
             Some(last) => last.saturating_add(1),
             None => session.first_completion()?,
         });

@@ -20,8 +20,9 @@ impl Run<'_> {
             return Ok(());
         }
         let range = self.shown_output(false)?;
+        let settled = self.leave_out_echo(false)?;
         self.printer.from = self.printer.from.max(range.start);
-        self.stream(range.end)
+        self.stream(range.end.min(settled))
     }
 
     /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
@@ -130,15 +131,20 @@ impl Run<'_> {
             Outcome::Done(code) => Some(*code),
             Outcome::Ended => self.session.exit_code().unwrap_or(None),
             Outcome::Unfinished => Some(i32::from(UNFINISHED)),
-            Outcome::GivenUp | Outcome::Lost(_) => None,
+            Outcome::Asks(_) | Outcome::GivenUp | Outcome::Lost(_) => None,
         };
         let result = match (outcome, cause) {
             (Outcome::Ended | Outcome::Lost(_), _) => "ended",
+            (Outcome::Asks(_), _) => "input",
             (_, Some(Cause::Timeout)) => "timeout",
             (_, Some(Cause::Signal)) => "interrupted",
             (_, None) => "done",
         };
         let object = object(self.session, result, code, duration, &collected);
+        let object = match outcome {
+            Outcome::Asks(waiting) => object.text("terminal", waiting.doing.word()),
+            _ => object,
+        };
         let object = output::with_left_out(object, gap.as_ref());
         cli::print(object.count_if_any("lost", self.printer.lost).line())
     }

@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use super::{INTERRUPTED, NEXT_PROMPT, PROMPT_END, TIMED_OUT, Wishes, status};
+use super::{INTERRUPTED, NEXT_PROMPT, PROMPT_END, TIMED_OUT, Wishes, foreground, status};
 use crate::{
     outcome::{Failure, Result},
     session::{
@@ -125,18 +125,19 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
     if place.last.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
         return Ok(place);
     }
-    let (why, mend) = match successor {
-        Some(name) => (replaced(&name), ""),
-        None if doing == Doing::Secret => {
-            ("it waits for a secret".to_owned(), "; 'nbs-ts send --secret-stdin' types one")
-        }
-        None => ("it is busy".to_owned(), "; 'nbs-ts key C-c' interrupts"),
-    };
-    Err(Failure::Failed(format!(
+    if let Some(name) = successor {
+        return Err(busy(session, doing, &replaced(&name), ""));
+    }
+    let (why, mend) = foreground::in_the_way(session, doing)?;
+    Err(busy(session, doing, &why, &mend))
+}
+
+fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
+    Failure::Failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
         session.handle(),
         Diagnosis::and_last_line(session),
-    )))
+    ))
 }
 
 pub(super) fn replaced(name: &str) -> String {

@@ -1,0 +1,130 @@
+//! Seeing that the command waits for input, and leaving it to whoever answers.
+
+use std::time::Duration;
+
+use super::{FIRST_LOOK, Run, status};
+use crate::{
+    outcome::{Failure, Result},
+    session::{
+        LeftRun,
+        client::{
+            Diagnosis, Doing,
+            waiting::{self, Attention, Waiting},
+        },
+        shell::Stage,
+    },
+    sys::deadline::Deadline,
+    terminal::text,
+};
+
+/// The command waits for input.
+pub(super) const ASKS: u8 = 123;
+
+/// How long the command waits before we leave it to that, unless told otherwise.
+pub(super) const AFTER: Duration = Duration::from_secs(1);
+
+/// The kernel tells nobody when somebody begins to wait. So we look when something has been
+/// printed, or typed, and then nothing for a moment, and again at intervals that grow to
+/// this.
+const LATER_LOOKS: Duration = Duration::from_secs(1);
+
+/// When to look whether the command waits for input.
+pub(super) struct Question {
+    // `None` where it may wait for as long as it likes.
+    after: Option<Duration>,
+    look: Deadline,
+    interval: Duration,
+}
+
+impl Question {
+    pub(super) fn new(after: Option<Duration>) -> Question {
+        Question { after, look: Deadline::NEVER, interval: FIRST_LOOK }
+    }
+
+    /// The command has begun, or has printed something.
+    pub(super) fn note_change(&mut self) {
+        self.interval = FIRST_LOOK;
+        self.look = self.after.map_or(Deadline::NEVER, |_| Deadline::after(FIRST_LOOK));
+    }
+
+    /// Looks no more.
+    pub(super) fn end(&mut self) {
+        self.after = None;
+        self.look = Deadline::NEVER;
+    }
+
+    pub(super) fn look(&self) -> Deadline {
+        self.look
+    }
+}
+
+impl Run<'_> {
+    /// The command waits for input, and has for long enough.
+    pub(super) fn look_for_question(&mut self) -> Result<Option<Waiting>> {
+        let Some(after) = self.question.after.filter(|_| self.question.look.has_passed()) else {
+            return Ok(None);
+        };
+        if !matches!(self.trace.stage, Stage::Running { .. }) {
+            self.question.look = Deadline::NEVER;
+            return Ok(None);
+        }
+        match waiting::look(self.session, &mut self.turn, after)? {
+            // What has come meanwhile belongs to the question, or is the command's end.
+            Some(Attention::Waiting(waiting)) if waiting.offset > self.trace.next => {
+                self.question.note_change()
+            }
+            Some(Attention::Waiting(waiting)) => return Ok(Some(waiting)),
+            Some(Attention::Perhaps(again)) => {
+                self.question.interval = FIRST_LOOK;
+                self.question.look = again;
+            }
+            Some(Attention::None) => {
+                self.question.interval = (self.question.interval * 2).min(LATER_LOOKS);
+                self.question.look = Deadline::after(self.question.interval);
+            }
+            None => self.question.look = Deadline::NEVER,
+        }
+        Ok(None)
+    }
+
+    /// Notes where another call goes on, whose output comes from `printed` on.
+    pub(super) fn leave(&mut self, printed: u64) -> Result<()> {
+        let Stage::Running { seq, .. } = self.trace.stage else { return Ok(()) };
+        let typed = self.turn.typing(0)?.map_or(0, |typing| typing.total);
+        self.session.leave_run(LeftRun {
+            last: seq.saturating_sub(1),
+            printed,
+            typed,
+            can_look: self.handover.can_look,
+            begins: self.trace.begins(),
+        })
+    }
+
+    /// What to say then.
+    pub(super) fn asked(&self, waiting: Waiting) -> Failure {
+        let handle = self.session.handle();
+        let shown = match waiting.doing {
+            Doing::Raw => match waiting::question(self.session, waiting.offset) {
+                Ok(Some(row)) => format!("; last line: '{}'", text::escaped(row.trim().as_bytes())),
+                _ => String::new(),
+            },
+            _ => Diagnosis::and_last_line(self.session),
+        };
+        let answer = match waiting.doing {
+            Doing::Secret => format!("'nbs-ts send --secret-stdin {handle}' types the secret"),
+            Doing::Raw => {
+                format!("'nbs-ts screen {handle}' shows it, 'nbs-ts key' and 'nbs-ts send' answer")
+            }
+            _ => format!("'nbs-ts send {handle} TEXT' answers"),
+        };
+        status(
+            ASKS,
+            "input",
+            format!(
+                "the command in session '{handle}' waits for input; the terminal is at: {}{}; {answer}, \
+                 and 'nbs-ts run --resume {handle}' goes on",
+                waiting.doing, shown
+            ),
+        )
+    }
+}

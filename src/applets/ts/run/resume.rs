@@ -1,0 +1,196 @@
+//! Going on with a command that another call has left waiting for input.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::{Question, Run, Wishes};
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::{
+        OutputLog, SessionDir,
+        client::{
+            RelayClient,
+            typing::{Mode, Typing},
+        },
+        shell::{Handover, Trace},
+    },
+    sys::signals::Signals,
+    ts::output::Printer,
+};
+
+impl<'a> Run<'a> {
+    pub(super) fn resume(session: &'a SessionDir, wishes: Wishes, mut signals: Signals) -> Result<Run<'a>> {
+        let log = session.log()?;
+        let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
+        let left = session.left_run()?.ok_or_else(|| {
+            Failure::Failed(format!(
+                "cannot resume a command in session '{}': no 'run' has left one there",
+                session.handle()
+            ))
+        })?;
+        let news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+        let marks = session.marks(left.printed, Some(left.last))?;
+        let handover = Handover::done(left.can_look, left.begins);
+        let mut run = Run {
+            session,
+            wishes,
+            signals,
+            trace: Trace::resumed(marks, left.printed, left.last, handover.beginning),
+            is_nothing: false,
+            handover,
+            attempts: 0,
+            looks: 0,
+            turn,
+            news,
+            printer: Printer::new(log, wishes.strip),
+            question: Question::new(wishes.input_after),
+            answers: Some(Answers { known: left.typed, pending: VecDeque::new() }),
+            diagnosis: None,
+            interrupted_at: None,
+            unread: false,
+        };
+        run.turn.claim(run.trace.seq())?;
+        run.printer.from = left.printed;
+        run.question.note_change();
+        Ok(run)
+    }
+
+    /// Has the echo of what was typed left out of the output, as far as the log has been read;
+    /// gives where the rest of one may begin. `over`: no more will come.
+    pub(super) fn leave_out_echo(&mut self, over: bool) -> Result<u64> {
+        let end = self.trace.next;
+        let Some(answers) = &mut self.answers else { return Ok(end) };
+        // Asked for after the log was read: so there is no echo that we have not been told of.
+        if let Some(typing) = self.turn.typing(answers.known)? {
+            answers.note(typing);
+        }
+        answers.cut(&self.printer.log, end, over, &mut self.trace.cuts)
+    }
+}
+
+/// What was typed while nobody watched the command, or since.
+pub(super) struct Answers {
+    // How much of all that was typed we have been told of.
+    known: u64,
+    // The echoes that have not been seen, in order.
+    pending: VecDeque<Echo>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Echo {
+    // Where in the log it can begin.
+    from: u64,
+    bytes: Vec<u8>,
+    // It begins there: who draws it is not the kernel.
+    exactly: bool,
+}
+
+/// The kernel echoes at once. What has not been echoed within so many bytes never will be.
+const LATEST: u64 = 4 * 1024;
+
+impl Answers {
+    fn note(&mut self, typing: Typing) {
+        self.known = typing.total;
+        for keys in typing.keys {
+            let exactly = keys.mode != Mode::Lines;
+            for line in keys.bytes.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
+                let bytes = echo(line);
+                self.pending.push_back(Echo { from: keys.offset, bytes, exactly });
+            }
+        }
+    }
+
+    /// Adds the echoes that have come before `end` to the cuts, which are in order.
+    fn cut(&mut self, log: &OutputLog, end: u64, over: bool, cuts: &mut Vec<Range<u64>>) -> Result<u64> {
+        while let Some(echo) = self.pending.front() {
+            let from = echo.from.min(end);
+            let bytes = log.bytes(from, end.min(from + LATEST)).trying("read the output")?;
+            let at = match echo.exactly {
+                true => bytes.starts_with(&echo.bytes).then_some(0),
+                false => memchr::memmem::find(&bytes, &echo.bytes),
+            };
+            if let Some(at) = at {
+                let start = from + at as u64;
+                let range = start..start + echo.bytes.len() as u64;
+                // The next one comes behind it.
+                for later in self.pending.iter_mut() {
+                    later.from = later.from.max(range.end);
+                }
+                let place = cuts.partition_point(|cut| cut.start < range.start);
+                cuts.insert(place, range);
+                self.pending.pop_front();
+                continue;
+            }
+            let held = (0..=bytes.len().min(echo.bytes.len() - 1)).rev();
+            let mut held = held.filter(|length| bytes.ends_with(&echo.bytes[..*length]));
+            let held = held.find(|length| !echo.exactly || *length == bytes.len()).unwrap_or(0);
+            let is_late = bytes.len() as u64 == LATEST || (echo.exactly && held < bytes.len());
+            if !over && !is_late {
+                return Ok(end - held as u64);
+            }
+            self.pending.pop_front();
+        }
+        Ok(end)
+    }
+}
+
+/// How a line that was typed is echoed (termios(3), ECHOCTL).
+fn echo(typed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(typed.len() + 1);
+    for byte in typed {
+        match byte {
+            b'\r' | b'\n' => bytes.extend(b"\r\n"),
+            b'\t' => bytes.push(b'\t'),
+            0..0x20 | 0x7f => bytes.extend([b'^', byte ^ 0x40]),
+            _ => bytes.push(*byte),
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::client::typing::Keys;
+
+    fn cut(output: &str, typed: &[(u64, Mode, &str)], over: bool) -> (String, usize) {
+        let mut answers = Answers { known: 0, pending: VecDeque::new() };
+        let keys = typed.iter();
+        let keys = keys.map(|(offset, mode, text)| Keys {
+            offset: *offset,
+            mode: *mode,
+            bytes: text.as_bytes().into(),
+        });
+        answers.note(Typing { anchor: 0, total: 9, keys: keys.collect() });
+        let (log, mut cuts) = (OutputLog::of(output.as_bytes()), Vec::new());
+        let settled = answers.cut(&log, output.len() as u64, over, &mut cuts).unwrap();
+        let is_cut = |at: usize| cuts.iter().any(|cut| cut.contains(&(at as u64)));
+        let kept = output.char_indices().filter(|(at, _)| !is_cut(*at)).map(|(_, kept)| kept);
+        (kept.collect(), settled as usize)
+    }
+
+    #[test]
+    fn what_the_kernel_echoes_is_left_out_once() {
+        let lines = Mode::Lines;
+        assert_eq!(cut("y\r\ny\r\n", &[(0, lines, "y\r")], false), ("y\r\n".into(), 6));
+        assert_eq!(cut("a^D\u{e9}\r\nb\r\n", &[(0, lines, "\x04\u{e9}\r")], false).0, "ab\r\n");
+        let two = [(0, lines, "a\r"), (3, lines, "b\r")];
+        assert_eq!(cut("a\r\nb? b\r\nb\r\n", &two, false).0, "b? b\r\n");
+    }
+
+    #[test]
+    fn what_may_be_the_beginning_of_an_echo_is_held_back_until_the_end() {
+        let typed = [(2, Mode::Lines, "yes\r")];
+        assert_eq!(cut("? ", &typed, false), ("? ".into(), 2));
+        assert_eq!(cut("? ye", &typed, false), ("? ye".into(), 2));
+        assert_eq!(cut("? ye", &typed, true), ("? ye".into(), 4));
+        assert_eq!(cut("? no\r\n", &typed, false), ("? no\r\n".into(), 6), "it may come later");
+    }
+
+    #[test]
+    fn what_a_program_draws_is_its_echo_where_it_comes_at_once() {
+        let raw = Mode::Raw;
+        assert_eq!(cut("y\r\nok", &[(0, raw, "y\r")], false), ("ok".into(), 5));
+        assert_eq!(cut("ok y\r\n", &[(0, raw, "y\r")], false), ("ok y\r\n".into(), 6));
+    }
+}

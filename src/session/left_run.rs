@@ -1,0 +1,87 @@
+//! A command that a `run` has left while it goes on, for another call to resume.
+
+use std::io;
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{
+        SessionDir,
+        dir::{self, RUN_LEFT},
+    },
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftRun {
+    /// The number of the completion before the command's.
+    pub(crate) last: u64,
+    /// How far its output has been printed, in the log.
+    pub(crate) printed: u64,
+    /// How many bytes had been typed by then.
+    pub(crate) typed: u64,
+    /// The shell can be asked how the command has ended.
+    pub(crate) can_look: bool,
+    /// Its output has not begun, and fish's own sequences are to come before it.
+    pub(crate) begins: bool,
+}
+
+impl LeftRun {
+    fn encode(self) -> String {
+        let word = |flag, word| if flag { word } else { "-" };
+        let (look, begins) = (word(self.can_look, "look"), word(self.begins, "begins"));
+        format!("{} {} {} {look} {begins}\n", self.last, self.printed, self.typed)
+    }
+
+    fn decode(line: &[u8]) -> Option<LeftRun> {
+        let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+        let [last, printed, typed, look, begins] = line.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let flag = |word, yes| (word == yes || word == "-").then_some(word == yes);
+        Some(LeftRun {
+            last: last.parse().ok()?,
+            printed: printed.parse().ok()?,
+            typed: typed.parse().ok()?,
+            can_look: flag(look, "look")?,
+            begins: flag(begins, "begins")?,
+        })
+    }
+}
+
+impl SessionDir {
+    /// The command that the last `run` has left, if it has.
+    pub(crate) fn left_run(&self) -> Result<Option<LeftRun>> {
+        let what = format!("look for what 'run' has left in session '{}'", self.handle());
+        let line = self.read_if_there(RUN_LEFT, dir::LONGEST_WORD).trying(what)?;
+        Ok(LeftRun::decode(&line))
+    }
+
+    pub(crate) fn leave_run(&self, left: LeftRun) -> Result<()> {
+        let what = format!("note what 'run' leaves in session '{}'", self.handle());
+        self.folder.exchange(RUN_LEFT, left.encode().as_bytes()).trying(what)
+    }
+
+    /// There is nothing to resume any more.
+    pub(crate) fn forget_left_run(&self) -> Result<()> {
+        match self.folder.remove_file(RUN_LEFT.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.trying(format!("forget what 'run' has left in session '{}'", self.handle())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_was_written_and_rubbish_is_nothing() {
+        for (can_look, begins) in [(true, false), (false, true)] {
+            let left = LeftRun { last: 3, printed: 500, typed: 7, can_look, begins };
+            assert_eq!(LeftRun::decode(left.encode().as_bytes()), Some(left));
+        }
+        for line in ["", "\n", "1 2 3 look", "1 2 3 look -", "1 2 x - -\n", "1 2 3 - - -\n", "1 2 3 yes -\n"]
+        {
+            assert_eq!(LeftRun::decode(line.as_bytes()), None, "{line:?}");
+        }
+    }
+}
