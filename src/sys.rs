@@ -13,6 +13,7 @@ pub(crate) mod gate;
 pub(crate) mod inherited;
 pub(crate) mod links;
 pub(crate) mod lock;
+pub(crate) mod peers;
 pub(crate) mod poll;
 pub(crate) mod processes;
 pub(crate) mod program;

@@ -24,7 +24,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal},
 };
 
-use crate::sys::{deadline::Deadline, poll, signals::SIGKILL};
+use crate::sys::{deadline::Deadline, peers, poll, signals::SIGKILL};
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -372,17 +372,29 @@ impl Thread {
         device(&self.0.join(format!("fd/{descriptor}")))
     }
 
-    /// Is this descriptor of it a socket, or the master of a terminal?
+    /// Is this descriptor of it a socket with somebody else at its other end, or the master
+    /// of a terminal?
     pub(crate) fn leads_elsewhere(&self, descriptor: i32) -> bool {
-        let target = fs::read_link(self.0.join(format!("fd/{descriptor}"))).unwrap_or_default();
+        let link = self.0.join(format!("fd/{descriptor}"));
+        if let Some(inode) = peers::inode(&link) {
+            return peers::leads_elsewhere(inode, |other| {
+                self.links().any(|link| peers::inode(&link) == Some(other))
+            });
+        }
+        let target = fs::read_link(link).unwrap_or_default();
         let target = target.as_os_str().as_bytes();
-        target.starts_with(b"socket:") || (target.starts_with(b"/dev/") && target.ends_with(b"/ptmx"))
+        target.starts_with(b"/dev/") && target.ends_with(b"/ptmx")
     }
 
     /// The devices among its descriptors.
     pub(crate) fn devices(&self) -> impl Iterator<Item = u64> {
+        self.links().filter_map(|link| device(&link))
+    }
+
+    /// Its descriptors.
+    fn links(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(self.0.join("fd")).into_iter().flatten().flatten();
-        entries.filter_map(|entry| device(&entry.path()))
+        entries.map(|entry| entry.path())
     }
 }
 

@@ -276,3 +276,29 @@ fn programs_of_commands() {
         assert!(start.elapsed() < 2 * PATIENCE);
     }
 }
+
+/// An event loop wakes itself through a pair of sockets, which leads to nobody else; through
+/// a connection it may be that somebody else is at work.
+#[test]
+fn who_talks_to_itself_passes_nothing_on() {
+    let scratch = Scratch::new();
+    let program = "import asyncio, os, socket, sys, tty
+tty.setcbreak(0)
+async def main():
+    loop = asyncio.get_running_loop()
+    if sys.argv[1:]:
+        listener = socket.create_server((\"127.0.0.1\", 0))
+        other = socket.create_connection(listener.getsockname())
+        loop.add_reader(other, print)
+    loop.add_reader(0, lambda: print(os.read(0, 9)))
+    print(\"no question\")
+    await loop.create_future()
+asyncio.run(main())
+";
+    std::fs::write(scratch.path.join("loop.py"), program).unwrap();
+    for (argument, condition) in [("", "input"), ("connected", "idle")] {
+        let handle = scratch.create(&format!("python3 loop.py {argument}"));
+        scratch.ts(&["wait", &handle, "--pattern=no question"]).code(0);
+        scratch.ts(&["wait", &handle, "--input", "--idle=1500ms"]).code(0).stdout_has(condition);
+    }
+}
