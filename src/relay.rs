@@ -44,7 +44,7 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy,
-        client::protocol::SizeSince,
+        client::{Prompt, protocol::SizeSince},
     },
     sys::{
         child::{self, ExitStatus},
@@ -137,6 +137,9 @@ pub(crate) struct Relay {
     child: u32,
     keeper: Option<KeeperClient>,
     recorder: Recorder,
+    // The group that had the foreground when a shell inside the session's own came to its
+    // prompt.
+    inner_group: Option<i32>,
     fifo: File,
     typed: Flow,
     keyboard: Keyboard,
@@ -188,6 +191,7 @@ impl Relay {
             child: start.child,
             keeper: start.keeper,
             recorder,
+            inner_group: None,
             fifo,
             typed: Flow::new(),
             keyboard: Keyboard::new(now),
@@ -410,6 +414,9 @@ impl Relay {
                 // As it is now it was mostly when that was printed.
                 if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
                     self.recorder.note_untranslated(count as u64);
+                }
+                if self.recorder.level().0 > 0 && self.recorder.prompt() == Prompt::Stands {
+                    self.inner_group = self.master.foreground();
                 }
                 self.keyboard.release();
                 self.limits.note_activity();

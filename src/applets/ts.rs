@@ -26,6 +26,7 @@ mod exit_code;
 mod find;
 mod gc;
 mod help;
+mod integrate;
 mod key;
 mod kill;
 mod list;
@@ -54,7 +55,7 @@ include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 /// What the commands are for, and which of them are for it, as the overview lists them.
 const TASKS: [(&str, &[&str]); 6] = [
     ("Start", &["create", "ensure"]),
-    ("Do", &["run", "ask", "send", "key", "eof", "resize"]),
+    ("Do", &["run", "ask", "integrate", "send", "key", "eof", "resize"]),
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
     ("See", &["read-new", "read", "screen", "attach", "list", "find", "status", "pwd", "cast", "render"]),
     ("End", &["kill", "exit-code", "events"]),

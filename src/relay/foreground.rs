@@ -14,8 +14,8 @@ use crate::{
     relay::rest::Sample,
     session::{
         SessionDir,
-        client::{Doing, Prompt},
-        shell::Mark,
+        client::{Doing, Holder, Prompt},
+        shell::{Dialect, Mark},
     },
     sys::{
         processes::{self, Awaited, Process, Thread, Whereabouts},
@@ -28,10 +28,10 @@ impl Prompt {
         match mark {
             Mark::PromptEnd { .. } if self == Prompt::Touched => self,
             Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
-            Mark::Taken { .. } | Mark::Unfinished { .. } => Prompt::Entered,
-            Mark::Started { .. } => Prompt::Left,
+            Mark::Taken { .. } | Mark::Unfinished { .. } | Mark::Reads { .. } => Prompt::Entered,
+            Mark::Started { .. } | Mark::Begun { .. } => Prompt::Left,
             Mark::Done { .. } | Mark::OutputEnd { .. } => Prompt::Coming,
-            Mark::Mended { .. } | Mark::Shown { .. } | Mark::Stale => self,
+            Mark::Mended { .. } | Mark::Shown { .. } | Mark::Outer { .. } | Mark::Stale => self,
         }
     }
 
@@ -49,19 +49,21 @@ impl Prompt {
 
 /// What the terminal is doing. A secret needs no look at any process: only who
 /// asks for one turns off the echo of a line, and that often is one whom we may not look
-/// at (sudo).
-pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> Doing {
+/// at (sudo). `reporting` is the group that has the foreground while the prompt of the
+/// shell that reports stands.
+pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Doing {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return Doing::Running };
     let Some(group) = master.foreground() else { return Doing::Running };
     let line = modes.is_canonical();
     if line && !modes.echoes() {
         return Doing::Secret;
     }
-    let session = i32::try_from(shell).unwrap_or_default();
     let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
         (false, _) => Doing::Running,
-        (true, _) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == session => Doing::Prompt,
+        (true, _) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == reporting => {
+            Doing::Prompt
+        }
         (true, true) => Doing::Line,
         (true, false) => Doing::Raw,
     }
@@ -69,8 +71,8 @@ pub(crate) fn doing(master: &Master, shell: u32, prompt: Prompt) -> Doing {
 
 /// What there is to see of who seems to wait for input. A secret is not waited for where
 /// the echo is off, but nobody reads the terminal: there it is `running`.
-pub(crate) fn sample(master: &Master, shell: u32, prompt: Prompt) -> Sample {
-    let doing = doing(master, shell, prompt);
+pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Sample {
+    let doing = doing(master, shell, reporting, prompt);
     let mut sample = Sample { doing, ..Sample::default() };
     let (Some(device), Some(group)) = (master.slave_device().ok(), master.foreground()) else {
         return sample;
@@ -133,6 +135,48 @@ pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
         |process: Process| process.threads().any(|thread| waits_for(device, &thread, modes.is_canonical()));
     leads && Process::read(shell).is_some_and(waits)
 }
+
+/// Does whoever has the foreground wait for input, and is that this group?
+pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return false };
+    let line = modes.is_canonical();
+    master.foreground() == Some(group)
+        && any_in_foreground(group, shell, |thread| waits_for(device, thread, line))
+}
+
+/// Who has the foreground: of its group the one who waits for input, else its leader, or
+/// whoever is left of it.
+pub(crate) fn holder(master: &Master, shell: u32) -> Option<Holder> {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
+    let (group, session) = (master.foreground()?, i32::try_from(shell).unwrap_or_default());
+    let (waiting, any) = (RefCell::new(None), RefCell::new(None));
+    let roots = [std::process::id(), shell, group.unsigned_abs()];
+    processes::any_in_group(group, session, &roots, |process| {
+        let is_leader = process.pid == group.unsigned_abs();
+        if process.threads().any(|thread| waits_for(device, &thread, modes.is_canonical())) {
+            // Who was started last is who has been left the terminal by the others.
+            *waiting.borrow_mut() = Some(process.clone());
+        }
+        if is_leader || any.borrow().is_none() {
+            *any.borrow_mut() = Some(process.clone());
+        }
+        false
+    });
+    let waiting = waiting.into_inner();
+    let waits = waiting.is_some();
+    let process = waiting.or(any.into_inner())?;
+    let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
+    Some(Holder {
+        is_shell: group == session && process.pid == shell,
+        waits,
+        shell: Dialect::of_process(&process.arguments()),
+        leads_elsewhere: passes_on(master, shell) || is_hidden && PASSING_ON.contains(&&*process.name),
+        name: process.name,
+    })
+}
+
+/// Programs of other users, which we may not look at, that pass on what is typed.
+const PASSING_ON: [&str; 6] = ["sudo", "su", "doas", "ssh", "runuser", "pkexec"];
 
 /// The name of the program that has taken the shell's place (`exec`); `None`
 /// where there is none. A shell of ours has the arguments that it was started with.

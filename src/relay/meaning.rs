@@ -26,14 +26,33 @@ pub(crate) struct Meaning {
     answered_ahead: bool,
     prompt: Prompt,
     last_completion: Option<u64>,
+    // The shells that report, and which of them did so last.
+    levels: Vec<Level>,
+    level: usize,
+    // Those of them that have reported for the first time, and the one that is still to.
+    joined: Vec<usize>,
+    awaited: Option<usize>,
+}
+
+/// A shell that reports.
+#[derive(Default)]
+struct Level {
+    // Its last number, and what that number lacks to the number of the session's completion.
+    last: Option<u64>,
+    ahead: i64,
 }
 
 impl Meaning {
-    /// Of the terminal of a shell whose marks carry this secret; `None`: of a program that has none.
-    pub(crate) fn new(secret: Option<&str>) -> Meaning {
+    /// Of the terminal of a shell whose marks carry this secret; an empty one: of a program
+    /// that has none.
+    pub(crate) fn new(secret: &str) -> Meaning {
         Meaning {
+            levels: vec![Level::default()],
+            level: 0,
+            joined: Vec::new(),
+            awaited: None,
             length: 0,
-            marks: Marks::new(secret, 0),
+            marks: Marks::new([secret], 0),
             sequences: Sequences::default(),
             private: PrivateModes::default(),
             asked: Vec::new(),
@@ -58,9 +77,31 @@ impl Meaning {
         self.private
     }
 
-    /// The number of the last command that the shell has reported.
+    /// The number of the last command that a shell has reported, in the session.
     pub(crate) fn last_completion(&self) -> Option<u64> {
         self.last_completion
+    }
+
+    /// The shell that has reported last, and the number that it gave its last command.
+    pub(crate) fn level(&self) -> (usize, Option<u64>) {
+        (self.level, self.levels[self.level].last)
+    }
+
+    /// One more shell is about to report, with this secret; another that was about to will
+    /// not.
+    pub(crate) fn await_level(&mut self, secret: &str) {
+        if self.awaited.take().is_some() {
+            self.marks.take_back();
+            self.levels.pop();
+        }
+        self.marks.add(secret);
+        self.levels.push(Level::default());
+        self.awaited = Some(self.levels.len() - 1);
+    }
+
+    /// The shells that have reported for the first time since this was last called.
+    pub(crate) fn take_joined(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.joined)
     }
 
     /// What the program has asked of its terminal since this was last called.
@@ -92,10 +133,22 @@ impl Meaning {
             }
         });
         self.length = end;
-        found.into_iter().filter_map(|found| self.heed(&found.mark)).collect()
+        found.into_iter().filter_map(|found| self.heed(found.level, &found.mark)).collect()
     }
 
-    fn heed(&mut self, mark: &Mark) -> Option<Completion> {
+    fn heed(&mut self, level: usize, mark: &Mark) -> Option<Completion> {
+        if *mark == Mark::Stale {
+            return None;
+        }
+        if level != self.level {
+            self.level = level;
+            self.prompt = Prompt::Unknown;
+        }
+        let joins = self.awaited == Some(level);
+        if joins {
+            self.awaited = None;
+            self.joined.push(level);
+        }
         self.prompt = self.prompt.after(mark);
         if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
             self.prompt = Prompt::Touched;
@@ -112,11 +165,26 @@ impl Meaning {
             | Mark::Started { .. }
             | Mark::Shown { .. }
             | Mark::OutputEnd { .. }
+            | Mark::Reads { .. }
+            | Mark::Begun { .. }
+            | Mark::Outer { .. }
             | Mark::Stale => return None,
         };
-        if self.last_completion.is_some_and(|last| seq <= last) {
+        let shell = &mut self.levels[level];
+        if shell.last.is_some_and(|last| seq <= last) {
             return None;
         }
+        shell.last = Some(seq);
+        // Each shell counts for itself. The first prompt of one inside another completes
+        // nothing.
+        let number = i128::from(seq) + i128::from(shell.ahead);
+        let next = self.last_completion.map_or(0, |last| i128::from(last) + 1);
+        let number = if joins && level > 0 { next - 1 } else { number.max(next) };
+        shell.ahead = i64::try_from(number - i128::from(seq)).unwrap_or(0);
+        if joins && level > 0 {
+            return None;
+        }
+        let seq = u64::try_from(number).unwrap_or(u64::MAX);
         self.last_completion = Some(seq);
         Some(Completion { seq, code })
     }
@@ -138,7 +206,7 @@ mod tests {
 
     /// What these stretches of output, one after the other, come to.
     fn after(output: &[&str]) -> (Prompt, Vec<(u64, i32)>) {
-        let mut meaning = Meaning::new(Some("secret"));
+        let mut meaning = Meaning::new("secret");
         let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes())).collect::<Vec<_>>();
         assert_eq!(meaning.last_completion(), done.last().map(|done| done.seq));
         (meaning.prompt(), done.into_iter().map(|done| (done.seq, done.code)).collect())
@@ -169,9 +237,46 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_a_shell_inside_another_are_counted_on() {
+        let prompt = |secret: &str, seq, code| {
+            let all = mark(&format!("D;{code}"), seq) + &mark("A", seq) + "$ " + &mark("B", seq);
+            all.replace("secret", secret)
+        };
+        let mut meaning = Meaning::new("secret");
+        let done = |meaning: &mut Meaning, printed: String| {
+            let done: Vec<_> =
+                meaning.feed(printed.as_bytes()).iter().map(|done| (done.seq, done.code)).collect();
+            (done, meaning.level(), meaning.last_completion())
+        };
+        assert_eq!(done(&mut meaning, prompt("secret", 0, 0)).0, [(0, 0)]);
+        assert_eq!(done(&mut meaning, prompt("secret", 1, 1)), (vec![(1, 1)], (0, Some(1)), Some(1)));
+        // One that has not answered, and the one that does.
+        meaning.await_level("never");
+        meaning.await_level("inner");
+        assert!(meaning.take_joined().is_empty());
+        assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), Some(1)));
+        assert_eq!(meaning.take_joined(), [1]);
+        assert_eq!(meaning.prompt(), Prompt::Stands);
+        assert_eq!(done(&mut meaning, prompt("inner", 1, 5)), (vec![(2, 5)], (1, Some(1)), Some(2)));
+        assert_eq!(done(&mut meaning, prompt("never", 1, 5)).0, []);
+        // Another inside that; and both end.
+        meaning.await_level("third");
+        assert_eq!(done(&mut meaning, prompt("third", 4, 0)), (vec![], (2, Some(4)), Some(2)));
+        assert_eq!(done(&mut meaning, prompt("third", 5, 0)).0, [(3, 0)]);
+        assert_eq!(done(&mut meaning, prompt("inner", 2, 6)), (vec![(4, 6)], (1, Some(2)), Some(4)));
+        assert_eq!(done(&mut meaning, prompt("secret", 2, 7)), (vec![(5, 7)], (0, Some(2)), Some(5)));
+        assert_eq!(done(&mut meaning, prompt("secret", 3, 8)).0, [(6, 8)]);
+        // What has no shell of its own has no first prompt to count.
+        let mut meaning = Meaning::new("");
+        meaning.await_level("inner");
+        assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), None));
+        assert_eq!(done(&mut meaning, prompt("inner", 1, 3)), (vec![(0, 3)], (1, Some(1)), Some(0)));
+    }
+
+    #[test]
     fn an_answer_that_nobody_has_read_stands_at_the_next_prompt() {
         let prompt = |seq| mark("D;0", seq) + &mark("A", seq) + "$ " + &mark("B", seq);
-        let mut meaning = Meaning::new(Some("secret"));
+        let mut meaning = Meaning::new("secret");
         meaning.feed(prompt(0).as_bytes());
         meaning.feed(mark("C", 1).as_bytes());
         meaning.note_answered_ahead();
@@ -187,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_question_is_where_it_ended_and_not_too_many_are_kept() {
-        let mut meaning = Meaning::new(Some("secret"));
+        let mut meaning = Meaning::new("secret");
         meaning.feed(b"x\x1b[6");
         assert_eq!(meaning.take_asked(), []);
         meaning.feed(b"ny\x1b[?6nz");

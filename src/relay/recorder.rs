@@ -15,7 +15,7 @@ use crate::{
     relay::{RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
-        SessionSpec, Settings, TIMES, client::Prompt, completion_line, size_line,
+        SessionSpec, Settings, TIMES, client::Prompt, completion_line, shell::Dialect, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -56,6 +56,8 @@ pub(crate) struct Recorder {
     lines: Vec<u8>,
     // Of what is in the log.
     meaning: Meaning,
+    // The secret of the shell that is about to report, and what it is told in.
+    awaited: Option<(String, Dialect)>,
     changes: u64,
     // Why something cannot be written at the moment, and when to try again.
     stalled: Option<(String, Deadline)>,
@@ -71,7 +73,8 @@ impl Recorder {
     ) -> io::Result<Recorder> {
         let log = folder.open_appending(OUTPUT)?;
         let is_usual = size == Size::DEFAULT;
-        let secret = if interactive { SessionSpec::secret(folder)? } else { None };
+        let levels = if interactive { SessionSpec::levels(folder)? } else { Vec::new() };
+        let secret = levels.first().map_or("", |level| &level.secret);
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
             untranslated: Vec::new(),
@@ -90,7 +93,8 @@ impl Recorder {
             printed: Flow::new(),
             concluded: false,
             lines: Vec::new(),
-            meaning: Meaning::new(secret.as_deref()),
+            meaning: Meaning::new(secret),
+            awaited: None,
             changes: 1,
             stalled: None,
         })
@@ -142,6 +146,17 @@ impl Recorder {
     /// The number of the last one that the shell has reported.
     pub(crate) fn last_completion(&self) -> Option<u64> {
         self.meaning.last_completion()
+    }
+
+    /// The shell that has reported last, and the number that it gave its last command.
+    pub(crate) fn level(&self) -> (usize, Option<u64>) {
+        self.meaning.level()
+    }
+
+    /// One more shell is about to report, with this secret.
+    pub(crate) fn await_level(&mut self, secret: String, dialect: Dialect) {
+        self.meaning.await_level(&secret);
+        self.awaited = Some((secret, dialect));
     }
 
     pub(crate) fn output_bytes(&self) -> u64 {
@@ -255,6 +270,12 @@ impl Recorder {
             })?;
             self.changes += 1;
             self.unsynced = true;
+            if !self.meaning.take_joined().is_empty()
+                && let Some((secret, dialect)) = self.awaited.take()
+            {
+                // Where there is no room for it, who waits for it does not see it.
+                let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
+            }
             for completion in done {
                 self.note_claim(completion.seq);
                 self.lines.extend_from_slice(completion_line(completion).as_bytes());

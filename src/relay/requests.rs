@@ -17,10 +17,7 @@ use crate::{
 impl Relay {
     pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
-            Request::State => Response::State {
-                doing: foreground::doing(&self.master, self.child, self.recorder.prompt()),
-                stalled: self.recorder.stalled(),
-            },
+            Request::State => Response::State { doing: self.doing(), stalled: self.recorder.stalled() },
             Request::Ending { cause } => {
                 self.ending.begin(id, &cause);
                 Response::Noted
@@ -40,18 +37,40 @@ impl Relay {
                 let prompt = self.recorder.prompt();
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
                 let lines = self.master.modes().is_ok_and(|modes| modes.is_canonical());
-                Response::Place { offset, last, prompt, lines }
+                let (level, seq) = self.recorder.level();
+                Response::Place { offset, last, prompt, lines, level, seq }
             }
-            Request::Shell => Response::Shell {
-                waits: foreground::shell_waits(&self.master, self.child),
-                passes_on: foreground::passes_on(&self.master, self.child),
-                successor: foreground::successor(self.child, &self.session),
-            },
+            Request::Shell => {
+                let inner = self.recorder.level().0 > 0;
+                Response::Shell {
+                    waits: match inner {
+                        true => foreground::group_waits(&self.master, self.child, self.reporting()),
+                        false => foreground::shell_waits(&self.master, self.child),
+                    },
+                    passes_on: foreground::passes_on(&self.master, self.child),
+                    successor: match inner {
+                        true => None,
+                        false => foreground::successor(self.child, &self.session),
+                    },
+                }
+            }
+            Request::Holder => Response::Holder(foreground::holder(&self.master, self.child)),
+            Request::Level { secret, dialect } => {
+                self.recorder.await_level(secret, dialect);
+                Response::Noted
+            }
+            Request::Hide { secret } => {
+                let mark = format!("\x1b]133;H;nbs={secret}.0\x07");
+                match self.slave.as_ref().map(|slave| pty::print_some(slave, mark.as_bytes())) {
+                    Some(Ok(count)) if count == mark.len() => Response::Noted,
+                    _ => Response::Refused { why: "its terminal takes nothing".into() },
+                }
+            }
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
             Request::Look => {
                 // First this: who reads it afterwards may not be seen to wait.
                 let unread = self.unread();
-                let doing = foreground::doing(&self.master, self.child, self.recorder.prompt());
+                let doing = self.doing();
                 // And last of all what it printed before it waited.
                 self.read_what_was_printed();
                 Response::Look { unread, doing, offset: self.recorder.output_bytes() }
@@ -62,7 +81,13 @@ impl Relay {
                 if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
                     self.discard_typed();
                 }
-                foreground::signal_foreground(&self.master, self.child, &[key.signal()]);
+                match self.recorder.level() {
+                    (0, _) => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
+                    // Whom it is for may be another user's, or be on another machine: they get
+                    // it from the terminal, as from a keyboard. Where it is full of what nobody
+                    // reads, it is asked for again.
+                    _ => drop(self.master.write(&[key.byte()])),
+                }
                 Response::Noted
             }
             Request::Modes => match self.key_modes() {
@@ -133,12 +158,24 @@ impl Relay {
     fn rest(&mut self) -> Response {
         // In the order of a look.
         let unread = self.unread();
-        let sample = foreground::sample(&self.master, self.child, self.recorder.prompt());
+        let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
         let passes_on = foreground::passes_on(&self.master, self.child);
         self.read_what_was_printed();
         let doing = if unread > 0 { Doing::Running } else { sample.doing };
         let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
         Response::Rest { doing, rest, passes_on, offset: self.recorder.output_bytes() }
+    }
+
+    fn doing(&self) -> Doing {
+        foreground::doing(&self.master, self.child, self.reporting(), self.recorder.prompt())
+    }
+
+    /// The group that has the foreground while the prompt of the shell that reports stands.
+    fn reporting(&self) -> i32 {
+        match self.recorder.level() {
+            (0, _) => i32::try_from(self.child).unwrap_or_default(),
+            _ => self.inner_group.unwrap_or_default(),
+        }
     }
 
     fn resize(&mut self, size: Size) -> Response {

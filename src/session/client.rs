@@ -26,12 +26,12 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Patience, SessionDir},
+    session::{Handle, Patience, SessionDir, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
     terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
-pub(crate) use protocol::{Doing, Prompt};
+pub(crate) use protocol::{Doing, Holder, Prompt};
 use protocol::{KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
@@ -83,6 +83,18 @@ pub(crate) struct ShellPlace {
     pub(crate) last: Option<u64>,
     pub(crate) prompt: Prompt,
     pub(crate) lines: bool,
+    pub(crate) level: usize,
+    pub(crate) seq: Option<u64>,
+}
+
+impl ShellPlace {
+    /// What the shell's own numbers lack to those of the session's completions, for as long
+    /// as it is this one that reports.
+    pub(crate) fn ahead(&self) -> i64 {
+        let number =
+            |number: Option<u64>, none| number.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(none);
+        number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
+    }
 }
 
 impl RelayClient {
@@ -296,8 +308,8 @@ impl RelayClient {
     /// The same, and where the shell's prompt is.
     pub(crate) fn shell_place(&mut self) -> Result<Option<ShellPlace>> {
         match self.ask(&Request::Place)? {
-            Some(Response::Place { offset, last, prompt, lines }) => {
-                Ok(Some(ShellPlace { offset, last, prompt, lines }))
+            Some(Response::Place { offset, last, prompt, lines, level, seq }) => {
+                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq }))
             }
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
@@ -313,6 +325,38 @@ impl RelayClient {
             Some(Response::Unknown) => Ok(Some((false, None))),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
+        }
+    }
+
+    /// Who has the foreground, if anybody is to be seen. `None` where the session has ended.
+    pub(crate) fn holder(&mut self) -> Result<Option<Option<Holder>>> {
+        match self.ask(&Request::Holder)? {
+            Some(Response::Holder(holder)) => Ok(Some(holder)),
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) => Ok(Some(None)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
+    }
+
+    /// Announces one more shell that reports, with this secret. `false` where the session
+    /// has ended.
+    pub(crate) fn announce(&mut self, secret: &str, dialect: Dialect) -> Result<bool> {
+        self.noted(&Request::Level { secret: secret.to_owned(), dialect })
+    }
+
+    /// Has what is typed from now on hidden, up to the mark that ends that, from who looks
+    /// at the output without marks. `false` where the session has ended.
+    pub(crate) fn hide(&mut self, secret: &str) -> Result<bool> {
+        self.noted(&Request::Hide { secret: secret.to_owned() })
+    }
+
+    fn noted(&mut self, request: &Request) -> Result<bool> {
+        match self.ask(request)? {
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { why }) => Err(self.refused("type", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(false),
         }
     }
 

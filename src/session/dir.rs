@@ -26,9 +26,9 @@ use crate::{
     session::{
         Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
         SESSION_ENV, Settings,
-        client::{RelayClient, typing::Typing},
+        client::{RelayClient, ShellPlace, typing::Typing},
         end::names,
-        shell::{EchoFilter, Handover, Marks, ShellCommand, Task, TextForm, Unmarked},
+        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, TextForm, Unmarked},
         write_root_policy,
     },
     sys::{
@@ -43,7 +43,7 @@ use crate::{
     },
     terminal::text,
 };
-pub(crate) use spec::SessionSpec;
+pub(crate) use spec::{Level, SessionSpec};
 
 pub(crate) const OUTPUT: &str = "output.log";
 /// Where output.log begins by now, if it is bounded.
@@ -217,6 +217,11 @@ impl SessionDir {
             && !socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_err_and(is_nobody)
     }
 
+    /// Which shell its own is, if it has one.
+    pub(crate) fn dialect(&self) -> Result<Option<Dialect>> {
+        Ok(ShellCommand::parse(&self.command()?).map(|shell| shell.dialect))
+    }
+
     pub(crate) fn is_interactive(&self) -> Result<bool> {
         Ok(SessionSpec::is_interactive(&self.command()?))
     }
@@ -366,7 +371,7 @@ impl SessionDir {
 
     /// What takes the marks of its shell out of what it printed.
     pub(crate) fn unmarked(&self) -> Result<Unmarked> {
-        Ok(Unmarked::new(self.secret()?.as_deref()))
+        Ok(Unmarked::new(self.secrets()?))
     }
 
     /// A stretch of its output without them; also without the end of one that it begins
@@ -439,9 +444,14 @@ impl SessionDir {
         Typing::decode(anchor, rest)
     }
 
-    /// The secret that its shell's marks carry; `None` where it has no such shell.
-    fn secret(&self) -> Result<Option<String>> {
-        self.trying(SessionSpec::secret(&self.folder), "read the secret")
+    /// Its shells that report: its own, which may be none, and those inside it.
+    pub(crate) fn levels(&self) -> Result<Vec<Level>> {
+        self.trying(SessionSpec::levels(&self.folder), "read the secret")
+    }
+
+    /// The secrets that their marks carry.
+    fn secrets(&self) -> Result<Vec<String>> {
+        Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
     }
 
     pub(crate) fn log(&self) -> Result<OutputLog> {
@@ -521,24 +531,22 @@ impl SessionDir {
         }
     }
 
-    /// Writes down a command for its shell, whose last completion was `last`, and gives
-    /// how it is handed over. `sessions` is where the shell finds this folder; `lines`:
-    /// the shell has no line editor.
-    pub(crate) fn hand_over(
-        &self,
-        sessions: &Path,
-        command: &[u8],
-        last: u64,
-        lines: bool,
-    ) -> Result<Handover> {
+    /// Writes down a command for its shell, which is at this place, and gives how it is
+    /// handed over. `sessions` is where the shell finds this folder.
+    pub(crate) fn hand_over(&self, sessions: &Path, command: &[u8], place: &ShellPlace) -> Result<Handover> {
+        let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
+        if let Some(dialect) = self.levels()?.get(place.level).and_then(|level| level.dialect) {
+            return Ok(Handover::inner(dialect, command));
+        }
         let folder = sessions.join(self.handle.as_str());
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
         let prepared = || {
-            let secret = SessionSpec::secret(&self.folder)?.ok_or(io::ErrorKind::NotFound)?;
+            let levels = SessionSpec::levels(&self.folder)?;
+            let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
             let id = random::hex::<8>()?;
             let rcfile = folder.join(shell.dialect.startup_file());
             let text = folder.join(RUN_TEXT);
-            let task = Task { secret: &secret, last, id: &id, rcfile: &rcfile, text: &text, command };
+            let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command };
             let handover = Handover::new(shell.dialect, &task, lines);
             if let Some(text) = &handover.text {
                 self.folder.exchange(RUN_TEXT, text)?;
@@ -558,12 +566,13 @@ impl SessionDir {
         let what = "look at the end of the output";
         let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
         let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
-        let Some(secret) = self.secret()? else { return Ok(false) };
-        let mark = format!("\x1b]133;b;nbs={secret}.");
         let mut last = tail[start..].to_ascii_lowercase();
         let closed = last.pop() == Some(0x07);
-        Ok(closed
-            && last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit)))
+        let is_of = |secret: &String| {
+            let mark = format!("\x1b]133;b;nbs={secret}.");
+            last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+        };
+        Ok(closed && self.secrets()?.iter().any(is_of))
     }
 
     /// Has readline been interrupted before this place of the log, and begun to read
@@ -597,7 +606,7 @@ impl SessionDir {
         let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
         let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
         let start = first - length as u64;
-        let mut echo = EchoFilter::new(self.secret()?.as_deref(), form, start, anchor);
+        let mut echo = EchoFilter::new(self.secrets()?, form, start, anchor);
         echo.note_typed(keys);
         Ok((echo, start))
     }
@@ -620,10 +629,10 @@ impl SessionDir {
         arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
     }
 
-    /// For the marks of its shell from `offset` on, where its prompt stands and
-    /// its last completion was `last`.
-    pub(crate) fn marks(&self, offset: u64, last: Option<u64>) -> Result<Marks> {
-        Ok(Marks::resumed(self.secret()?.as_deref(), offset, last))
+    /// For the marks of the shell of this level from `offset` on, where its prompt stands
+    /// and its last completion was `last`.
+    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<Marks> {
+        Ok(Marks::resumed(self.secrets()?, offset, level, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.

@@ -14,6 +14,8 @@ use crate::{
 pub(crate) struct LeftRun {
     /// The number of the completion before the command's.
     pub(crate) last: u64,
+    /// Which of the session's shells executes it.
+    pub(crate) level: usize,
     /// How far its output has been printed, in the log.
     pub(crate) printed: u64,
     /// How many bytes had been typed by then.
@@ -28,17 +30,18 @@ impl LeftRun {
     fn encode(self) -> String {
         let word = |flag, word| if flag { word } else { "-" };
         let (look, begins) = (word(self.can_look, "look"), word(self.begins, "begins"));
-        format!("{} {} {} {look} {begins}\n", self.last, self.printed, self.typed)
+        format!("{} {} {} {} {look} {begins}\n", self.last, self.level, self.printed, self.typed)
     }
 
     fn decode(line: &[u8]) -> Option<LeftRun> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-        let [last, printed, typed, look, begins] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [last, level, printed, typed, look, begins] = line.split(' ').collect::<Vec<_>>()[..] else {
             return None;
         };
         let flag = |word, yes| (word == yes || word == "-").then_some(word == yes);
         Some(LeftRun {
             last: last.parse().ok()?,
+            level: level.parse().ok()?,
             printed: printed.parse().ok()?,
             typed: typed.parse().ok()?,
             can_look: flag(look, "look")?,
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn it_is_read_as_it_was_written_and_rubbish_is_nothing() {
         for (can_look, begins) in [(true, false), (false, true)] {
-            let left = LeftRun { last: 3, printed: 500, typed: 7, can_look, begins };
+            let left = LeftRun { last: 3, level: 1, printed: 500, typed: 7, can_look, begins };
             assert_eq!(LeftRun::decode(left.encode().as_bytes()), Some(left));
         }
         for line in ["", "\n", "1 2 3 look", "1 2 3 look -", "1 2 x - -\n", "1 2 3 - - -\n", "1 2 3 yes -\n"]

@@ -3,6 +3,7 @@
 
 mod command;
 mod echo;
+pub(crate) mod inner;
 mod marks;
 mod run_script;
 mod startup;

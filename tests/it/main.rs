@@ -20,6 +20,7 @@ mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
 mod hostile; // other users, planted files, escapes, strange environments
 mod input; // send: order, wholeness, limits
+mod integrate; // a shell inside the session's own, taught to report
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod launch; // nbs-launch-agent: the line, the environment, every byte

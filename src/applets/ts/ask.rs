@@ -58,7 +58,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, Wait, sending, typing::Typing},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending, typing::Typing},
         shell::{self, LONGEST_SHOWN_HOOK, Mark, TextForm},
     },
     sys::{deadline::Deadline, pty::Size},
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     conditions.passed_over = in_shell && conditions.complete;
 
     let typed = turn.typing(0)?.ok_or_else(ended)?;
-    let (offset, last) = turn.place()?.ok_or_else(ended)?;
+    let ShellPlace { offset, last, level, seq, .. } = turn.shell_place()?.ok_or_else(ended)?;
     let prompt = prompt(&session.log()?, &typed, offset)?;
     let typed_before = typed.total;
     if let (true, Some(last)) = (in_shell && conditions.complete, last) {
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     // Whatever becomes of the wait, what has come is printed.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
-    let place = Place { offset, last: last.filter(|_| in_shell), typed_before, prompt };
+    let place = Place { offset, last: seq.filter(|_| in_shell), level, typed_before, prompt };
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
@@ -269,8 +269,10 @@ fn without_colours(bytes: &[u8]) -> Vec<u8> {
 /// Where a session stood when it was asked.
 struct Place {
     offset: u64,
-    /// The number of the prompt that the text was typed at, if at one.
+    /// The number of the prompt that the text was typed at, if at one; and which of the
+    /// session's shells that is.
     last: Option<u64>,
+    level: usize,
     typed_before: u64,
     prompt: Vec<u8>,
 }
@@ -355,7 +357,7 @@ impl Place {
         until: Deadline,
     ) -> Result<Option<Output>> {
         let what = "read the output";
-        let mut marks = session.marks(self.offset, Some(last))?;
+        let mut marks = session.marks(self.offset, self.level, Some(last))?;
         let (mut found, mut lost) = (Vec::new(), 0);
         let mut pieces = log.pieces(self.offset, end);
         while let Some(piece) = pieces.next()? {

@@ -52,6 +52,7 @@
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
 
 mod foreground;
+mod inner;
 mod printing;
 mod prompt;
 mod question;
@@ -65,6 +66,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use inner::Inner;
 use prompt::{await_prompt, never_begun, replaced, too_late};
 use question::Question;
 use resume::Answers;
@@ -75,7 +77,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending, waiting::Waiting},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending, waiting::Waiting},
         shell::{self, ACCEPT, Handover, LOOK, Stage, Trace},
     },
     sys::{
@@ -233,6 +235,12 @@ struct Run<'a> {
     signals: Signals,
     handover: Handover,
     is_nothing: bool,
+    // Which of the shells that report it is for, and what that one's numbers lack to those
+    // of the session's completions.
+    level: usize,
+    ahead: i64,
+    // `None`: the shell is the session's own.
+    inner: Option<Inner>,
     // How often it has been handed over, and the shell asked how it has ended.
     attempts: u32,
     looks: u32,
@@ -271,6 +279,8 @@ enum Outcome {
     Unfinished,
     /// Nobody will ever tell, for this reason.
     Lost(String),
+    /// The shell inside the session's own has ended, with this code.
+    InnerEnded(i32),
 }
 
 /// Why there will never be a mark that tells a command's end.
@@ -304,7 +314,8 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        if !session.is_interactive()? {
+        let reports = turn.shell_place()?.is_some_and(|place| place.level > 0);
+        if !reports && !session.is_interactive()? {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
                 session.handle(),
@@ -324,18 +335,21 @@ impl<'a> Run<'a> {
         }
         Run::take_turn(session, wishes, &mut turn, &mut signals)?;
         let mut news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let ShellPlace { offset, last, lines, .. } =
-            await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
-        let last = last.unwrap_or_default();
+        let place = await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
+        let (offset, last) = (place.offset, place.seq.unwrap_or_default());
         session.forget_left_run()?;
-        let handover = session.hand_over(sessions, command, last, lines)?;
-        let marks = session.marks(offset, Some(last))?;
+        let handover = session.hand_over(sessions, command, &place)?;
+        let marks = session.marks(offset, place.level, Some(last))?;
+        let (level, ahead) = (place.level, place.ahead());
         let mut run = Run {
             session,
             wishes,
             signals,
             trace: Trace::new(marks, offset, last, handover.lines, handover.beginning),
             is_nothing: shell::is_nothing(command),
+            level,
+            ahead,
+            inner: Inner::of(session, &place, command)?,
             handover,
             attempts: 0,
             looks: 0,
@@ -350,6 +364,11 @@ impl<'a> Run<'a> {
         };
         run.hand_over()?;
         Ok(run)
+    }
+
+    /// The number that a completion of the shell's has among the session's.
+    fn number_of(&self, seq: u64) -> u64 {
+        seq.saturating_add_signed(self.ahead)
     }
 
     fn take_turn(
@@ -374,13 +393,17 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
-        self.turn.claim(self.trace.seq())?;
+        self.turn.claim(self.number_of(self.trace.seq()))?;
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
         }
+        self.hide_line()?;
         self.type_in(&self.handover.keys.clone())?;
         if self.handover.enter {
-            let drawn = self.await_drawn()?;
+            let drawn = match &self.inner {
+                Some(_) => self.await_echo()?,
+                None => self.await_drawn()?,
+            };
             if self.wishes.deadline.has_passed() {
                 self.turn.interrupt()?;
                 return Err(too_late(self.session, self.wishes, "its shell does not read"));
@@ -439,6 +462,10 @@ impl<'a> Run<'a> {
         {
             // fish tells of an `exit`, too.
             outcome = Outcome::Ended;
+        }
+        if let Some(code) = self.trace.outer {
+            self.await_outer_prompt()?;
+            outcome = Outcome::InnerEnded(code);
         }
         if let Outcome::Done(code) = &mut outcome
             && self.is_nothing
@@ -503,6 +530,10 @@ impl<'a> Run<'a> {
                 self.trace.again = false;
                 self.hand_over_again()?;
                 begin = Deadline::after(BEGIN);
+            }
+            self.hand_text_over()?;
+            if let Some(code) = self.trace.outer {
+                return Ok(Outcome::InnerEnded(code));
             }
             let mut soon = Deadline::NEVER;
             if self.trace.unfinished && matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. })
@@ -603,8 +634,8 @@ impl<'a> Run<'a> {
         let last = self.turn.place()?.and_then(|(_, last)| last);
         self.trace.look(&self.printer.log)?;
         if let Stage::Running { seq, start } = self.trace.stage
-            && last >= Some(seq)
-            && let Some(done) = self.session.completion_from(seq)?
+            && last >= Some(self.number_of(seq))
+            && let Some(done) = self.session.completion_from(self.number_of(seq))?
         {
             self.trace.stage = Stage::Done { start, end: self.trace.next.max(start), code: done.code };
         }
@@ -614,6 +645,10 @@ impl<'a> Run<'a> {
     /// Our line has been typed, and the text has not begun: does the shell wait
     /// for another?
     fn is_passed_over(&mut self) -> Result<bool> {
+        if self.inner.is_some() {
+            // How long it is on its way to another machine nobody knows: its prompt tells.
+            return Ok(self.turn.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
+        }
         let all_read = self.turn.look()?.is_some_and(|(_, unread, _)| unread == 0);
         Ok(all_read && self.turn.shell()?.is_some_and(|(waits, _)| waits))
     }
@@ -716,6 +751,7 @@ impl<'a> Run<'a> {
         loop {
             self.trace.look(&self.printer.log)?;
             match self.trace.stage {
+                _ if self.trace.outer.is_some() => break,
                 Stage::Prompt { ended: true, .. } => break,
                 Stage::Prompt { ended: false, .. } if !begun => {
                     begun = true;
@@ -748,6 +784,10 @@ impl<'a> Run<'a> {
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)),
+            (Outcome::InnerEnded(code), _) => Err(Failure::Failed(format!(
+                "cannot finish the command in session '{handle}': the shell that executed it, inside the \
+                 session's own, has ended with exit code {code}"
+            ))),
             (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
                 Diagnosis::and_last_line(self.session)

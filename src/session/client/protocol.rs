@@ -8,7 +8,7 @@ use std::{fmt, ops::Range, time::Duration};
 
 use crate::{
     numbers::{hex, parse_hex},
-    session::client::typing::Typing,
+    session::{client::typing::Typing, shell::Dialect},
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
 };
 
@@ -31,6 +31,12 @@ pub(crate) enum Request {
     /// Does the shell itself wait for input, is it still the shell, and does who
     /// waits pass on what is typed?
     Shell,
+    /// Who has the foreground?
+    Holder,
+    /// One more shell is about to report, with this secret.
+    Level { secret: String, dialect: Dialect },
+    /// Print the mark, with this secret, that what follows is not to be seen.
+    Hide { secret: String },
     /// What has been typed since the first `since` bytes?
     Typing { since: u64 },
     /// Does anybody wait for input, and has what was typed been read?
@@ -85,12 +91,15 @@ impl Request {
             | Request::Press { .. }
             | Request::Secret { .. }
             | Request::Resize { .. }
+            | Request::Level { .. }
+            | Request::Hide { .. }
             | Request::View { .. } => true,
             Request::Follow { .. }
             | Request::State
             | Request::Turn
             | Request::Place
             | Request::Shell
+            | Request::Holder
             | Request::Typing { .. }
             | Request::Look
             | Request::Rest
@@ -118,6 +127,9 @@ impl Request {
             Request::Turn => "turn\n".to_owned(),
             Request::Place => "place\n".to_owned(),
             Request::Shell => "shell\n".to_owned(),
+            Request::Holder => "holder\n".to_owned(),
+            Request::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
+            Request::Hide { secret } => format!("hide {secret}\n"),
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Look => "look\n".to_owned(),
             Request::Rest => "rest\n".to_owned(),
@@ -151,6 +163,11 @@ impl Request {
             ["turn"] => Request::Turn,
             ["place"] => Request::Place,
             ["shell"] => Request::Shell,
+            ["holder"] => Request::Holder,
+            ["level", secret, dialect] if is_secret(secret) => {
+                Request::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
+            }
+            ["hide", secret] if is_secret(secret) => Request::Hide { secret: secret.to_owned() },
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["look"] => Request::Look,
             ["rest"] => Request::Rest,
@@ -175,6 +192,10 @@ impl Request {
     }
 }
 
+fn is_secret(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// A key that is a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalKey {
@@ -186,6 +207,15 @@ pub(crate) enum SignalKey {
 impl SignalKey {
     const WORDS: [(&str, SignalKey); 3] =
         [("INT", SignalKey::Interrupt), ("QUIT", SignalKey::Quit), ("TSTP", SignalKey::Suspend)];
+
+    /// What a keyboard sends, as terminals have it unless told otherwise.
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            SignalKey::Interrupt => 0x03,
+            SignalKey::Quit => 0x1c,
+            SignalKey::Suspend => 0x1a,
+        }
+    }
 
     pub(crate) fn signal(self) -> i32 {
         match self {
@@ -304,6 +334,19 @@ impl fmt::Display for Doing {
     }
 }
 
+/// The program that has the foreground.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) name: String,
+    /// It is the session's own.
+    pub(crate) is_shell: bool,
+    pub(crate) waits: bool,
+    /// It waits as much for somebody behind a socket or another terminal.
+    pub(crate) leads_elsewhere: bool,
+    /// It is a shell that reads its commands from the terminal.
+    pub(crate) shell: Option<Dialect>,
+}
+
 /// Where the session's shell is, as its marks tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prompt {
@@ -361,13 +404,18 @@ pub(crate) enum Response {
     },
     /// The length of the log, and the number of the shell's last completion;
     /// the next that it prints or completes comes after both. `lines`: the terminal takes
-    /// whole lines, so no line editor has it.
+    /// whole lines, so no line editor has it. `level`: which of the session's shells that
+    /// is, of those that report; `seq`: its own number for its last completion.
     Place {
         offset: u64,
         last: Option<u64>,
         prompt: Prompt,
         lines: bool,
+        level: usize,
+        seq: Option<u64>,
     },
+    /// `None`: nobody.
+    Holder(Option<Holder>),
     /// Whether the shell itself waits for input; whether who waits for input does
     /// so for somebody else, as ssh; and the name of the program that has taken
     /// the shell's place, if one has.
@@ -452,11 +500,22 @@ impl Response {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Response::Place { offset, last, prompt, lines } => {
-                let last = last.map_or("-".to_owned(), |last| last.to_string());
-                let lines = if *lines { " lines" } else { "" };
-                format!("place {offset} {last} {}{lines}\n", word(&Prompt::WORDS, *prompt))
+            Response::Place { offset, last, prompt, lines, level, seq } => {
+                let number = |number: &Option<u64>| number.map_or("-".to_owned(), |last| last.to_string());
+                let (last, seq) = (number(last), number(seq));
+                let lines = if *lines { "lines" } else { "keys" };
+                let prompt = word(&Prompt::WORDS, *prompt);
+                format!("place {offset} {last} {prompt} {lines} {level} {seq}\n")
             }
+            Response::Holder(None) => "holder -\n".to_owned(),
+            Response::Holder(Some(holder)) => format!(
+                "holder {} {} {} {} {}\n",
+                if holder.is_shell { "shell" } else { "other" },
+                if holder.waits { "waits" } else { "runs" },
+                if holder.leads_elsewhere { "elsewhere" } else { "here" },
+                holder.shell.map_or("-", Dialect::word),
+                hex(holder.name.as_bytes())
+            ),
             Response::Shell { waits, passes_on, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
                 let waits = match (waits, passes_on) {
@@ -536,16 +595,41 @@ impl Response {
                 Response::State { doing: Doing::parse(doing), stalled: Some(why.to_owned()) }
             }
             ["place", offset, rest] => {
-                let (last, prompt) = rest.split_once(' ')?;
-                let last = if last == "-" { None } else { Some(last.parse().ok()?) };
-                let (prompt, lines) = match prompt.split_once(' ') {
-                    Some((prompt, "lines")) => (prompt, true),
-                    Some(_) => return None,
-                    None => (prompt, false),
+                let number = |word: &str| match word {
+                    "-" => Some(None),
+                    digits => digits.parse().ok().map(Some),
+                };
+                let words: Vec<&str> = rest.split(' ').collect();
+                // A relay of an older version knows of one shell only.
+                let (last, prompt, lines, level, seq) = match words[..] {
+                    [last, prompt] => (last, prompt, false, 0, number(last)?),
+                    [last, prompt, "lines"] => (last, prompt, true, 0, number(last)?),
+                    [last, prompt, lines @ ("lines" | "keys"), level, seq] => {
+                        (last, prompt, lines == "lines", level.parse().ok()?, number(seq)?)
+                    }
+                    _ => return None,
                 };
                 let prompt = value(&Prompt::WORDS, prompt).unwrap_or(Prompt::Unknown);
-                Response::Place { offset: offset.parse().ok()?, last, prompt, lines }
+                Response::Place {
+                    offset: offset.parse().ok()?,
+                    last: number(last)?,
+                    prompt,
+                    lines,
+                    level,
+                    seq,
+                }
             }
+            ["holder", "-"] => Response::Holder(None),
+            ["holder", shell, rest] => match rest.split(' ').collect::<Vec<_>>()[..] {
+                [waits, elsewhere, dialect, name] => Response::Holder(Some(Holder {
+                    is_shell: shell == "shell",
+                    waits: waits == "waits",
+                    leads_elsewhere: elsewhere == "elsewhere",
+                    shell: Dialect::from_word(dialect),
+                    name: String::from_utf8_lossy(&parse_hex(name)?).into_owned(),
+                })),
+                _ => return None,
+            },
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
                 let successor = if successor == "-" { None } else { Some(name(successor)?) };
@@ -630,10 +714,17 @@ mod tests {
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
+            Request::Holder,
+            Request::Level { secret: "5ec2e7".into(), dialect: Dialect::Zsh },
+            Request::Hide { secret: "5ec2e7".into() },
         ];
         for request in requests {
             assert_eq!(Request::decode(without_end(&request.encode())), Some(request));
         }
+    }
+
+    fn place(last: Option<u64>, prompt: Prompt, lines: bool, level: usize, seq: Option<u64>) -> Response {
+        Response::Place { offset: 12, last, prompt, lines, level, seq }
     }
 
     #[test]
@@ -691,8 +782,16 @@ mod tests {
                 passes_on: true,
                 offset: 9,
             },
-            Response::Place { offset: 12, last: None, prompt: Prompt::Unknown, lines: false },
-            Response::Place { offset: 12, last: Some(3), prompt: Prompt::Stands, lines: true },
+            place(None, Prompt::Unknown, false, 0, None),
+            place(Some(3), Prompt::Stands, true, 2, Some(1)),
+            Response::Holder(None),
+            Response::Holder(Some(Holder {
+                name: "a b".into(),
+                is_shell: false,
+                waits: true,
+                leads_elsewhere: false,
+                shell: Some(Dialect::Posix),
+            })),
             Response::Untranslated { ranges: Vec::new() },
             Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,

@@ -3,10 +3,11 @@
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
-    outcome::{Failure, Result},
+    outcome::{Failure, Result, Trying},
     session::{
         SessionDir,
         client::{Diagnosis, Doing, News, RelayClient, Typed},
+        shell::inner::Drawn,
     },
     sys::deadline::Deadline,
 };
@@ -55,6 +56,20 @@ pub(crate) fn wake(
             return Ok(true);
         }
     }
+}
+
+/// What has been drawn of a line that was typed where the log had come to `offset`, up to
+/// another place of it.
+pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
+    /// Prompts are shorter.
+    const LONGEST: u64 = 16 * 1024;
+    let size = client.size()?.ok_or_else(|| session.ended())?;
+    let log = session.log()?;
+    let start = offset.saturating_sub(LONGEST);
+    let bytes = log.bytes(start, end).trying("read the output")?;
+    let (before, echo) = bytes.split_at((offset - start) as usize);
+    let row = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+    Ok(Drawn::of(size, &before[row..], echo))
 }
 
 /// Types all of it, and gives how many bytes that were. It has as long as the session's

@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    COMMAND, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, NAME, OUTPUT, PID, PRIVATE,
-    RELAY_PID, RUN, RUN_TEXT, SECRET, SIZES, SLAVE, TIMES, size_line,
+    COMMAND, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, NAME, OUTPUT, PID, PRIVATE, RELAY_PID, RUN,
+    RUN_TEXT, SECRET, SIZES, SLAVE, TIMES, size_line,
 };
 use crate::{
     session::{
         Name, PendingSession, Settings,
-        shell::{self, ShellCommand, ShellStart},
+        shell::{self, Dialect, ShellCommand, ShellStart},
     },
     sys::{
         child,
@@ -26,6 +26,29 @@ use crate::{
     },
     terminal::text,
 };
+
+/// A thousand shells, one after the other, are some forty thousand bytes.
+const LONGEST_SECRETS: u64 = 64 * 1024 * 1024;
+
+/// A shell of the session that reports.
+pub(crate) struct Level {
+    pub(crate) secret: String,
+    /// `None`: it is the session's own.
+    pub(crate) dialect: Option<Dialect>,
+}
+
+impl Level {
+    /// One whose line is not whole has not reported yet.
+    fn parse(number: usize, line: &str) -> Option<Level> {
+        match (number, line.split_once(' ')) {
+            (0, _) => Some(Level { secret: line.to_owned(), dialect: None }),
+            (_, Some((secret, word))) => {
+                Some(Level { secret: secret.to_owned(), dialect: Some(Dialect::from_word(word)?) })
+            }
+            (_, None) => None,
+        }
+    }
+}
 
 /// What `create` was asked to start.
 pub(crate) struct SessionSpec {
@@ -117,13 +140,25 @@ impl SessionSpec {
         pending.folder.create(SLAVE, slave.as_bytes())
     }
 
-    /// The secret that the marks of this session's shell carry; `None` where there is
-    /// no such shell.
-    pub(crate) fn secret(folder: &Folder) -> io::Result<Option<String>> {
-        match folder.read(SECRET, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            secret => String::from_utf8(secret?).map(Some).map_err(io::Error::other),
+    /// The shells of this session that report, each with the secret that its marks carry:
+    /// first its own, whose secret is empty where there is no such shell.
+    pub(crate) fn levels(folder: &Folder) -> io::Result<Vec<Level>> {
+        match folder.read(SECRET, LONGEST_SECRETS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            secrets => Ok(String::from_utf8(secrets?)
+                .map_err(io::Error::other)?
+                .split('\n')
+                .enumerate()
+                .filter_map(|(number, line)| Level::parse(number, line))
+                .collect()),
         }
+    }
+
+    /// Writes down that one more shell reports.
+    pub(crate) fn add_level(folder: &Folder, secret: &str, dialect: Dialect) -> io::Result<()> {
+        // In one piece, behind a line that has no end.
+        let line = format!("\n{secret} {}", dialect.word());
+        folder.open_or_make_appending(SECRET)?.write_all(line.as_bytes())
     }
 
     pub(crate) fn command(folder: &Folder) -> io::Result<Vec<u8>> {

@@ -22,6 +22,31 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
+    const WORDS: [(&str, Dialect); 4] =
+        [("bash", Dialect::Bash), ("zsh", Dialect::Zsh), ("fish", Dialect::Fish), ("posix", Dialect::Posix)];
+
+    pub(crate) fn word(self) -> &'static str {
+        Dialect::WORDS.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Dialect> {
+        Dialect::WORDS.iter().find(|(other, _)| *other == word).map(|(_, dialect)| *dialect)
+    }
+
+    /// Of the process with these arguments, where it is a shell that reads its commands
+    /// from its terminal. A login shell's name has a dash before it (login(1)).
+    pub(crate) fn of_process(arguments: &[Vec<u8>]) -> Option<Dialect> {
+        // The kernel has an end behind each.
+        let last = arguments.iter().rposition(|argument| !argument.is_empty())?;
+        let words = arguments[..=last].iter();
+        let mut words = words.map(|argument| String::from_utf8_lossy(argument).into_owned());
+        let mut first = words.next()?;
+        if let Some(name) = first.strip_prefix('-') {
+            first = name.to_owned();
+        }
+        ShellCommand::of_words(Vec::new(), [first].into_iter().chain(words)).map(|shell| shell.dialect)
+    }
+
     /// The startup file, in the session's folder.
     pub(crate) fn startup_file(self) -> &'static str {
         match self {
@@ -92,6 +117,10 @@ impl ShellCommand {
                 }
             }
         }
+        ShellCommand::of_words(before, words)
+    }
+
+    fn of_words(before: Vec<String>, mut words: impl Iterator<Item = String>) -> Option<ShellCommand> {
         let mut program = vec![words.next()?];
         let mut name = file_name(&program[0]).to_owned();
         if name == "busybox" || name == "toybox" {

@@ -45,7 +45,7 @@ const MOST_EXPECTED: usize = 1_000;
 const MOST_PROMPTS: usize = 16;
 
 pub(crate) struct EchoFilter {
-    tag: Vec<u8>,
+    tags: Vec<Vec<u8>>,
     form: TextForm,
     strip: Strip,
     /// Where in the log the next byte of `text` belongs.
@@ -66,6 +66,10 @@ pub(crate) struct EchoFilter {
     enters: usize,
     /// Keys have been typed there that make it draw who knows what.
     fancy: bool,
+    /// What comes is what a shell is told, not by its user.
+    hidden: bool,
+    /// A command has ended since that began.
+    is_done: bool,
     expected: VecDeque<Expected>,
     prompts: Vec<Vec<u8>>,
 }
@@ -92,13 +96,20 @@ struct Expected {
 }
 
 impl EchoFilter {
-    /// For the log's bytes from `start` on, the beginning of a line; `secret` as of
+    /// For the log's bytes from `start` on, the beginning of a line; `secrets` as of
     /// [`Marks::new`].
     ///
     /// [`Marks::new`]: crate::session::shell::marks::Marks::new
-    pub(crate) fn new(secret: Option<&str>, form: TextForm, start: u64, anchor: u64) -> EchoFilter {
+    pub(crate) fn new<S: AsRef<str>>(
+        secrets: impl IntoIterator<Item = S>,
+        form: TextForm,
+        start: u64,
+        anchor: u64,
+    ) -> EchoFilter {
         EchoFilter {
-            tag: marks::tag(secret),
+            tags: secrets.into_iter().map(|secret| marks::tag(secret.as_ref())).collect(),
+            hidden: false,
+            is_done: false,
             form,
             strip: Strip::new(),
             offset: start,
@@ -129,7 +140,7 @@ impl EchoFilter {
             Part::Other(bytes) => self.segment(bytes, out),
             Part::Sequence(sequence) => {
                 if let Some(mark) = sequence.bytes.strip_prefix(OPENING)
-                    && memmem::find(mark, &self.tag).is_some()
+                    && self.tags.iter().any(|tag| memmem::find(mark, tag).is_some())
                 {
                     self.heed_mark(mark[0], out);
                 }
@@ -168,8 +179,20 @@ impl EchoFilter {
     }
 
     fn heed_mark(&mut self, kind: u8, out: &mut Vec<u8>) {
+        self.is_done |= kind == b'D';
+        if self.hidden && (kind == b'I' || kind == b'B' && self.is_done) {
+            (self.hidden, self.editing) = (false, false);
+            self.expected.clear();
+            self.begin_line();
+        }
         match kind {
-            b'A' | b'C' => {
+            b'H' => {
+                if !self.editing {
+                    self.emit(self.line.len(), out);
+                }
+                (self.hidden, self.is_done) = (true, false);
+            }
+            b'A' | b'C' | b'S' => {
                 if !self.editing {
                     self.emit(self.line.len(), out);
                 }
@@ -221,6 +244,9 @@ impl EchoFilter {
     }
 
     fn text(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        if self.hidden {
+            return;
+        }
         for &byte in plain {
             match byte {
                 b'\r' => self.carriage_returns += 1,

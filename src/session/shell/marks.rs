@@ -10,6 +10,9 @@
 //! anew) is found as [`Mark::Stale`]: something to cut out of the output, and
 //! nothing else. A variant of its own, rather than a flag beside the others,
 //! so that nobody can take a replayed `Done` for a completion.
+//!
+//! A shell inside the session's own has a secret of its own, and counts for itself: its
+//! level is the place of its secret among the session's, and the session's shell has 0.
 
 use memchr::memchr;
 
@@ -44,6 +47,12 @@ pub(crate) enum Mark {
     OutputEnd { seq: u64 },
     /// Command `seq` has ended. Number 0 is the shell's own start.
     Done { seq: u64, code: i32 },
+    /// The shell reads the text that `run` hands over at prompt `seq`.
+    Reads { seq: u64 },
+    /// It executes that text, the command that ends as `seq` begins; its output follows.
+    Begun { seq: u64 },
+    /// For who looks at the marks of one shell: a command of a shell around it has ended.
+    Outer { code: i32 },
     /// Ours, but not the first of its kind and number, or not in its order.
     Stale,
 }
@@ -51,14 +60,16 @@ pub(crate) enum Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundMark {
     pub(crate) mark: Mark,
+    pub(crate) level: usize,
     /// The log's bytes from `start` up to, and without, `end` are the mark.
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
 pub(crate) struct Marks {
-    /// What stands between a mark's kind (and code) and its number.
-    tag: Vec<u8>,
+    levels: Vec<Level>,
+    // Whose marks are looked at; `None`: everybody's.
+    only: Option<usize>,
     longest: usize,
     /// Where in the log the next byte belongs.
     offset: u64,
@@ -67,6 +78,12 @@ pub(crate) struct Marks {
     // So what turns out to be no mark needs no second look.
     held: Vec<u8>,
     start: u64,
+}
+
+/// A shell's marks.
+struct Level {
+    /// What stands between a mark's kind (and code) and its number.
+    tag: Vec<u8>,
     reached: Reached,
 }
 
@@ -84,24 +101,49 @@ enum MarkKind {
     PromptEnd,
     Taken,
     Started,
+    Reads,
+    Begun,
     Mended,
     OutputEnd,
     Shown,
 }
 
 impl Marks {
-    /// For a log whose byte at `offset` comes next, and whose shell has not
-    /// reported anything before that; `None`: there is no such shell, and no mark.
-    pub(crate) fn new(secret: Option<&str>, offset: u64) -> Marks {
-        let tag = tag(secret);
-        let longest = longest(&tag);
-        Marks { tag, longest, offset, held: Vec::new(), start: offset, reached: Reached { last: None } }
+    /// For a log whose byte at `offset` comes next, and whose shells, with these secrets,
+    /// have not reported anything before that; an empty one: there is no such shell, and
+    /// no mark.
+    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>, offset: u64) -> Marks {
+        let mut marks =
+            Marks { levels: Vec::new(), only: None, longest: 0, offset, held: Vec::new(), start: offset };
+        secrets.into_iter().for_each(|secret| marks.add(secret.as_ref()));
+        marks
     }
 
-    /// The same, where the shell has last reported `last` and its prompt stands.
-    pub(crate) fn resumed(secret: Option<&str>, offset: u64, last: Option<u64>) -> Marks {
-        let reached = Reached { last: last.map(|last| (last, MarkKind::PromptEnd)) };
-        Marks { reached, ..Marks::new(secret, offset) }
+    /// The same for who looks at the marks of one shell, where that has last reported
+    /// `last` and its prompt stands.
+    pub(crate) fn resumed<S: AsRef<str>>(
+        secrets: impl IntoIterator<Item = S>,
+        offset: u64,
+        level: usize,
+        last: Option<u64>,
+    ) -> Marks {
+        let mut marks = Marks { only: Some(level), ..Marks::new(secrets, offset) };
+        if let Some(level) = marks.levels.get_mut(level) {
+            level.reached.last = last.map(|last| (last, MarkKind::PromptEnd));
+        }
+        marks
+    }
+
+    /// One more shell reports, with this secret.
+    pub(crate) fn add(&mut self, secret: &str) {
+        let tag = tag(secret);
+        self.longest = self.longest.max(longest(&tag));
+        self.levels.push(Level { tag, reached: Reached { last: None } });
+    }
+
+    /// The one that was added last does not, after all.
+    pub(crate) fn take_back(&mut self) {
+        self.levels.pop();
     }
 
     /// Up to where it is known what is a mark and what is not.
@@ -127,12 +169,9 @@ impl Marks {
             } else {
                 if bytes[at] == BEL {
                     at += 1;
-                    if let Some(mark) = parsed(&self.held, &self.tag) {
-                        found.push(FoundMark {
-                            mark: self.reached.accept(mark),
-                            start: self.start,
-                            end: self.offset + at as u64,
-                        });
+                    if let Some((level, mark)) = self.accepted() {
+                        let end = self.offset + at as u64;
+                        found.push(FoundMark { mark, level, start: self.start, end });
                     }
                 }
                 self.held.clear();
@@ -147,6 +186,20 @@ impl Marks {
             self.held.clear();
             self.offset += count;
         }
+    }
+
+    /// The mark that is held, and whose it is.
+    fn accepted(&mut self) -> Option<(usize, Mark)> {
+        let held = &self.held;
+        let of = |(number, level): (usize, &mut Level)| {
+            parsed(held, &level.tag).map(|mark| (number, level.reached.accept(mark)))
+        };
+        let (level, mark) = self.levels.iter_mut().enumerate().find_map(of)?;
+        Some(match (self.only, mark) {
+            (Some(only), Mark::Done { code, .. }) if level < only => (level, Mark::Outer { code }),
+            (Some(only), _) if level != only => (level, Mark::Stale),
+            _ => (level, mark),
+        })
     }
 
     fn can_go_on_with(&self, byte: u8) -> bool {
@@ -178,15 +231,20 @@ impl Reached {
             Mark::Mended { seq } => (seq, Mended),
             // It comes as often as there are lines, and is not to be replayed later.
             Mark::Unfinished { seq } => match self.last {
-                Some((last, PromptEnd | Taken | Started)) if last == seq => return mark,
+                Some((last, PromptEnd | Taken | Started | Reads)) if last == seq => return mark,
                 // Of a shell that does not expand it.
                 Some((last, PromptEnd)) if seq == 0 => return Mark::Unfinished { seq: last },
                 _ => return Mark::Stale,
             },
-            Mark::Started { seq: 0 } | Mark::Shown { seq: 0 } | Mark::OutputEnd { seq: 0 } | Mark::Stale => {
-                return Mark::Stale;
-            }
+            Mark::Started { seq: 0 }
+            | Mark::Shown { seq: 0 }
+            | Mark::OutputEnd { seq: 0 }
+            | Mark::Begun { seq: 0 }
+            | Mark::Outer { .. }
+            | Mark::Stale => return Mark::Stale,
+            Mark::Reads { seq } => (seq, Reads),
             Mark::Started { seq } => (seq - 1, Started),
+            Mark::Begun { seq } => (seq - 1, Begun),
             Mark::Shown { seq } => (seq - 1, Shown),
             Mark::OutputEnd { seq } => (seq - 1, OutputEnd),
         };
@@ -199,11 +257,11 @@ impl Reached {
 }
 
 /// What stands between a mark's kind (and code) and its number.
-pub(super) fn tag(secret: Option<&str>) -> Vec<u8> {
+pub(super) fn tag(secret: &str) -> Vec<u8> {
     match secret {
-        Some(secret) => format!("{TAG}{secret}.").into_bytes(),
         // No mark has this in it: there is nothing but text in one.
-        None => format!("{TAG}\0").into_bytes(),
+        "" => format!("{TAG}\0").into_bytes(),
+        secret => format!("{TAG}{secret}.").into_bytes(),
     }
 }
 
@@ -233,7 +291,9 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'E' => Some(Mark::OutputEnd { seq }),
         b'N' => Some(Mark::Mended { seq }),
         b'P' => Some(Mark::Unfinished { seq }),
+        b'Q' => Some(Mark::Reads { seq }),
         b'R' => Some(Mark::Taken { seq }),
+        b'S' => Some(Mark::Begun { seq }),
         b'V' => Some(Mark::Shown { seq }),
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
@@ -301,7 +361,7 @@ mod tests {
             let (start, end) = (at, at + part.len() as u64);
             if part.starts_with('\x1b') {
                 let mark = marks.next().unwrap();
-                expected.push(FoundMark { mark, start, end });
+                expected.push(FoundMark { mark, level: 0, start, end });
             }
             at = end;
         }
@@ -318,6 +378,46 @@ mod tests {
             .map(|mark| if let Unfinished { seq } = mark { Some(seq) } else { None })
             .collect();
         assert_eq!(seqs, [Some(4), Some(4), None, Some(4), None, None, Some(5)]);
+    }
+
+    #[test]
+    fn each_shell_counts_for_itself() {
+        let inner = SECRET.replace('0', "f");
+        let of_inner = |mark: String| mark.replace(SECRET, &inner);
+        let text = [a(3), b(3), c(4), of_inner(d(0, 0)), of_inner(b(0)), of_inner(c(1)), d(4, 7), b(4)];
+        let text = [text.concat(), of_inner(d(1, 0)), of_inner(d(1, 0)), a(3)].concat();
+        let seen = |mut marks: Marks| {
+            let mut found = Vec::new();
+            marks.feed(text.as_bytes(), &mut found);
+            found.into_iter().map(|found| (found.level, found.mark)).collect::<Vec<_>>()
+        };
+        let all = seen(Marks::new([SECRET, &inner], 0));
+        let expected = [
+            (0, PromptStart { seq: 3 }),
+            (0, PromptEnd { seq: 3 }),
+            (0, Started { seq: 4 }),
+            (1, Done { seq: 0, code: 0 }),
+            (1, PromptEnd { seq: 0 }),
+            (1, Started { seq: 1 }),
+            (0, Done { seq: 4, code: 7 }),
+            (0, PromptEnd { seq: 4 }),
+            (1, Done { seq: 1, code: 0 }),
+            (1, Stale),
+            (0, Stale),
+        ];
+        assert_eq!(all, expected);
+        // Who looks at one of them only.
+        let own = seen(Marks::resumed([SECRET, &inner], 0, 0, Some(2)));
+        let only = |level: usize| expected.map(|(of, mark)| (of, if of == level { mark } else { Stale }));
+        assert_eq!(own, only(0));
+        let within = seen(Marks::resumed([SECRET, &inner], 0, 1, None));
+        let mut expected = only(1);
+        expected[6].1 = Outer { code: 7 };
+        assert_eq!(within, expected);
+        // Nobody has told its secret.
+        let other = Marks::new([SECRET], 0);
+        assert!(seen(other).iter().all(|(level, _)| *level == 0));
+        assert_eq!(seen(Marks::new([""; 1], 0)), []);
     }
 
     #[test]
@@ -347,7 +447,7 @@ mod tests {
             &ours.replace(";0;", ";0;aid=1;"),
             &ours.replace("D;0", "D"),
             &ours.replace("D;0", "A;0"),
-            &ours.replace("D;0", "Q"),
+            &ours.replace("D;0", "X"),
             &ours.replace("133", "1337"),
             &ours.replace('\x07', "\x1b\\"),
             &ours.replace('\x07', "\n\x07"),
@@ -368,7 +468,7 @@ mod tests {
     #[test]
     fn the_longest_mark_is_found() {
         let mut marks = Marks::new(Some(SECRET), 0);
-        marks.reached.last = Some((u64::MAX - 1, MarkKind::Done));
+        marks.levels[0].reached.last = Some((u64::MAX - 1, MarkKind::Done));
         let mut found = Vec::new();
         marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);
         let (seq, code) = (u64::MAX, i32::MIN);
@@ -487,14 +587,14 @@ mod tests {
                 Mended { seq } => seq * 8 + 5,
                 OutputEnd { seq } => (seq * 8).saturating_sub(2),
                 Shown { seq } => (seq * 8).saturating_sub(1),
-                Unfinished { .. } | Stale => 0,
+                Unfinished { .. } | Reads { .. } | Begun { .. } | Outer { .. } | Stale => 0,
             };
             let starts_nothing = matches!(mark, Started { seq: 0 } | OutputEnd { seq: 0 } | Shown { seq: 0 });
             let is_out = |seq: u64| counted.last().is_some_and(|last| place(last) == (seq + 1) * 8);
             if let Mended { seq } = mark
                 && is_out(seq)
             {
-                found.push(FoundMark { mark, start, end });
+                found.push(FoundMark { mark, level: 0, start, end });
                 continue;
             }
             let counts = !starts_nothing && counted.iter().all(|earlier| place(earlier) < place(&mark));
@@ -502,7 +602,7 @@ mod tests {
                 counted.push(mark);
             }
             let mark = if counts { mark } else { Stale };
-            found.push(FoundMark { mark, start, end });
+            found.push(FoundMark { mark, level: 0, start, end });
         }
         (text, found)
     }

@@ -10,7 +10,7 @@
 
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-use crate::session::shell::{Beginning, Dialect};
+use crate::session::shell::{Beginning, Dialect, inner};
 
 /// Has the shell take the command, and execute it.
 pub(crate) const TAKE: &[u8] = b"\x1b[25;8~";
@@ -62,6 +62,8 @@ pub(crate) struct Handover {
     /// How many lines the shell is given.
     pub(crate) lines: usize,
     pub(crate) beginning: Beginning,
+    /// The shell reads the text, once it says so: it is typed then.
+    pub(crate) is_read: bool,
     /// What the file of the command holds, if it is looked at, and what the other.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) script: Option<Vec<u8>>,
@@ -86,6 +88,7 @@ impl Handover {
             leaves_unfinished: dialect == Dialect::Fish,
             enter: false,
             lines: count(line),
+            is_read: false,
             text: (dialect == Dialect::Fish || line.len() > LONGEST_SHOWN || line.contains(&b'\n'))
                 .then(|| task.command.to_owned()),
             script: script.map(String::into_bytes),
@@ -114,6 +117,7 @@ impl Handover {
                     leaves_unfinished: false,
                     enter: !lines,
                     lines: 1,
+                    is_read: false,
                     text: (!typed).then(|| task.command.to_owned()),
                     script: None,
                 }
@@ -134,6 +138,37 @@ impl Handover {
             enter: false,
             lines: 1,
             beginning: if begins { Beginning::MarkAndSequences } else { Beginning::Mark },
+            is_read: false,
+            text: None,
+            script: None,
+        }
+    }
+
+    /// To a shell inside the session's own, which finds no file of ours.
+    pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> Handover {
+        let line = trimmed(command);
+        let is_plain = |byte: &u8| *byte >= b' ' && *byte < 0x7f;
+        // What would be expanded, or be completed, is not what was given.
+        // And fish keeps what is not finished in its editor, and tells nobody; nor of nothing.
+        let typed = line.len() <= LONGEST_TYPED
+            && line.iter().all(is_plain)
+            && !(dialect != Dialect::Posix && line.contains(&b'!'))
+            && dialect != Dialect::Fish;
+        let beginning = match (dialect, typed) {
+            (_, false) => Beginning::Text,
+            (Dialect::Posix, true) => Beginning::Line,
+            (_, true) => Beginning::Mark,
+        };
+        Handover {
+            keys: if typed { line.to_owned() } else { inner::reading(dialect).to_owned() },
+            before_again: b"",
+            is_taken: false,
+            can_look: false,
+            leaves_unfinished: false,
+            enter: typed,
+            lines: 1,
+            beginning,
+            is_read: !typed,
             text: None,
             script: None,
         }

@@ -64,11 +64,7 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
             include_str!("zsh.zsh").replace("@STARTUP@", startup)
         }
         Dialect::Fish => include_str!("fish.fish").to_owned(),
-        Dialect::Posix => {
-            let controls = [("@ESC@", "\x1b"), ("@BEL@", "\x07"), ("@SOH@", "\x01"), ("@CR@", "\r")];
-            let file = include_str!("posix.sh").to_owned();
-            controls.into_iter().fold(file, |file, (name, control)| file.replace(name, control))
-        }
+        Dialect::Posix => with_controls(include_str!("posix.sh")),
     };
     let text = match shell.dialect {
         // In UTF-8 whatever stands there: fish takes no other.
@@ -76,6 +72,59 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
         _ => quoted(text),
     };
     file.replace("@SECRET@", secret).replace("@RUN@", &quoted(run)).replace("@TEXT@", &text)
+}
+
+/// What makes a shell report that has read its startup files: the same without them, and
+/// without the key of `run`; and what reads the texts of that.
+pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
+    const KEY: &str = "# The key that nbs presses";
+    let cut = |file: &str, from: &str, to: &str| {
+        let (_, rest) = file.split_once(from).unwrap_or(("", file));
+        let (rest, _) = rest.split_once(to).unwrap_or((rest, ""));
+        [from, rest].concat()
+    };
+    let file = match dialect {
+        Dialect::Bash => {
+            let file = cut(include_str!("bash.bash"), "if [[ ${__nbs_shell-}", KEY);
+            file + "{ __nbs_hook; } >/dev/null 2>&1\n"
+        }
+        Dialect::Zsh => {
+            let (file, first) = (include_str!("zsh.zsh"), "# The startup files that are still");
+            let of_editor = "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take";
+            let (head, tail) = (cut(file, "'builtin' 'typeset' -gi", KEY), cut(file, first, "\0"));
+            // Of what was typed nothing else tells whether it could be parsed.
+            let line = "__nbs_line() { __nbs_text=$1 }\n\
+                        builtin typeset -ga zshaddhistory_functions\n\
+                        zshaddhistory_functions=(__nbs_line ${zshaddhistory_functions:#__nbs_line})\n";
+            [&head.replace(of_editor, "builtin :"), &tail, line].concat()
+        }
+        Dialect::Fish => cut(include_str!("fish.fish"), "set -g __nbs_seq", KEY)
+            .replace("bind -M $mode \\e'[25;9~' __nbs_take", "true"),
+        Dialect::Posix => with_controls(&cut(include_str!("posix.sh"), "# How a line editor", "\0")),
+    };
+    let is_told = |line: &&str| !line.trim_start().starts_with('#');
+    let mut read = include_str!("read.sh").lines().filter(is_told).collect::<Vec<_>>().join("\n");
+    read = match dialect {
+        Dialect::Fish => {
+            let read = read.replace("@CHECK@", FISH_CHECK) + "\n__nbs_seq=$1\n(exit \"$2\")\n__nbs_read";
+            let read = fish_quoted(read.as_ref()).to_string_lossy().into_owned();
+            format!("function __nbs_read\n sh -c {read} sh $__nbs_seq $status\nend")
+        }
+        _ => read.replace("@CHECK@", ":"),
+    };
+    let lines: Vec<&str> = file.lines().filter(is_told).chain(read.lines()).collect();
+    (lines.join("\n") + "\n").replace("@SECRET@", secret)
+}
+
+/// fish says what it does not like of a text, and has one code for all of it.
+const FISH_CHECK: &str = "case $(printf '%b' \"$__nbs_text\" | fish --no-config -n 2>&1) in \
+                          *'Unexpected end of string'* | *'end of the input'* | *'Missing end'*) \
+                          printf '\\033]133;P;nbs=@SECRET@.%s\\a' \"$__nbs_seq\" >&2; __nbs_text='false; or sh -c \"exit 2\"' ;; \
+                          esac";
+
+fn with_controls(file: &str) -> String {
+    let controls = [("@ESC@", "\x1b"), ("@BEL@", "\x07"), ("@SOH@", "\x01"), ("@CR@", "\r")];
+    controls.into_iter().fold(file.to_owned(), |file, (name, control)| file.replace(name, control))
 }
 
 /// The user's own file, which zsh would have read in this one's place.
@@ -159,6 +208,34 @@ mod tests {
             let ran = parser.wait_with_output().unwrap();
             assert!(ran.status.success(), "{command}");
             assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "{command}");
+        }
+    }
+
+    #[test]
+    fn what_a_shell_inside_another_is_told_can_be_parsed() {
+        for (dialect, parser) in [
+            (Dialect::Bash, "bash"),
+            (Dialect::Zsh, "zsh"),
+            (Dialect::Fish, "fish"),
+            (Dialect::Posix, "sh"),
+            (Dialect::Posix, "bash"),
+        ] {
+            let text = inner(dialect, SECRET);
+            assert!(text.contains(SECRET) && text.contains("__nbs_read"), "{text}");
+            assert!(!text.contains("run.text") && !text.contains("\n#"), "{text}");
+            let names = ["SECRET", "RUN", "TEXT", "MODE", "STARTUP", "ESC", "BEL", "SOH", "CR", "CHECK"];
+            assert!(names.iter().all(|name| !text.contains(&format!("@{name}@"))), "{text}");
+            let mut parser = Command::new(parser);
+            let parser = parser.arg("-n").env("LC_ALL", "C").stdin(Stdio::piped()).stderr(Stdio::piped());
+            // Not every machine has them all; those that the others run on have.
+            let Ok(mut parser) = parser.spawn() else { continue };
+            parser.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+            let ran = parser.wait_with_output().unwrap();
+            assert_eq!(
+                (ran.status.code(), String::from_utf8_lossy(&ran.stderr)),
+                (Some(0), "".into()),
+                "{text}"
+            );
         }
     }
 

@@ -39,6 +39,10 @@ pub(crate) struct Trace {
     pub(crate) again: bool,
     /// The shell has told that it executes something.
     pub(crate) has_started: bool,
+    /// The shell reads the text that is to be handed over, since this place of the log.
+    pub(crate) reads: Option<u64>,
+    /// A shell around this one has told the code of a command: this one has ended.
+    pub(crate) outer: Option<i32>,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
     /// Where `set -v` has shown, up to here, the hook that reports the end.
@@ -58,6 +62,8 @@ pub(crate) enum Beginning {
     MarkAndSequences,
     /// In the next line, for nothing tells it.
     Line,
+    /// Behind the mark that tells it, once the shell has read the text.
+    Text,
 }
 
 /// How far the command has come, as the marks tell.
@@ -107,6 +113,8 @@ impl Trace {
             mended: false,
             again: false,
             has_started: false,
+            reads: None,
+            outer: None,
             unfinished: false,
             shown: None,
             begun: None,
@@ -235,7 +243,21 @@ impl Trace {
             }
             (Stage::Taken { seq, .. }, Mark::Started { seq: started }) if started == seq => {
                 self.has_started = true;
+                if self.beginning != Beginning::Text {
+                    self.begin(seq, found.end);
+                }
+            }
+            (Stage::Taken { seq, .. }, Mark::Reads { seq: reads }) if reads + 1 == seq => {
+                self.reads = Some(found.start);
+            }
+            (Stage::Taken { seq, .. }, Mark::Begun { seq: begun }) if begun == seq => {
+                self.has_started = true;
                 self.begin(seq, found.end);
+            }
+            (_, Mark::Outer { code }) => {
+                self.outer = Some(code);
+                self.ended_at = Some(self.ended_at.unwrap_or(found.start));
+                self.cuts.push(found.start..found.end);
             }
             (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,
             // One that the shell could not read, and has not begun.

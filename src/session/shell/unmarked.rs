@@ -6,7 +6,9 @@
 //! the output (termios(3), NOFLSH); and the report of the folder, right before a mark.
 //!
 //! And where bash takes a command by its key, readline clears the prompt and draws it
-//! once more, which a terminal does not show: of the two the first is left.
+//! once more, which a terminal does not show: of the two the first is left. What a shell
+//! inside the session's own is told stands behind a mark (H), up to another (I) or its prompt
+//! (B), and shows nothing, for it clears that away.
 //!
 //! Pure: bytes in, bytes out, the same for any way of splitting them. What may still
 //! become a mark is held back.
@@ -27,10 +29,12 @@ const LONGEST_FOLDER: usize = 3 * 4096 + 256;
 const CLEAR: &[u8] = b"\r\x1b[K\r";
 /// A prompt that is drawn anew has fewer bytes, with the mark before it.
 const LONGEST_DRAWN: u64 = 16 * 1024;
+/// What a shell is told has fewer, also where it is drawn key by key.
+const LONGEST_HIDDEN: u64 = 64 * 1024;
 
 #[derive(Clone)]
 pub(crate) struct Unmarked {
-    tag: Vec<u8>,
+    tags: Vec<Vec<u8>>,
     longest: usize,
     // A report of the folder that is whole, if a mark follows at once.
     folder: Vec<u8>,
@@ -40,20 +44,26 @@ pub(crate) struct Unmarked {
     cleared: Option<Vec<u8>>,
     // How much has been left out of a prompt that is being drawn anew.
     drawn: Option<u64>,
+    // How much has been left out of what a shell was told, not by its user.
+    hidden: Option<u64>,
+    // A command has ended since that began.
+    is_done: bool,
 }
 
 impl Unmarked {
     /// More than a mark has bytes.
     pub(crate) const LONGEST: u64 = 128;
 
-    /// `secret` as of [`Marks::new`].
+    /// `secrets` as of [`Marks::new`].
     ///
     /// [`Marks::new`]: crate::session::shell::marks::Marks::new
-    pub(crate) fn new(secret: Option<&str>) -> Unmarked {
-        let tag = marks::tag(secret);
+    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Unmarked {
+        let tags: Vec<_> = secrets.into_iter().map(|secret| marks::tag(secret.as_ref())).collect();
         Unmarked {
-            longest: marks::longest(&tag),
-            tag,
+            longest: tags.iter().map(|tag| marks::longest(tag)).max().unwrap_or(0),
+            tags,
+            hidden: None,
+            is_done: false,
             folder: Vec::new(),
             held: Vec::new(),
             cleared: Some(Vec::new()),
@@ -68,7 +78,8 @@ impl Unmarked {
         let digits = bytes[..length].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let stem = &bytes[..length - digits];
         let has_no_beginning = !stem.is_empty() && !stem.contains(&ESC);
-        let is_rest = has_no_beginning && (self.tag.ends_with(stem) || stem.ends_with(&self.tag));
+        let is_rest =
+            has_no_beginning && self.tags.iter().any(|tag| tag.ends_with(stem) || stem.ends_with(tag));
         if is_rest { length + 1 } else { 0 }
     }
 
@@ -119,12 +130,28 @@ impl Unmarked {
     /// be nothing.
     pub(crate) fn unfinished(&self) -> u64 {
         let cleared = self.cleared.as_ref().map_or(0, Vec::len);
-        (self.held.len() + self.folder.len() + cleared) as u64 + self.drawn.unwrap_or(0)
+        (self.held.len() + self.folder.len() + cleared) as u64
+            + self.drawn.unwrap_or(0)
+            + self.hidden.unwrap_or(0)
     }
 
     /// What a mark of ours, which is held, tells of the prompt.
     fn heed_mark(&mut self, out: &mut Vec<u8>) {
-        match self.held.get(OPENING.len()) {
+        let kind = self.held.get(OPENING.len());
+        match kind {
+            Some(b'H') => {
+                self.give_cleared(out);
+                self.hidden = Some(self.held.len() as u64 + 1);
+                self.is_done = false;
+                return;
+            }
+            Some(b'D') => self.is_done = true,
+            Some(b'I') => self.hidden = None,
+            // Where it comes again, a prompt is drawn again.
+            Some(b'B') if self.is_done => self.hidden = None,
+            _ => {}
+        }
+        match kind {
             Some(b'B') => {
                 self.drawn = None;
                 self.give_cleared(out);
@@ -142,6 +169,13 @@ impl Unmarked {
 
     /// What is no mark.
     fn give(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if let Some(hidden) = &mut self.hidden {
+            *hidden += bytes.len() as u64;
+            if *hidden > LONGEST_HIDDEN {
+                self.hidden = None;
+            }
+            return;
+        }
         if let Some(drawn) = &mut self.drawn {
             *drawn += bytes.len() as u64;
             if *drawn > LONGEST_DRAWN {
@@ -191,7 +225,11 @@ impl Unmarked {
 
     /// How much of it is a mark, or was to be one: 0 where nothing of the secret is in it.
     fn length_of_ours(&self) -> usize {
-        let (name, secret) = self.tag.split_at(marks::TAG.len());
+        self.tags.iter().map(|tag| self.length_of_mark(tag)).max().unwrap_or(0)
+    }
+
+    fn length_of_mark(&self, tag: &[u8]) -> usize {
+        let (name, secret) = tag.split_at(marks::TAG.len());
         let at = memmem::find(&self.held, name).filter(|_| self.held.starts_with(OPENING));
         let Some(at) = at.map(|at| at + name.len()) else { return 0 };
         let rest = &self.held[at..];
@@ -222,6 +260,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_shell_is_told_unseen_goes_with_its_marks() {
+        let (hide, show, prompt) = (mark("H", 0), mark("I", 0), mark("B", 0));
+        let long = "x".repeat(100_000);
+        for (text, rest) in [
+            (format!("# {hide} eval\r\n{}\x1b[A{show}ls\r\nx", mark("Q", 3)), "# ls\r\nx".to_owned()),
+            (format!("# {hide} stty{}{}# {prompt}ls", mark("D;0", 0), mark("A", 0)), "# ls".to_owned()),
+            (hide.replace(SECRET, "f") + "seen", hide.replace(SECRET, "f") + "seen"),
+            (format!("# {hide} ls{prompt} ls{show}!"), "# !".to_owned()),
+            // It never ends.
+            (format!("a{hide}{long}\x1b[mb"), "a\x1b[mb".to_owned()),
+        ] {
+            assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:.100}");
+        }
+    }
+
+    #[test]
     fn marks_go_and_all_else_stays() {
         let (d, a, b) = (mark("D;130", 7), mark("A", 7), mark("B", 7));
         let folder = "\x1b]7;file://host/a%20b\x07";
@@ -244,7 +298,7 @@ mod tests {
         ] {
             assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:?}");
         }
-        assert!(marks::longest(&marks::tag(Some(SECRET))) as u64 <= Unmarked::LONGEST);
+        assert!(marks::longest(&marks::tag(SECRET)) as u64 <= Unmarked::LONGEST);
     }
 
     #[test]

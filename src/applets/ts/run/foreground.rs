@@ -21,7 +21,8 @@ pub(super) fn in_the_way(session: &SessionDir, doing: Doing) -> Result<(String, 
         return Ok(("it is busy".to_owned(), format!("; {}", answer(session, doing))));
     };
     let name = program.name.as_str();
-    let is_shell = ShellCommand::parse(name.as_bytes()).is_some();
+    // Or what mostly has one inside it.
+    let is_shell = ShellCommand::parse(name.as_bytes()).is_some() || LEADS_TO_SHELL.contains(&name);
     let mend = match is_shell {
         true => format!(
             "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask' talks to it, 'nbs-ts eof' ends it"
@@ -30,6 +31,21 @@ pub(super) fn in_the_way(session: &SessionDir, doing: Doing) -> Result<(String, 
     };
     Ok((format!("it is busy: '{name}' has the foreground"), format!("; {mend}")))
 }
+
+const LEADS_TO_SHELL: [&str; 12] = [
+    "ssh",
+    "su",
+    "sudo",
+    "doas",
+    "docker",
+    "podman",
+    "kubectl",
+    "machinectl",
+    "nsenter",
+    "unshare",
+    "chroot",
+    "script",
+];
 
 fn answer(session: &SessionDir, doing: Doing) -> String {
     let handle = session.handle();

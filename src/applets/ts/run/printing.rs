@@ -45,9 +45,12 @@ impl Run<'_> {
                 range.end -= may_be_ours.max(may_be_prompt) as u64;
             }
         }
-        if let Some(at) = self.interrupted_at.filter(|at| range.contains(at) && range.end - at <= 2) {
+        // A shell inside the session's own gets it as from a keyboard, which is echoed.
+        let echo: &[u8] = if self.inner.is_some() { b"^C\r\n" } else { b"\r\n" };
+        let is_short = |at: &u64| range.contains(at) && range.end - at <= echo.len() as u64;
+        if let Some(at) = self.interrupted_at.filter(is_short) {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
-            if b"\r\n".starts_with(&since) {
+            if echo.starts_with(&since) {
                 range.end = at;
             }
         }
@@ -131,10 +134,11 @@ impl Run<'_> {
             Outcome::Done(code) => Some(*code),
             Outcome::Ended => self.session.exit_code().unwrap_or(None),
             Outcome::Unfinished => Some(i32::from(UNFINISHED)),
+            Outcome::InnerEnded(code) => Some(*code),
             Outcome::Asks(_) | Outcome::GivenUp | Outcome::Lost(_) => None,
         };
         let result = match (outcome, cause) {
-            (Outcome::Ended | Outcome::Lost(_), _) => "ended",
+            (Outcome::Ended | Outcome::InnerEnded(_) | Outcome::Lost(_), _) => "ended",
             (Outcome::Asks(_), _) => "input",
             (_, Some(Cause::Timeout)) => "timeout",
             (_, Some(Cause::Signal)) => "interrupted",

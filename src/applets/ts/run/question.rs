@@ -93,6 +93,7 @@ impl Run<'_> {
         let typed = self.turn.typing(0)?.map_or(0, |typing| typing.total);
         self.session.leave_run(LeftRun {
             last: seq.saturating_sub(1),
+            level: self.level,
             printed,
             typed,
             can_look: self.handover.can_look,

@@ -29,7 +29,9 @@ impl<'a> Run<'a> {
             ))
         })?;
         let news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let marks = session.marks(left.printed, Some(left.last))?;
+        let marks = session.marks(left.printed, left.level, Some(left.last))?;
+        let place = turn.shell_place()?;
+        let reports = place.as_ref().is_some_and(|place| place.level == left.level);
         let handover = Handover::done(left.can_look, left.begins);
         let mut run = Run {
             session,
@@ -37,6 +39,9 @@ impl<'a> Run<'a> {
             signals,
             trace: Trace::resumed(marks, left.printed, left.last, handover.beginning),
             is_nothing: false,
+            level: left.level,
+            ahead: place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead()),
+            inner: None,
             handover,
             attempts: 0,
             looks: 0,
@@ -49,7 +54,10 @@ impl<'a> Run<'a> {
             interrupted_at: None,
             unread: false,
         };
-        run.turn.claim(run.trace.seq())?;
+        if reports {
+            // While one inside it does, nobody knows which number it will be.
+            run.turn.claim(run.number_of(run.trace.seq()))?;
+        }
         run.printer.from = left.printed;
         run.question.note_change();
         Ok(run)

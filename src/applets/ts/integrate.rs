@@ -1,0 +1,318 @@
+//! integrate - have a shell inside the session's own report its commands
+//!
+//! Usage: nbs-ts integrate [options] SESSION
+//!
+//! Teaches the shell that has the foreground (another bash, su, sudo -s, ssh, a
+//! container's or a chroot's) to report, as the session's own does. From then on
+//! `run`, `ask`, `wait --complete`, `wait-complete` and the state `prompt` are
+//! true of it; when it ends, they are again of the shell around it.
+//!
+//! It is typed to: a line of POSIX sh (of fish, in a fish of this machine), and
+//! unseen what follows. That clears the line away again, and stays out of the
+//! history where the shell allows that (bash and fish; zsh with
+//! hist_ignore_space). Nothing is typed where the program is seen to be no shell,
+//! or asks for a secret. A shell that reports already is left as it is.
+//!
+//! Options:
+//!   --timeout=TIME    how long it may take to answer (default: 5)
+//!   --json            print an object: handle, shell (bash, zsh, fish or posix),
+//!                     and new: whether it did not report before
+//!
+//! Exit codes:
+//!   0                 the shell reports
+//!   1                 it does not, or has not answered in time
+//!   2                 there is no such session
+//!   4                 the arguments are bad
+//!
+//! Example:
+//!   nbs-ts integrate "$h" && nbs-ts run "$h" 'uname -n'
+
+use std::time::Duration;
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{
+        SessionDir, StateDir,
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending},
+        shell::{
+            Dialect,
+            inner::{self, Drawn},
+        },
+    },
+    sys::{deadline::Deadline, random},
+    terminal::text,
+};
+
+/// How long the shell may take unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The kernel tells nobody when a shell begins to wait for a key.
+const GLANCE: Duration = Duration::from_millis(10);
+/// How long a shell that did not answer in time may take to take back what was typed.
+const TAKING_BACK: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut timeout) = (None, TIMEOUT);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("timeout") => timeout = args.time_value("timeout")?,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let target = target.ok_or_else(cli::missing_handle)?;
+
+    let deadline = Deadline::after(timeout);
+    let session = StateDir::open()?.session(&target)?.within(deadline);
+    session.check_input()?;
+    let (shell, is_new) = Integration::begin(&session, deadline, timeout)?.finish()?;
+    if args.json() {
+        let object = Object::new()
+            .text("handle", session.handle().as_str())
+            .text("shell", shell.word())
+            .truth("new", is_new);
+        return cli::print(object.line());
+    }
+    Ok(())
+}
+
+struct Integration<'a> {
+    session: &'a SessionDir,
+    deadline: Deadline,
+    timeout: Duration,
+    // Has the turn: no run and no other integrate types meanwhile.
+    turn: RelayClient,
+    news: RelayClient,
+    nonce: String,
+    secret: String,
+    // How far the log had come before anything was typed.
+    offset: u64,
+    // The echo is off by our doing.
+    is_hidden: bool,
+}
+
+/// Whom there is to be typed to.
+enum Foreground {
+    /// It reports already.
+    Reports,
+    /// A shell, or who passes on what is typed to one, that is told in this.
+    Shell(Dialect),
+}
+
+impl<'a> Integration<'a> {
+    fn begin(session: &'a SessionDir, deadline: Deadline, timeout: Duration) -> Result<Integration<'a>> {
+        let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+        match turn.take_turn(session, deadline, None)? {
+            News::Changed => {}
+            News::Ended => return Err(session.ended()),
+            News::TimedOut => {
+                return Err(refused(
+                    session,
+                    "other calls of run or ask are before this one, and nothing was typed",
+                ));
+            }
+        }
+        let what = "draw a secret";
+        Ok(Integration {
+            session,
+            deadline,
+            timeout,
+            turn,
+            news: RelayClient::open(session)?.ok_or_else(|| session.ended())?,
+            nonce: random::hex::<4>().trying(what)?,
+            secret: random::hex::<16>().trying(what)?,
+            offset: 0,
+            is_hidden: false,
+        })
+    }
+
+    /// The shell, and whether it did not report before.
+    fn finish(mut self) -> Result<(Dialect, bool)> {
+        let typed_in = match self.await_shell()? {
+            Foreground::Reports => return Ok((self.reporting()?, false)),
+            Foreground::Shell(dialect) => dialect,
+        };
+        match self.teach(typed_in) {
+            Ok(Some(dialect)) => Ok((dialect, true)),
+            Ok(None) => {
+                let diagnosis = Diagnosis::gather(self.session, self.timeout);
+                self.take_back()?;
+                Err(refused(self.session, &format!("no shell has answered {diagnosis}")))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn ended(&self) -> Failure {
+        self.session.ended()
+    }
+
+    /// What the shell is told in that has reported last.
+    fn reporting(&mut self) -> Result<Dialect> {
+        let level = self.turn.shell_place()?.ok_or_else(|| self.ended())?.level;
+        let level = self.session.levels()?.into_iter().nth(level);
+        Ok(match level.and_then(|level| level.dialect) {
+            Some(dialect) => dialect,
+            None => self.session.dialect()?.unwrap_or(Dialect::Posix),
+        })
+    }
+
+    /// Until somebody waits for input who is, or may be, a shell; the reason where that is
+    /// not to be expected.
+    fn await_shell(&mut self) -> Result<Foreground> {
+        loop {
+            let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
+            let (doing, _) = self.turn.state()?.ok_or_else(|| self.ended())?;
+            let holder = self.turn.holder()?.ok_or_else(|| self.ended())?;
+            let why = match holder {
+                _ if doing == Doing::Prompt && place.prompt == Prompt::Stands => {
+                    return Ok(Foreground::Reports);
+                }
+                _ if doing == Doing::Secret => {
+                    return Err(self.asks_for_secret());
+                }
+                // It reads nothing yet, or what has been typed is still on its way.
+                Some(holder) if !holder.waits || holder.is_shell => {
+                    format!("'{}' has the foreground, and is at no prompt of a shell inside it", holder.name)
+                }
+                Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(place.offset)? {
+                    true => return Ok(Foreground::Shell(Dialect::Posix)),
+                    false => format!("'{}' has the foreground, and shows no prompt", holder.name),
+                },
+                Some(holder) => match holder.shell {
+                    Some(dialect) => return Ok(Foreground::Shell(dialect)),
+                    None => {
+                        let why = format!(
+                            "'{}' has the foreground, which is no shell that is known, and nothing was typed; \
+                             'nbs-ts ask' talks to it",
+                            holder.name
+                        );
+                        return Err(refused(self.session, &why));
+                    }
+                },
+                None => "nobody is seen to have the foreground".to_owned(),
+            };
+            if self.deadline.has_passed() {
+                let diagnosis = Diagnosis::gather(self.session, self.timeout);
+                return Err(refused(self.session, &format!("{why}, {diagnosis}; nothing was typed")));
+            }
+            let until = self.deadline.min(Deadline::after(GLANCE));
+            if self.news.news_or(until, None)? == News::Ended {
+                return Err(self.ended());
+            }
+        }
+    }
+
+    fn asks_for_secret(&self) -> Failure {
+        refused(
+            self.session,
+            "its program asks for a secret, and nothing was typed; 'nbs-ts send --secret-stdin' types one",
+        )
+    }
+
+    /// Who passes on what is typed does not tell what waits at the other end: does the last
+    /// line look as if that could be a shell? A question for a password is none.
+    fn prompt_elsewhere(&mut self, offset: u64) -> Result<bool> {
+        const LONGEST: u64 = 4096;
+        let modes = self.turn.private_modes()?.ok_or_else(|| self.ended())?;
+        if modes.has(1049) || modes.has(1047) || modes.has(47) {
+            return Err(refused(
+                self.session,
+                "a full-screen program has the terminal, and nothing was typed",
+            ));
+        }
+        let log = self.session.log()?;
+        let tail = log.bytes(offset.saturating_sub(LONGEST), offset).trying("read the output")?;
+        let line = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let shown = text::last_line_shown(line).unwrap_or_default().to_lowercase();
+        let asks = ["password", "passphrase", "passcode", "pin", "code", "(yes/no", "[y/n", "(y/n"];
+        let is_question = shown.trim_end().ends_with([':', '?', ')', ']']);
+        if is_question && asks.iter().any(|word| shown.contains(word)) {
+            return Err(self.asks_for_secret());
+        }
+        Ok(!shown.trim().is_empty())
+    }
+
+    /// `None` where it has not answered in time.
+    fn teach(&mut self, dialect: Dialect) -> Result<Option<Dialect>> {
+        let known = self.session.levels()?.len().max(1);
+        self.offset = self.turn.place()?.ok_or_else(|| self.ended())?.0;
+        if !self.turn.hide(&self.secret)? {
+            return Err(self.ended());
+        }
+        self.type_in(&inner::first_line(dialect, &self.nonce))?;
+        let answer = inner::first_answer(&self.nonce);
+        let Some(drawn) = self.await_output(|output| memchr::memmem::find(output, &answer))? else {
+            return Ok(None);
+        };
+        self.is_hidden = true;
+        let end = self.offset + drawn as u64;
+        let drawn: Drawn = sending::drawn(self.session, &mut self.turn, self.offset, end)?;
+        self.type_in(&inner::second_line(dialect, &self.nonce))?;
+        let nonce = self.nonce.clone();
+        let Some(dialect) = self.await_output(|output| inner::told(output, &nonce))? else { return Ok(None) };
+        if !self.turn.announce(&self.secret, dialect)? {
+            return Err(self.ended());
+        }
+        self.type_in(&inner::script(dialect, &self.secret, &self.nonce, &drawn))?;
+        loop {
+            let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
+            if place.level >= known && place.prompt == Prompt::Stands {
+                // Where there was no room for its secret, nobody could tell its marks.
+                return Ok((self.session.levels()?.len() > place.level).then_some(dialect));
+            }
+            if !self.hear_more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn type_in(&mut self, bytes: &[u8]) -> Result<()> {
+        self.turn.type_in(bytes, self.deadline)?.ok_or_else(|| self.ended())?;
+        Ok(())
+    }
+
+    /// What is found in what has been printed since the beginning; `None`: not in time.
+    fn await_output<T>(&mut self, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
+        let log = self.session.log()?;
+        loop {
+            let length = log.length().trying("read the output")?;
+            if let Some(found) = find(&log.bytes(self.offset, length).trying("read the output")?) {
+                return Ok(Some(found));
+            }
+            if !self.hear_more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// `false` where there was nothing in time.
+    fn hear_more(&mut self) -> Result<bool> {
+        match self.news.news_or(self.deadline, None)? {
+            News::Changed => Ok(!self.deadline.has_passed()),
+            News::Ended => Err(self.ended()),
+            News::TimedOut => Ok(false),
+        }
+    }
+
+    /// Leaves the terminal as it was, as far as who has it still hears: what was typed must
+    /// not be executed later, and its echo is not to stay off.
+    fn take_back(&mut self) -> Result<()> {
+        const INTERRUPT: u8 = 0x03;
+        let deadline = Deadline::after(TAKING_BACK);
+        let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;
+        if client.press(INTERRUPT)? != Some(true) {
+            client.type_in(&[INTERRUPT], deadline)?;
+        }
+        if self.is_hidden {
+            client.type_in(b" stty echo\r", deadline)?;
+        }
+        Ok(())
+    }
+}
+
+fn refused(session: &SessionDir, why: &str) -> Failure {
+    Failure::Failed(format!("cannot integrate the shell in session '{}': {why}", session.handle()))
+}

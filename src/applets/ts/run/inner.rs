@@ -1,0 +1,87 @@
+//! A command for a shell inside the session's own, which is told all by typing.
+
+use std::os::fd::AsFd;
+
+use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Run};
+use crate::{
+    outcome::{Result, Trying},
+    session::{
+        SessionDir,
+        client::{News, Prompt, ShellPlace, sending},
+        shell::inner,
+    },
+    sys::deadline::Deadline,
+};
+
+pub(super) struct Inner {
+    secret: String,
+    /// What it is to be handed, and the number that the command will have.
+    command: Vec<u8>,
+    seq: u64,
+    /// How far the log had come before it was typed.
+    offset: u64,
+}
+
+impl Inner {
+    /// `None` where the shell at this place is the session's own.
+    pub(super) fn of(session: &SessionDir, place: &ShellPlace, command: &[u8]) -> Result<Option<Inner>> {
+        let level = session.levels()?.into_iter().nth(place.level).filter(|_| place.level > 0);
+        Ok(level.map(|level| Inner {
+            secret: level.secret,
+            command: command.to_owned(),
+            seq: place.seq.unwrap_or_default() + 1,
+            offset: place.offset,
+        }))
+    }
+}
+
+impl Run<'_> {
+    /// Of a text that the shell reads, what has it do that is not to be seen.
+    pub(super) fn hide_line(&mut self) -> Result<()> {
+        match &self.inner {
+            Some(inner) if self.handover.is_read && !self.turn.hide(&inner.secret)? => {
+                Err(self.session.ended())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Until the shell, which may be far away, has drawn what was typed; gives how far the
+    /// log has come then.
+    pub(super) fn await_echo(&mut self) -> Result<u64> {
+        let Some(inner) = &self.inner else { return Ok(self.trace.next) };
+        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        let (offset, keys) = (inner.offset, self.handover.keys.clone());
+        loop {
+            let length = self.printer.log.length().trying("read the output")?;
+            let drawn = sending::drawn(self.session, &mut self.turn, offset, length)?;
+            if drawn.shows(&keys) || until.has_passed() {
+                return Ok(length);
+            }
+            // A line editor may show a part of it only: then the kernel tells that it was read.
+            let local = !self.turn.passes_on()?;
+            if local && length > offset {
+                return self.await_drawn();
+            }
+            let soon = if local { Deadline::after(GLANCE) } else { Deadline::NEVER };
+            self.news.news_or(until.min(soon), Some(self.signals.as_fd()))?;
+        }
+    }
+
+    /// Until the next call finds the shell around it at its prompt.
+    pub(super) fn await_outer_prompt(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LAST_PROMPT);
+        while self.turn.shell_place()?.is_some_and(|place| place.prompt != Prompt::Stands)
+            && self.news.news_or(deadline, Some(self.signals.as_fd()))? == News::Changed
+        {}
+        Ok(())
+    }
+
+    /// Types the text, if the shell reads it by now.
+    pub(super) fn hand_text_over(&mut self) -> Result<()> {
+        let (Some(inner), Some(reads)) = (&self.inner, self.trace.reads.take()) else { return Ok(()) };
+        let drawn = sending::drawn(self.session, &mut self.turn, inner.offset, reads)?;
+        let text = inner::text(&inner.secret, inner.seq, &drawn, &inner.command);
+        self.type_in(&text)
+    }
+}

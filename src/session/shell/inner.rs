@@ -1,0 +1,260 @@
+//! A shell inside the session's own, which no file of ours can be handed to: it may be
+//! another user's, in a chroot, or on another machine. All that it is told is typed.
+//!
+//! The first line is typed as people type, and seen for a moment: it switches the echo off,
+//! says so, and executes the next line, which reads what makes the shell report. That then
+//! clears the first line away, takes it out of the history, and shows its first prompt.
+//! What `run` has it execute is typed as it is, where it is a line of plain text; any other
+//! text is read in the same way. What is typed unseen comes as short lines of plain text, a
+//! `.` behind them, in the form of printf's `%b`.
+
+use memchr::memmem;
+
+use crate::{
+    session::shell::{Dialect, startup},
+    sys::pty::Size,
+    terminal::{screen::Screen, text},
+};
+
+/// A terminal in canonical mode takes 4,095 bytes of a line (termios(3)), and some shells
+/// read a byte at a time: so not too many either.
+const LONGEST_LINE: usize = 2_000;
+
+/// What is typed to find out whether a shell is there. `nonce` is what its answer is known
+/// by: hexadecimal digits.
+pub(crate) fn first_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
+    let said = format!("printf '\\33]133;Q;{nonce}\\a'");
+    match dialect {
+        Dialect::Fish => {
+            format!(" sh -c 'stty -echo;printf \"\\33]133;Q;{nonce}\\7\">&2;read -r c;eval \"$c\"'|source\r")
+        }
+        _ => format!(" stty -echo;{said};read -r REPLY;eval \"$REPLY\"\r"),
+    }
+    .into_bytes()
+}
+
+/// What such a line makes the shell print.
+pub(crate) fn first_answer(nonce: &str) -> Vec<u8> {
+    format!("\x1b]133;Q;{nonce}\x07").into_bytes()
+}
+
+/// What is typed next, unseen: it has the shell tell what it is, and read its script.
+pub(crate) fn second_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
+    let read = "__nbs_c=;while IFS= read -r __nbs_l&&[ \"$__nbs_l\" != . ];do __nbs_c=$__nbs_c$__nbs_l;done";
+    let line = match dialect {
+        Dialect::Fish => {
+            format!("printf '\\33]133;Q;%s;fish;\\7' {nonce} >&2;{read};printf %b \"$__nbs_c\"")
+        }
+        _ => format!(
+            "printf '\\33]133;Q;%s;%s;%s\\7' {nonce} \"${{BASH_VERSION:+bash}}${{ZSH_VERSION:+zsh}}\" \
+             \"${{BASH_VERSION-}}$( (: >/dev/tty) 2>/dev/null&&printf ' tty')\";{read};eval \"$(printf %b \"$__nbs_c\")\""
+        ),
+    };
+    (line + "\n").into_bytes()
+}
+
+/// What shell that is, as it has told; `None`: it has not.
+pub(crate) fn told(output: &[u8], nonce: &str) -> Option<Dialect> {
+    let opening = format!("\x1b]133;Q;{nonce};");
+    let at = memmem::find(output, opening.as_bytes())? + opening.len();
+    let length = memchr::memchr(0x07, &output[at..])?;
+    let (name, rest) = std::str::from_utf8(&output[at..at + length]).ok()?.split_once(';')?;
+    let (version, has_terminal) = match rest.strip_suffix(" tty") {
+        Some(version) => (version, true),
+        None => (rest, false),
+    };
+    Some(match name {
+        "fish" => Dialect::Fish,
+        "zsh" if has_terminal => Dialect::Zsh,
+        "bash" if has_terminal && is_new_bash(version) => Dialect::Bash,
+        _ => Dialect::Posix,
+    })
+}
+
+/// PS0 is of bash 4.4.
+fn is_new_bash(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(4), Some(4))
+}
+
+/// The lines that make a shell report. `drawn` is what the first line has been drawn as.
+pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn) -> Vec<u8> {
+    let mut script = startup::inner(dialect, secret);
+    let clear = drawn.clearing_rows();
+    let (show, unset) = match dialect {
+        Dialect::Fish => ("printf '%b' '@CLEAR@' >/dev/tty", ""),
+        _ => ("printf '%b' '@CLEAR@' >&2", "unset REPLY __nbs_c __nbs_l"),
+    };
+    if dialect == Dialect::Bash {
+        script += "__nbs_c=$(HISTTIMEFORMAT= builtin history 1 2>/dev/null)\n\
+                   if [[ $__nbs_c == *@NONCE@* && $__nbs_c =~ ([0-9]+) ]]; then builtin history -d \"${BASH_REMATCH[1]}\"; fi\n";
+    }
+    script += &format!("stty echo 2>/dev/null\n{show}\n{unset}\n");
+    let script = script.replace("@NONCE@", nonce).replace("@CLEAR@", &escaped(clear.as_bytes()));
+    lines(script.as_bytes())
+}
+
+/// What has `run`'s text read; it ends the line, too.
+pub(crate) fn reading(dialect: Dialect) -> &'static [u8] {
+    match dialect {
+        Dialect::Fish => b" eval (__nbs_read | string collect -N)\r",
+        _ => b" eval \"$(__nbs_read)\"\r",
+    }
+}
+
+/// What is typed unseen then: what is shown in the place of the line that was `drawn`, and
+/// the text, for the command of this number.
+pub(crate) fn text(secret: &str, seq: u64, drawn: &Drawn, command: &[u8]) -> Vec<u8> {
+    let mut shown = drawn.clearing_line() + &hidden_up_to_here(secret);
+    shown += &as_typed(command);
+    shown += &format!("\n\x1b]133;S;nbs={secret}.{seq}\x07");
+    [lines(shown.as_bytes()), lines(command)].concat()
+}
+
+fn hidden_up_to_here(secret: &str) -> String {
+    format!("\x1b]133;I;nbs={secret}.0\x07")
+}
+
+/// As it is shown: not more than a screen of it.
+fn as_typed(command: &[u8]) -> String {
+    /// Of a longer one the beginning is shown.
+    const MOST_LINES: usize = 40;
+    const MOST_BYTES: usize = 4 * 1024;
+    let command = command.trim_ascii_end();
+    let shown = &command[..command.len().min(MOST_BYTES)];
+    let all: Vec<&[u8]> = shown.split(|byte| *byte == b'\n').collect();
+    let is_whole = shown.len() == command.len() && all.len() <= MOST_LINES;
+    let mut lines: Vec<String> = all.iter().take(MOST_LINES).map(|line| text::escaped(line)).collect();
+    if !is_whole {
+        lines.push("...".to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Lines of plain text that `%b` makes these bytes of, and the one that ends them.
+fn lines(bytes: &[u8]) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 16);
+    let mut length = 0;
+    for byte in bytes {
+        let before = lines.len();
+        push_escaped(&mut lines, *byte);
+        length += lines.len() - before;
+        if length > LONGEST_LINE {
+            lines.push(b'\n');
+            length = 0;
+        }
+    }
+    if length > 0 {
+        lines.push(b'\n');
+    }
+    lines.extend(b".\n");
+    lines
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut escaped = Vec::new();
+    bytes.iter().for_each(|byte| push_escaped(&mut escaped, *byte));
+    String::from_utf8_lossy(&escaped).into_owned()
+}
+
+fn push_escaped(out: &mut Vec<u8>, byte: u8) {
+    match byte {
+        // A line that is nothing but a dot would be the end.
+        b' '..=b'~' if !b"\\'.".contains(&byte) => out.push(byte),
+        _ => out.extend(format!("\\0{byte:03o}").bytes()),
+    }
+}
+
+/// Where on the terminal a line has been drawn, and its end.
+pub(crate) struct Drawn {
+    /// How many rows the cursor is below the one where the typing began.
+    rows: usize,
+    /// In which column that was, from 1.
+    col: usize,
+    /// What of it is to be seen, without spaces.
+    text: String,
+}
+
+impl Drawn {
+    /// `before` is the beginning of the row in which it was typed, and `echo` what has been
+    /// printed since, by the shell's own editor or the terminal.
+    pub(crate) fn of(size: Size, before: &[u8], echo: &[u8]) -> Drawn {
+        /// No line of ours has so many rows.
+        const ROWS: u16 = 200;
+        let mut screen = Screen::new(size.cols, ROWS);
+        screen.feed(before);
+        let (row, col) = screen.cursor();
+        screen.feed(echo);
+        let shown: String = screen.lines(0).concat();
+        let text = shown.chars().filter(|character| !character.is_whitespace()).collect();
+        Drawn { rows: screen.cursor().0.saturating_sub(row), col, text }
+    }
+
+    /// Is all of this line to be seen?
+    pub(crate) fn shows(&self, line: &[u8]) -> bool {
+        let line = String::from_utf8_lossy(line);
+        self.text.contains(&line.chars().filter(|character| !character.is_whitespace()).collect::<String>())
+    }
+
+    /// What clears the rows, and places the cursor where the first of them begins.
+    fn clearing_rows(&self) -> String {
+        format!("{}\r\x1b[J", self.up())
+    }
+
+    /// What clears the line, and places the cursor where it began.
+    fn clearing_line(&self) -> String {
+        format!("{}\x1b[{}G\x1b[J", self.up(), self.col)
+    }
+
+    fn up(&self) -> String {
+        if self.rows > 0 { format!("\x1b[{}A", self.rows) } else { String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_is_known_by_what_it_tells() {
+        for (said, dialect) in [
+            ("bash;5.2.15(1)-release tty", Some(Dialect::Bash)),
+            ("bash;4.4.0(1)-release tty", Some(Dialect::Bash)),
+            ("bash;4.3.30(1)-release tty", Some(Dialect::Posix)),
+            ("bash;5.2.15(1)-release", Some(Dialect::Posix)),
+            ("zsh; tty", Some(Dialect::Zsh)),
+            ("zsh;", Some(Dialect::Posix)),
+            (";", Some(Dialect::Posix)),
+            ("fish;", Some(Dialect::Fish)),
+            ("", None),
+        ] {
+            let output = format!("x\x1b]133;Q;abc\x07\x1b]133;Q;abc;{said}\x07y");
+            assert_eq!(told(output.as_bytes(), "abc"), dialect, "{said}");
+        }
+        assert_eq!(told(b"\x1b]133;Q;abc;bash;5.2", "abc"), None);
+    }
+
+    #[test]
+    fn what_is_typed_unseen_is_short_lines_of_plain_text_and_a_dot() {
+        let typed = lines(&[b"a.\n'\\\xff\r".as_slice(), &[b'x'; 5_000]].concat());
+        let all: Vec<&[u8]> = typed.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n').collect();
+        assert!(all[0].starts_with(b"a\\0056\\0012\\0047\\0134\\0377\\0015xxx"));
+        assert!(all.iter().all(|line| line.len() <= LONGEST_LINE + 5));
+        assert_eq!((all.len(), *all.last().unwrap()), (4, b".".as_slice()));
+        assert_eq!(lines(b""), b".\n");
+    }
+
+    #[test]
+    fn where_a_line_was_drawn_is_found() {
+        let size = Size { cols: 20, rows: 24 };
+        for (before, echo, rows, col) in [
+            ("$ ", " ls\r\n", 1, 3),
+            ("\x1b[1m$ \x1b[m", " 0123456789abcdefgh\r\n", 2, 3),
+            ("$ ", " 0123456789abcdefg\r\n", 1, 3),
+            ("", "", 0, 1),
+        ] {
+            let drawn = Drawn::of(size, before.as_bytes(), echo.as_bytes());
+            assert_eq!((drawn.rows, drawn.col), (rows, col), "{echo}");
+        }
+    }
+}
