@@ -4,11 +4,13 @@
 //! a row made from the header of its file by `build.rs`. To add one: write the
 //! file, add its `mod` line.
 
+mod bridge;
+mod call;
 mod child;
+mod far;
 mod keeper;
 mod launch_agent;
 mod mcp;
-mod mcp_call;
 mod monitor;
 mod relay;
 mod screen;
@@ -82,7 +84,7 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     let mut args = Args::new(words, umask);
     let (who, result) = match applet_of_link(name) {
         _ if asked.is_some() => ("nbs".to_owned(), asked.map_or(Ok(()), cli::print)),
-        Some(applet) => (format!("nbs-{}", applet.name), run(applet, &mut args)),
+        Some(applet) => (voice_of(applet), run(applet, &mut args)),
         None if name == "nbs" => multicall(called_as, &mut args),
         None => ("nbs".to_owned(), Err(unknown(name))),
     };
@@ -90,6 +92,12 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&who, failure, args.json_asked()),
     }
+}
+
+/// Whose name stands before what an applet says. A call for another process is one of nbs-ts.
+fn voice_of(applet: &Applet) -> String {
+    let name = if applet.name == "call" { "ts" } else { applet.name };
+    format!("nbs-{name}")
 }
 
 /// What we answer under every name.

@@ -18,7 +18,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
-    sys::{deadline::Deadline, files::Folder, poll, pty::Size},
+    sys::{deadline::Deadline, files::Folder, poll, processes::Process, pty::Size},
     terminal::text,
 };
 
@@ -156,11 +156,21 @@ impl Args {
         Ok(self.parser.raw_args()?.collect())
     }
 
+    /// Is there any such word among those that are left?
+    pub(crate) fn any_word(&mut self, is_such: impl Fn(&OsString) -> bool) -> bool {
+        self.parser.try_raw_args().is_some_and(|words| words.as_slice().iter().any(is_such))
+    }
+
     /// The same, joined by spaces.
     pub(crate) fn free_text(&mut self, first: Option<OsString>) -> Result<Vec<u8>> {
         let mut words: Vec<OsString> = first.into_iter().collect();
         words.extend(self.parser.raw_args()?);
         Ok(words.join(OsStr::new(" ")).into_vec())
+    }
+
+    /// Notes that JSON is wanted, where the words were read otherwise.
+    pub(crate) fn want_json(&mut self, json: bool) {
+        self.json |= json;
     }
 
     /// Does the caller want JSON?
@@ -199,6 +209,12 @@ pub(crate) fn session_of_parent(handle: &OsStr, sessions: &OsStr) -> Result<Sess
     if session.is_served_by(parent_id()) { Ok(session) } else { Err(by_hand()) }
 }
 
+/// For a role that only we start: our parent must run the same file.
+pub(crate) fn started_by_us() -> Result<()> {
+    let ours = Process::read(parent_id()).is_some_and(|parent| parent.runs_our_file());
+    if ours { Ok(()) } else { Err(by_hand()) }
+}
+
 /// An internal role has not been called as nbs calls it.
 pub(crate) fn by_hand() -> Failure {
     Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
@@ -233,7 +249,7 @@ pub(crate) const NO_TERMINAL_SIZE: &str = "is not a size like 80x24 (1 to 9999 e
 /// The longest time that is taken for meant: a hundred years.
 const LONGEST_TIME: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-fn parse_time(value: &OsStr) -> Option<Duration> {
+pub(crate) fn parse_time(value: &OsStr) -> Option<Duration> {
     let value = value.to_str()?;
     let digits = value.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match &value[digits.len()..] {

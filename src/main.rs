@@ -10,6 +10,7 @@ mod help;
 mod helper;
 mod install;
 mod json;
+mod machine;
 mod mcp;
 mod numbers;
 mod outcome;

@@ -13,7 +13,4 @@ mod server;
 mod tools;
 
 pub(crate) use server::serve;
-pub(crate) use tools::{Tools, waits};
-
-/// What a call of a tool is called in the list of processes.
-pub(crate) const CALL: &str = "nbs-mcp-call";
+pub(crate) use tools::Tools;

@@ -94,6 +94,17 @@ impl Failure {
         Some(format!("{who}: {}\n", text::escaped(message.as_bytes())))
     }
 
+    /// The same, of a machine.
+    pub(crate) fn on(self, machine: &impl fmt::Display) -> Failure {
+        let said = |message| format!("{machine}: {message}");
+        match self {
+            Failure::Failed(message) => Failure::Failed(said(message)),
+            Failure::NotFound(message) => Failure::NotFound(said(message)),
+            Failure::TimedOut(message) => Failure::TimedOut(said(message)),
+            other => other,
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code())
     }

@@ -14,6 +14,9 @@ pub(crate) const VIEWER: &str = "nbs-viewer";
 /// session, and is not part of it.
 pub(crate) const MONITOR: &str = "nbs-monitor";
 
+/// What the bridge to another machine is called, which is of no session either.
+pub(crate) const BRIDGE: &str = "nbs-bridge";
+
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const SESSION_ENV: &str = "NBS_TS_SESSION";
 
@@ -51,5 +54,7 @@ pub(crate) use log::{OutputLog, Piece};
 pub(crate) use patience::Patience;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
-pub(crate) use state_dir::{HELPER_LOCK, HELPER_SOCKET, PendingSession, Retention, StateDir};
+pub(crate) use state_dir::{
+    BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PendingSession, Retention, StateDir,
+};
 pub(crate) use write_root_policy::WriteRootPolicy;

@@ -6,6 +6,8 @@
 pub(crate) mod attach;
 pub(crate) mod conditions;
 pub(crate) mod create_options;
+pub(crate) mod elsewhere;
 pub(crate) mod frames;
 pub(crate) mod output;
 pub(crate) mod screen_output;
+pub(crate) mod secret;

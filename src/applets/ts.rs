@@ -30,6 +30,7 @@ mod integrate;
 mod key;
 mod kill;
 mod list;
+mod machine;
 mod pwd;
 mod read;
 mod read_new;
@@ -48,6 +49,7 @@ use crate::{
     cli::{self, Args},
     help::topics,
     outcome::{Failure, Result},
+    ts::elsewhere,
 };
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
@@ -59,7 +61,7 @@ const TASKS: [(&str, &[&str]); 6] = [
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
     ("See", &["read-new", "read", "screen", "attach", "list", "find", "status", "pwd", "cast", "render"]),
     ("End", &["kill", "exit-code", "events"]),
-    ("Look after", &["doctor", "gc", "help"]),
+    ("Look after", &["machine", "doctor", "gc", "help"]),
 ];
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -76,7 +78,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let verb = find(VERBS, &word).ok_or_else(|| {
         Failure::BadArgs(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
     })?;
-    applets::run(verb, args).map_err(|failure| with_next_step(failure, verb))
+    let called = match elsewhere::call(&crate::help::parse(verb.help), args) {
+        Some(called) => called,
+        None => applets::run(verb, args),
+    };
+    called.map_err(|failure| with_next_step(failure, verb))
 }
 
 fn with_next_step(failure: Failure, verb: &Applet) -> Failure {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     json::Object,
-    mcp::{CALL, call::Ended, message, tools::ToolName},
+    mcp::{call::Ended, message, tools::ToolName},
 };
 
 /// How many bytes a result has, that was not asked to have more.
@@ -132,7 +132,7 @@ fn said(stderr: &[u8]) -> Said {
             Said { message: Some(text_of(&fields, "error").to_owned()), object: Some(line.to_owned()) }
         }
         None => {
-            let who = [CALL, "nbs-ts"].iter().find_map(|who| line.strip_prefix(who)?.strip_prefix(": "));
+            let who = line.strip_prefix("nbs-ts: ");
             let message = who.unwrap_or(line);
             Said { message: Some(message.to_owned()), object: None }
         }
@@ -287,7 +287,7 @@ mod tests {
         for (code, stdout) in [(0, "text\n"), (0, "[]\n"), (139, "{\"a\":")] {
             assert_eq!(of(ToolName::Read, code, stdout, "")["isError"], true, "{stdout}");
         }
-        let plain = of(ToolName::Screen, 2, "", "nbs-mcp-call: there is none\n");
+        let plain = of(ToolName::Screen, 2, "", "nbs-ts: there is none\n");
         assert_eq!((text(&plain), &plain["isError"]), ("[nbs: there is none]\n", &Value::Bool(true)));
     }
 

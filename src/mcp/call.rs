@@ -7,7 +7,8 @@ use std::{
 };
 
 use crate::{
-    mcp::{CALL, tools::Invocation},
+    machine,
+    mcp::tools::Invocation,
     sys::{child, processes::PidFd},
 };
 
@@ -40,8 +41,10 @@ pub(crate) struct Call {
 impl Call {
     /// `umask` is that of whoever called us, which is not ours.
     pub(crate) fn start(invocation: Invocation, umask: u32) -> io::Result<Call> {
-        let mut command = child::ourselves(CALL);
-        command.args([std::process::id().to_string(), format!("{umask:o}")]).args(invocation.words);
+        let mut command = child::ourselves(machine::CALL);
+        command
+            .args([std::process::id().to_string(), format!("{umask:o}"), "pipes".to_owned()])
+            .args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         // A Ctrl-C that is meant for the client interrupts nothing in a session.
         command.process_group(0);

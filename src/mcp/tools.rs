@@ -4,7 +4,7 @@
 //! is an option's name with `_` for `-`, or what the usage calls an operand; what it takes is what
 //! the option takes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
@@ -53,11 +53,6 @@ impl ToolName {
     pub(crate) fn waits(self) -> bool {
         matches!(self, ToolName::Run | ToolName::Wait)
     }
-}
-
-/// The same of a command of `nbs-ts`.
-pub(crate) fn waits(command: &OsStr) -> bool {
-    ROWS.iter().any(|row| row.name.waits() && row.commands.iter().any(|name| command == *name))
 }
 
 /// So that what is left out of the middle, and the lines that tell of it, are within

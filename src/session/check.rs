@@ -19,8 +19,9 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, time::Duration};
 use crate::{
     outcome::Result,
     session::{
-        ALIVE, Completion, EVENTS, Events, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER, MONITOR, Name, RELAY,
-        SESSION_ENV, SessionDir, StateDir, dir, handle_of, settings::SETTINGS, state_dir,
+        ALIVE, BRIDGES, Completion, EVENTS, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER,
+        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, SESSION_ENV, SessionDir, StateDir, dir, handle_of,
+        settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -87,13 +88,17 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_STATE_DIR: [(&str, Nature); 6] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 10] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
     (HELPER_LOCK, Nature::File),
     (state_dir::HELPER_MISSED, Nature::File),
     (state_dir::ENSURE_LOCK, Nature::File),
+    (MACHINES, Nature::File),
+    (MACHINES_LOCK, Nature::File),
+    (BRIDGES, Nature::Folder),
+    (FAR, Nature::Folder),
 ];
 
 /// What `doctor` begins the name of a file with by which it sees that it can write.

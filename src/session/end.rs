@@ -13,7 +13,7 @@ use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::P
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
+        BRIDGE, EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
         client::{Doing, RelayClient},
     },
     sys::{
@@ -22,8 +22,12 @@ use crate::{
         poll::{self, PollSet},
         processes::{self, PidFd, Process},
         signals::{self, SIGCONT, SIGKILL, SIGTERM},
+        socket,
     },
 };
+
+/// How long a bridge that does not let us in may keep us from knowing it.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How long a killed process may take to be gone, and a relay to write down
 /// the end. Only a process inside a system call that cannot be interrupted, or
@@ -351,13 +355,17 @@ impl Members {
     }
 
     /// Is it the relay or the keeper of another session, or the monitor of a
-    /// worker, and so not ours to end, wherever it stands? A relay and a keeper
-    /// say so in their arguments, and the lock and `daemon_pid` of the session
-    /// that they name, or the relay there, say whether that is true; a monitor is
-    /// what runs our own file under that name.
+    /// worker, or the bridge to another machine, and so not ours to end, wherever it
+    /// stands? A relay and a keeper say so in their arguments, and the lock and
+    /// `daemon_pid` of the session that they name, or the relay there, say whether that
+    /// is true; a monitor is what runs our own file under that name; a bridge, whose file
+    /// we may not see, listens on the socket that it names.
     fn is_anothers_root(&self, process: &Process) -> bool {
         if process.name == MONITOR {
             return process.runs_our_file();
+        }
+        if process.name == BRIDGE {
+            return is_bridge(process);
         }
         if process.name != RELAY && process.name != KEEPER {
             return false;
@@ -379,6 +387,17 @@ impl Members {
             false => session.is_kept_by(process.pid),
         })
     }
+}
+
+fn is_bridge(process: &Process) -> bool {
+    let arguments = process.arguments();
+    let [_, machine, bridges] = &arguments[..] else { return false };
+    let listener = || {
+        let (folder, soon) = (Folder::open(Path::new(OsStr::from_bytes(bridges)))?, Deadline::after(LOOK));
+        let socket = format!("{}.sock", String::from_utf8_lossy(machine));
+        socket::peer_pid(&socket::connect(&folder, &socket, soon)?)
+    };
+    listener().is_ok_and(|pid| pid == process.pid)
 }
 
 /// What the first look finds that finds somebody, or is followed by `true`: there was

@@ -38,6 +38,12 @@ pub(crate) struct StateDir {
 
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const ENSURE_LOCK: &str = "lock.ensure";
+/// Which machines there are, and how to get there; held by whoever changes it.
+pub(crate) const MACHINES: &str = "machines";
+pub(crate) const MACHINES_LOCK: &str = "machines.lock";
+/// Folders: of the bridges to other machines, and of what serves bridges that come from there.
+pub(crate) const BRIDGES: &str = "bridges";
+pub(crate) const FAR: &str = "far";
 /// Of the helper that serves this state folder.
 pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 /// Held by a helper for as long as it lives; the PID in it is for messages.

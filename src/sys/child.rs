@@ -160,6 +160,27 @@ pub(crate) fn point_stdout_at_stderr() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(rustix::stdio::stderr())?)
 }
 
+/// Puts a file in place of all three standard streams.
+pub(crate) fn point_standard_streams_at(file: &impl AsFd) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(file)?;
+    rustix::stdio::dup2_stdout(file)?;
+    Ok(rustix::stdio::dup2_stderr(file)?)
+}
+
+/// Ends a child that leads a process group, and all of the group.
+pub(crate) fn kill_group(leader: &std::process::Child) -> io::Result<()> {
+    // It is not collected yet, so the number is its own.
+    let group = rustix::process::Pid::from_child(leader);
+    Ok(rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?)
+}
+
+/// From now on no core of us is written, and nobody else of our user reads our memory (prctl(2),
+/// PR_SET_DUMPABLE).
+pub(crate) fn leave_no_core() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
 /// How many files we may have open.
 pub(crate) fn open_files() -> usize {
     use rustix::process::{Resource, getrlimit};

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// `N` random bytes as lower-case hex digits, two each.
-pub(crate) fn hex<const N: usize>() -> io::Result<String> {
+/// `N` random bytes.
+pub(crate) fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0_u8; N];
     let mut filled = 0;
     while filled < N {
@@ -15,5 +15,10 @@ pub(crate) fn hex<const N: usize>() -> io::Result<String> {
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes)
+}
+
+/// The same as lower-case hex digits, two each.
+pub(crate) fn hex<const N: usize>() -> io::Result<String> {
+    Ok(bytes::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -4,17 +4,19 @@
 //! only waits. Whatever becomes of the one, the other gives the terminal back: also
 //! after a crash or a SIGKILL, where no code of the one that had it runs.
 
+mod passthrough;
 mod viewer;
 
 use std::{
     env,
+    ffi::OsString,
     io::{Read, Write},
     process::Stdio,
 };
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, SESSION_ENV, VIEWER},
+    session::{SESSION_ENV, VIEWER},
     sys::{
         child,
         deadline::Deadline,
@@ -25,12 +27,14 @@ use crate::{
     },
     terminal::queries::PrivateModes,
 };
+pub(crate) use passthrough::pass_through;
 pub(crate) use viewer::view;
 
-/// Lets the person at our terminal see a session, and type into it.
-pub(crate) fn attach(handle: &Handle) -> Result<()> {
+/// Lets the person at our terminal see a session, and type into it; on a machine, if there is
+/// one, by these words of a call.
+pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
     let what = format!("attach to session '{handle}'");
-    if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle.as_str()) {
+    if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle) {
         return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
     }
     let before = term::Before::look().trying(&what)?;
@@ -39,7 +43,7 @@ pub(crate) fn attach(handle: &Handle) -> Result<()> {
     let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(&what)?;
     let mut stopping = Signals::catch(&[SIGTSTP]).trying(&what)?;
     let mut command = child::ourselves(VIEWER);
-    command.arg(handle.as_str()).stderr(Stdio::piped());
+    command.arg(handle).args(words).stderr(Stdio::piped());
     let mut viewer = command.spawn().map_err(child::why_not_ourselves).trying(&what)?;
     drop(command);
     let pidfd = PidFd::open(viewer.id()).trying(&what)?;
@@ -71,6 +75,10 @@ pub(crate) fn attach(handle: &Handle) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(1) if !said.is_empty() => Err(Failure::Failed(String::from_utf8_lossy(&said).into_owned())),
+        Some(code @ 2..=255) if !said.is_empty() => {
+            let message = Some(String::from_utf8_lossy(&said).into_owned());
+            Err(Failure::Status { code: code as u8, kind: "failed", message })
+        }
         _ => {
             if let Ok(mut terminal) = term::output() {
                 // Where it takes nothing, there is nothing that we could do.

@@ -26,6 +26,7 @@ mod kill; // who dies, who does not, and how fast
 mod launch; // nbs-launch-agent: the line, the environment, every byte
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
+mod machines; // sessions on other machines
 mod manual; // JSON, man pages and completions, all made from the help
 mod max_log; // create --max-log: the log within its bound, and its readers
 mod mcp; // nbs-mcp: every message, and what a client may do wrong

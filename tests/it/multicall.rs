@@ -30,12 +30,24 @@ fn it_tells_version_commit_and_target() {
     }
 }
 
+/// What the file starts itself as.
+const ROLES: [&str; 8] = [
+    "nbs-relay",
+    "nbs-child",
+    "nbs-call",
+    "nbs-bridge",
+    "nbs-far",
+    "nbs-monitor",
+    "nbs-screen",
+    "nbs-viewer",
+];
+
 #[test]
 fn it_lists_link_names_a_line_each() {
     let listed = nbs(&["--list"]).code(0).silent().out();
     assert!(listed.lines().any(|line| line == "nbs-ts"), "{listed}");
     assert!(listed.lines().all(|line| line.starts_with("nbs-")), "{listed}");
-    for internal in ["nbs-relay", "nbs-child", "nbs-mcp-call", "nbs-monitor", "nbs-screen", "nbs-viewer"] {
+    for internal in ROLES {
         assert!(!listed.contains(internal), "{listed}");
     }
 }
@@ -65,7 +77,7 @@ fn only_the_last_component_of_the_name_counts() {
 #[test]
 fn the_internal_roles_refuse_to_run_by_hand() {
     let scratch = Scratch::new();
-    for role in ["nbs-relay", "nbs-child", "nbs-mcp-call", "nbs-monitor", "nbs-screen", "nbs-viewer"] {
+    for role in ROLES {
         let link = scratch.path.join(role);
         symlink(binary(), &link).unwrap();
         let monitors = &["a-0123abcd", "/tmp", "15000", "600000"];

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
     if interactive {
-        return attach::attach(session.handle());
+        return attach::attach(session.handle().as_str(), &[]);
     }
     let log = session.log()?;
     let length = log.length().trying("read the output")?;

@@ -1,6 +1,6 @@
 //! doctor - check what sessions need of this machine, and how they are
 //!
-//! Usage: nbs-ts doctor [--json]
+//! Usage: nbs-ts doctor [options]
 //!
 //! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` where
 //! they can do without; what; and how it is. Where it is not ok, a second line
@@ -11,6 +11,8 @@
 //! of a session which has ended, and the like, is one line.
 //!
 //! Options:
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known)
 //!   --json            print an object for each: check, ok, needed, detail, fix
 //!
 //! Example:

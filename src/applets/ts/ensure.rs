@@ -30,6 +30,8 @@
 //!   --no-helper       start it in this call's environment, and ask no helper
 //!   --require-helper  start it through nbs-ts-helper, or not at all
 //!   --pager           leave the caller's pagers and credential prompts on
+//!   --on=MACHINE      on that machine; its name begins the handle (where this is
+//!                     not given: on $NBS_TS_ON, else here)
 //!   --json            print an object: handle, name, created
 //!
 //! Example:

@@ -9,6 +9,8 @@
 //! Options:
 //!   --follow          go on with each that ends from now on, once
 //!   --name=PATTERN    only those with this in their name
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known); its handles begin with its name
 //!   --json            changes nothing: it is JSON anyway
 //!
 //! Example:

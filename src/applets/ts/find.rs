@@ -1,11 +1,13 @@
 //! find - print the handle of the session of a name
 //!
-//! Usage: nbs-ts find [--json] NAME
+//! Usage: nbs-ts find [options] NAME
 //!
 //! The name must be exactly that. Of several, the newest live one; where none
 //! lives, the newest dead one. Elsewhere, @NAME stands for the same session.
 //!
 //! Options:
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known); its handles begin with its name
 //!   --json            print an object: handle, name
 //!
 //! Example:

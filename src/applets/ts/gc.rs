@@ -12,6 +12,8 @@
 //!   --ttl=TIME        the same instead, as a time like 30m
 //!   --keep=N          keep the N that died last, and no more; without --hours
 //!                     or --ttl, however long they have been dead
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known)
 //!   --json            print an object for each that was removed
 //!
 //! Example:

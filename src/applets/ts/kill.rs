@@ -10,6 +10,8 @@
 //!   --grace=TIME      how long after SIGTERM comes SIGKILL (default: 100ms)
 //!   --all             all sessions
 //!   --name=PATTERN    all sessions with this in their name, dead ones too
+//!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
+//!                     all: here and on all that are known)
 //!   --keep            do not remove them, so that output can still be read
 //!   --if-exists       a session that is not there is no error
 //!   --json            print an object for each that was ended

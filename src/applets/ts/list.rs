@@ -7,6 +7,8 @@
 //!
 //! Options:
 //!   --name=PATTERN    only those with this in their name
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known); its handles begin with its name
 //!   --json            print an object for each
 //!
 //! Example:

@@ -1,0 +1,34 @@
+//! call - one call of a command of nbs-ts, for another process
+//!
+//! An internal role. `nbs-call PARENT UMASK pipes|terminal COMMAND...` is started by `nbs-mcp` or
+//! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts` as if called with that
+//! umask; with `terminal`, on its standard input as the terminal that it is on. One that waits is
+//! of no use without who started it, and ends with it: what it waits for goes on. The others are
+//! brief, and end by themselves.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::{
+    applets,
+    cli::{self, Args},
+    machine,
+    outcome::{Result, Trying},
+    sys::{child, pty},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let [parent, umask, how, words @ ..] = &words[..] else { return Err(cli::by_hand()) };
+    let parent = parent.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
+    if std::os::unix::process::parent_id() != parent {
+        return Err(cli::by_hand());
+    }
+    if how == "terminal" {
+        pty::adopt_stdin_as_terminal().trying("take the terminal")?;
+    }
+    if words.first().is_some_and(|command| machine::waits(command.as_bytes())) {
+        child::die_with_parent(parent).trying("end with who started this")?;
+    }
+    *args = Args::new(words.to_vec(), cli::umask(umask)?);
+    applets::run_verb(args)
+}

@@ -1,0 +1,36 @@
+//! far - execute calls that come from another machine
+//!
+//! An internal role. The bridge of another machine has put this file here; its script asks what is
+//! in it (`nbs-far prove`), and goes on in it (`nbs-far connect BRIDGE CONTENT`), with the
+//! connection as standard input and output. That starts `nbs-far serve BRIDGE CONTENT`, which says
+//! on standard output `+` when it listens, or `-` and why it does not.
+
+use std::io::{self, IsTerminal};
+
+use crate::{
+    cli::{self, Args},
+    machine::{content, far},
+    outcome::{Result, Trying},
+    sys::inherited,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let words = args.words()?;
+    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let is_digits = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match words[..] {
+        ["prove"] => cli::print(format!("{}\n", content::ours().trying("read our own file")?)),
+        ["connect", bridge, content]
+            if is_digits(bridge) && is_digits(content) && !io::stdin().is_terminal() =>
+        {
+            inherited::shed().trying("shed what was inherited")?;
+            far::connect(bridge, content)
+        }
+        ["serve", bridge, content] if is_digits(bridge) && is_digits(content) => {
+            cli::started_by_us()?;
+            inherited::shed().trying("shed what was inherited")?;
+            far::serve(bridge, content, args.umask)
+        }
+        _ => Err(cli::by_hand()),
+    }
+}

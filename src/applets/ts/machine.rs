@@ -1,0 +1,152 @@
+//! machine - tell which other machines there are, and how to get there
+//!
+//! Usage: nbs-ts machine add [--idle=TIME] NAME COMMAND...
+//!        nbs-ts machine list [--json]
+//!        nbs-ts machine check [--json] NAME
+//!        nbs-ts machine remove NAME
+//!
+//! Sessions on a machine are called MACHINE:HANDLE or MACHINE:@NAME. COMMAND must
+//! give the standard input and output of a POSIX sh there. A machine that was
+//! not added is the host of that name by ssh. The words are kept as they are in
+//! $NBS_TS_HOME/machines, and nothing in them is expanded.
+//!
+//! `list` prints a line for each that was added or has a connection, with tabs
+//! between: name, state of the connection (up, or down), version of nbs there,
+//! system and architecture, round trip. `check` goes there, and prints a line
+//! for each step: ok or bad, and what to do. `remove` leaves its sessions alone.
+//!
+//! Options:
+//!   --idle=TIME       close the connection when nobody has called for so long
+//!                     (default: 10m)
+//!   --json            print an object for each line
+//!
+//! Example:
+//!   nbs-ts machine add pod7 kubectl exec -i pod7 -c main -- sh
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    machine::{
+        bridge, call,
+        name::{self, Machine, MachineName},
+    },
+    outcome::{Failure, Result},
+    session::StateDir,
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut idle, mut task, mut machine, mut command) = (None, None, None, Vec::new());
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("idle") => idle = Some(args.some_time_value("idle")?),
+            Value(word) if task.is_none() => task = Some(word),
+            Value(word) => {
+                machine = Some(name::parse(word.as_bytes())?);
+                command = args.words()?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let task = task.unwrap_or_default();
+    let named = machine.ok_or_else(|| Failure::BadArgs("missing the name of a machine".into()));
+    let is_add = task == "add";
+    if !is_add && (idle.is_some() || !command.is_empty()) {
+        return Err(Failure::BadArgs(format!(
+            "--idle and a command are for 'add', not for '{}'",
+            task.display()
+        )));
+    }
+
+    let state_dir = StateDir::open_or_make()?;
+    match task.to_str() {
+        Some("add") => add(&state_dir, named?, idle, &command),
+        Some("remove") => remove(&state_dir, &named?),
+        Some("check") => check(&state_dir, &named?, args.json()),
+        Some("list") if named.is_err() => list(&state_dir, args.json()),
+        _ => {
+            Err(Failure::BadArgs(format!("'{}' is none of add, list, check NAME and remove", task.display())))
+        }
+    }
+}
+
+fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &[OsString]) -> Result<()> {
+    let text =
+        |word: &OsString| word.to_str().filter(|word| !word.chars().any(char::is_control)).map(name::quoted);
+    let words: Option<Vec<String>> = words.iter().map(text).collect();
+    let command = words.ok_or_else(|| {
+        Failure::BadArgs("a command may have no control characters in it, and must be UTF-8 text".into())
+    })?;
+    if command.is_empty() {
+        return Err(Failure::BadArgs("missing the command that gives a sh there".into()));
+    }
+    // Less than a second is no time to be told.
+    let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
+    name::add(state_dir, Machine { name: name.clone(), idle, command: command.join(" ") })?;
+    // The next call goes by what was said now.
+    call::dismiss(state_dir, &name)
+}
+
+fn remove(state_dir: &StateDir, name: &MachineName) -> Result<()> {
+    call::dismiss(state_dir, name)?;
+    if name::remove(state_dir, name)? {
+        return Ok(());
+    }
+    Err(Failure::NotFound(format!("there is no machine '{name}'; 'nbs-ts machine list' shows all")))
+}
+
+fn list(state_dir: &StateDir, json: bool) -> Result<()> {
+    let mut names: Vec<MachineName> =
+        name::machines(state_dir)?.into_iter().map(|machine| machine.name).collect();
+    for name in call::bridged(state_dir)? {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut lines = String::new();
+    for name in names {
+        // One that does not answer is as good as none, and `check` tells why.
+        let told = call::ask(state_dir, &name).ok().flatten().filter(|told| !told.version.is_empty());
+        let state = if told.is_some() { "up" } else { "down" };
+        let round_trip = told.as_ref().map(|told| told.round_trip);
+        if json {
+            let text = |text: Option<&String>| text.cloned();
+            let version = text(told.as_ref().map(|told| &told.version));
+            let machine = text(told.as_ref().map(|told| &told.machine));
+            let object = Object::new()
+                .text("machine", name.as_str())
+                .text("state", state)
+                .bytes_or_null("version", version.as_ref().map(String::as_bytes))
+                .bytes_or_null("system", machine.as_ref().map(String::as_bytes))
+                .seconds_or_null("round_trip", round_trip)
+                .number_or_null("calls", told.as_ref().map(|told| told.calls.into()));
+            lines += &object.line();
+            continue;
+        }
+        let (version, machine) = told.map_or(("-".into(), "-".into()), |told| (told.version, told.machine));
+        let round_trip =
+            round_trip.map_or("-".into(), |time| format!("{:.1}ms", time.as_secs_f64() * 1_000.0));
+        lines += &format!("{name}\t{state}\t{version}\t{machine}\t{round_trip}\n");
+    }
+    cli::print(lines)
+}
+
+fn check(state_dir: &StateDir, name: &MachineName, json: bool) -> Result<()> {
+    let (way, _) = name::way_to(state_dir, name)?;
+    let mut bad = false;
+    bridge::check(&way, &mut |step| {
+        bad |= !step.ok;
+        let line = match json {
+            true => Object::new()
+                .text("check", step.name)
+                .truth("ok", step.ok)
+                .text("detail", &step.detail)
+                .line(),
+            false => format!("{:4}  {:9}  {}\n", if step.ok { "ok" } else { "bad" }, step.name, step.detail),
+        };
+        cli::print(line)
+    })?;
+    if bad { Err(Failure::Quiet) } else { Ok(()) }
+}

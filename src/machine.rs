@@ -1,0 +1,61 @@
+//! Sessions on other machines.
+//!
+//! A call for another machine goes through the [`bridge`] to it, a process in the background that
+//! keeps one connection for all calls: the standard input and output of a POSIX `sh` there, which
+//! ssh, a container's engine, or any other command gives. [`bootstrap`] gets from there to our own
+//! file, and the [`far`] side executes the verb as it would be executed here. What passes between
+//! them are [`frames`]; [`call`] is their beginning.
+//!
+//! ```text
+//! nbs-ts VERB box:h   nbs-bridge box       on the machine
+//!   |                   |                   nbs-far connect    nbs-far serve
+//!   +-- socket, frames--+-- ssh box sh ------ its pipes are handed over --+-- nbs-call VERB h
+//! ```
+//!
+//! [`name`], [`frames`] and [`bootstrap`] are pure, but for the file of the machines.
+
+pub(crate) mod bootstrap;
+pub(crate) mod bridge;
+pub(crate) mod call;
+pub(crate) mod content;
+mod daemon;
+pub(crate) mod far;
+pub(crate) mod frames;
+pub(crate) mod name;
+pub(crate) mod outbox;
+
+use std::{ffi::OsStr, io};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::StateDir,
+    sys::files::Folder,
+};
+
+/// What this file says of itself: calls and bridges of one version belong together.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NBS_COMMIT"), ")");
+
+/// How our processes on the far side are called.
+pub(crate) const FAR_ROLE: &str = "nbs-far";
+pub(crate) const CALL: &str = "nbs-call";
+
+/// What of its caller's environment a call has there, where it has a terminal.
+pub(crate) const CARRIED: [&str; 2] = ["TERM", "COLORTERM"];
+
+/// Opens a folder of ours in the state folder, and makes it where it is not.
+pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
+    let make = || {
+        let state = Folder::open(state_dir.path())?;
+        match state.make_folder(OsStr::new(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => state.open_folder(OsStr::new(name)),
+            other => other,
+        }
+    };
+    make().trying(format_args!("open '{}'", state_dir.path().join(name).display()))
+}
+
+/// Is it a command that waits for something? Without whoever wants to know, it is of no use; the
+/// others are brief.
+pub(crate) fn waits(verb: &[u8]) -> bool {
+    [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events"].contains(&verb)
+}

@@ -1,0 +1,217 @@
+//! Getting there: from a POSIX `sh` on another machine to our own file that runs on it.
+//!
+//! `bootstrap.sh` does it, on the other side; here is what it is told, and what it says is
+//! understood. Whatever a login prints before it, is passed over. Pure.
+
+use crate::{
+    machine::content::{ARCHITECTURES, Copy},
+    terminal::text,
+};
+
+const SCRIPT: &str = include_str!("bootstrap.sh");
+
+/// So much may be printed before the script says anything, or between two lines of it.
+const MOST_NOISE: usize = 1 << 20;
+
+/// What a line is never longer than: a folder's path, and why it was passed over.
+const LONGEST_LINE: usize = 8 * 1024;
+
+pub(crate) struct Bootstrap {
+    mark: Vec<u8>,
+    // What has come and is not understood yet.
+    bytes: Vec<u8>,
+    noise: usize,
+    /// As `uname` has it: the system and its architecture.
+    machine: String,
+    /// The folders that would not do, each with the reason.
+    passed: Vec<String>,
+    /// Where the file is.
+    folder: String,
+    copied: bool,
+}
+
+/// What there is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send the whole file for that architecture.
+    Send(String),
+    /// Our own file speaks from here on; this is the first that it has said.
+    Gone(Vec<u8>),
+    /// It cannot be done.
+    Failed(String),
+}
+
+impl Bootstrap {
+    /// `mark` is 32 digits that nobody could guess; `id` is what the far side shall be known by.
+    /// Gives the script, too.
+    pub(crate) fn new(mark: &str, id: &str, copies: &[Copy]) -> (Bootstrap, Vec<u8>) {
+        let mut choices = String::new();
+        for copy in copies {
+            let alias = ARCHITECTURES
+                .iter()
+                .find(|(name, _)| *name == copy.architecture)
+                .map_or("", |(_, alias)| alias);
+            let unknown = if copy.architecture == std::env::consts::ARCH { " | unknown" } else { "" };
+            choices += &format!(
+                "    {} | {alias}{unknown}) content={} size={} ;;\n",
+                copy.architecture, copy.content, copy.size
+            );
+        }
+        let (first, second) = mark.split_at(mark.len() / 2);
+        let script = SCRIPT
+            .replace("@MARK1@", first)
+            .replace("@MARK2@", second)
+            .replace("@CHOICES@\n", &choices)
+            .replace("@ID@", id);
+        let bootstrap = Bootstrap {
+            mark: mark.as_bytes().to_vec(),
+            bytes: Vec::new(),
+            noise: 0,
+            machine: String::new(),
+            passed: Vec::new(),
+            folder: String::new(),
+            copied: false,
+        };
+        (bootstrap, script.into_bytes())
+    }
+
+    pub(crate) fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    pub(crate) fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    pub(crate) fn has_copied(&self) -> bool {
+        self.copied
+    }
+
+    pub(crate) fn passed(&self) -> &[String] {
+        &self.passed
+    }
+
+    /// What has been printed that is no word of ours: perhaps why it does not work.
+    pub(crate) fn noise(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes what has come on the other side's standard output.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<Step> {
+        self.bytes.extend_from_slice(bytes);
+        loop {
+            let Some(at) = memchr::memmem::find(&self.bytes, &self.mark) else {
+                // Its beginning may be at the end.
+                let keep = self.bytes.len().min(LONGEST_LINE);
+                self.noise += self.bytes.len() - keep;
+                self.bytes.drain(..self.bytes.len() - keep);
+                return (self.noise > MOST_NOISE)
+                    .then(|| Step::Failed("it prints without end, and does not do what it is told".into()));
+            };
+            let after = at + self.mark.len();
+            let Some(length) = memchr::memchr(b'\n', &self.bytes[after..]) else {
+                let too_long = self.bytes.len() - after > LONGEST_LINE;
+                return too_long.then(|| Step::Failed("it says what our script does not say".into()));
+            };
+            let line = String::from_utf8_lossy(&self.bytes[after..after + length]).into_owned();
+            self.bytes.drain(..after + length + 1);
+            self.noise = 0;
+            if let Some(step) = self.heed(text::escaped(line.trim().as_bytes())) {
+                return Some(step);
+            }
+        }
+    }
+
+    fn heed(&mut self, line: impl AsRef<str>) -> Option<Step> {
+        let (word, rest) = line.as_ref().split_once(' ').unwrap_or((line.as_ref(), ""));
+        match word {
+            "machine" => {
+                self.machine = rest.to_owned();
+                None
+            }
+            "passed" => {
+                self.passed.push(rest.to_owned());
+                (self.passed.len() > 8).then(|| Step::Failed("it says what our script does not say".into()))
+            }
+            "send" => {
+                self.copied = true;
+                Some(Step::Send(rest.split(' ').next().unwrap_or(rest).to_owned()))
+            }
+            "go" => {
+                self.folder = rest.to_owned();
+                Some(Step::Gone(std::mem::take(&mut self.bytes)))
+            }
+            "terminal" => {
+                Some(Step::Failed("its command gives a terminal, and must give pipes: leave out -t".into()))
+            }
+            "no-file" => Some(Step::Failed(format!(
+                "there is no nbs for '{rest}' here: put it beside this file as nbs-{rest}"
+            ))),
+            "no-folder" => {
+                Some(Step::Failed(format!("there is no place for our file: {}", self.passed.join("; "))))
+            }
+            _ => Some(Step::Failed("it says what our script does not say".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{pieces, rounds, spoiled};
+
+    const MARK: &str = "0123456789abcdef0123456789abcdef";
+
+    fn bootstrap() -> (Bootstrap, String) {
+        let copy = Copy {
+            architecture: "x86_64",
+            path: "/proc/self/exe".into(),
+            content: "c0ffee".into(),
+            size: 12,
+        };
+        let (bootstrap, script) = Bootstrap::new(MARK, "id1", &[copy]);
+        (bootstrap, String::from_utf8(script).unwrap())
+    }
+
+    #[test]
+    fn the_script_has_all_that_it_needs_and_not_its_mark_in_one_piece() {
+        let (_, script) = bootstrap();
+        assert!(!script.contains('@'), "{script}");
+        assert!(script.contains("x86_64 | amd64") && script.contains("content=c0ffee size=12"));
+        assert!(!script.contains(MARK) && script.ends_with("\nnbs_bootstrap\n"));
+    }
+
+    #[test]
+    fn what_a_login_prints_is_passed_over_however_it_is_cut() {
+        for (seed, mut random) in rounds(200) {
+            let (mut bootstrap, script) = bootstrap();
+            let noise: Vec<u8> = (0..random.usize(..65_536)).map(|_| random.u8(..)).collect();
+            let said = format!(
+                "{MARK} machine Linux x86_64\n{MARK} passed /home/a b full\n{MARK} go /tmp/nbs-0\n\x0f"
+            );
+            let all = [&noise[..], script.as_bytes(), said.as_bytes()].concat();
+            let (mut last, mut first) = (None, Vec::new());
+            for piece in pieces(&all, 9_000, &mut random) {
+                match &last {
+                    None => last = bootstrap.feed(piece),
+                    Some(_) => first.extend_from_slice(piece),
+                }
+            }
+            let Some(Step::Gone(begun)) = last else { panic!("seed {seed}: {last:?}") };
+            assert_eq!([begun, first].concat(), b"\x0f", "seed {seed}");
+            assert_eq!((bootstrap.machine(), bootstrap.folder()), ("Linux x86_64", "/tmp/nbs-0"));
+        }
+    }
+
+    #[test]
+    fn whatever_it_says_is_a_step_or_nothing_and_is_not_kept_for_ever() {
+        for (seed, mut random) in rounds(300) {
+            let (mut bootstrap, _) = bootstrap();
+            let right = format!("{MARK} machine Linux x86_64\n{MARK} send x86_64 /tmp\n{MARK} no-folder\n");
+            for _ in 0..20 {
+                let _ = bootstrap.feed(&spoiled(right.repeat(20).as_bytes(), &mut random));
+            }
+            assert!(bootstrap.bytes.len() < 100_000, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,875 @@
+//! The bridge: one process for each machine, which keeps one connection to it for all calls.
+//!
+//! Calls come on a socket in the state folder. Each tells it what it has to say in frames, which
+//! are passed on under the call's number; what comes back is passed back. Nothing of a call is
+//! kept here: its two ends know how far it has come, and go on by themselves when there is a
+//! connection again, also with another bridge. So one that is killed loses nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            net::{UnixListener, UnixStream},
+            process::CommandExt,
+        },
+    },
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    machine::{
+        self,
+        bootstrap::{Bootstrap, Step},
+        content::{self, Copy},
+        daemon,
+        frames::{Decoder, Frame, PROTOCOL},
+        name::{self, MachineName},
+        outbox::{self, Outbox},
+    },
+    outcome::{Failure, Result, Trying},
+    session::{BRIDGE, BRIDGES, StateDir},
+    sys::{
+        child,
+        deadline::Deadline,
+        files::Folder,
+        poll::{self, PollSet},
+        random, socket,
+    },
+    terminal::text,
+};
+
+/// Without a call for so long, we end.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// How often we ask the far side whether it is there. Proxies cut what is silent for a minute.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// When nothing has come for so long, the connection is lost, whatever the transport says.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long it may take to get there, and between two signs of getting on.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the far side may take to hang up when it is told that we end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long a call waits for a connection that was lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same where what came was no sense at all.
+const PATIENCE_WITH_NONSENSE: Duration = Duration::from_secs(30);
+
+/// The pause before the first try to connect again, and the longest: each is twice the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// So much waits for the connection at most, before more is taken of any call.
+const MOST_UNSENT: usize = 256 * 1024;
+
+/// How much is kept of what the transport says on standard error, and how much of it is told.
+const LAST_WORDS: usize = 4096;
+const TOLD: usize = 400;
+
+/// Becomes the bridge to a machine, until nobody has called for a while.
+pub(crate) fn serve(machine: &MachineName) -> Result<()> {
+    let mut bridge = begin(machine).map_err(|failure| {
+        // Where who started us has gone there is nobody left to tell.
+        let _ = child::write_stdout(format!("-{failure}").as_bytes());
+        Failure::Quiet
+    })?;
+    while !bridge.is_over() {
+        bridge.turn().trying("wait for something to happen")?;
+    }
+    bridge.close();
+    bridge.end();
+    Ok(())
+}
+
+fn begin(machine: &MachineName) -> Result<Bridge> {
+    let what = "become a process of its own";
+    child::leave_session().trying(what)?;
+    child::call_ourselves(BRIDGE).trying(what)?;
+    child::leave_no_core().trying(what)?;
+    child::raise_open_files().trying("raise the limit of open files")?;
+    let state_dir = StateDir::open_or_make()?;
+    let folder = machine::folder(&state_dir, BRIDGES)?;
+    let (way, idle) = name::way_to(&state_dir, machine)?;
+    let id = id(&folder, machine).trying("read the number of this bridge")?;
+    let copies = content::copies().trying("read our own file")?;
+    let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
+    // Not to hold on to the folder that we were started in.
+    std::env::set_current_dir("/").trying("leave the caller's folder")?;
+    let idle = idle.unwrap_or(IDLE);
+    Ok(Bridge {
+        folder,
+        machine: machine.clone(),
+        way,
+        id,
+        copies,
+        listener: Some(listener),
+        idle,
+        until: Deadline::after(idle),
+        callers: BTreeMap::new(),
+        last: 0,
+        link: Link::Down { until: Deadline::after(Duration::ZERO) },
+        why: String::new(),
+        pause: FIRST_PAUSE,
+        connections: 0,
+        patience: PATIENCE,
+        over: false,
+        about: About::default(),
+    })
+}
+
+/// The number that the far side knows us by: the same for each bridge of this state folder, so that
+/// the next one takes up what one that was killed has left.
+fn id(folder: &Folder, machine: &MachineName) -> io::Result<String> {
+    let file = format!("{machine}.id");
+    match folder.read(&file, 64) {
+        Ok(id) if id.len() == 16 && id.iter().all(u8::is_ascii_hexdigit) => {
+            return Ok(String::from_utf8_lossy(&id).into_owned());
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let id = random::hex::<8>()?;
+    folder.replace(&file, id.as_bytes())?;
+    Ok(id)
+}
+
+struct Bridge {
+    folder: Folder,
+    machine: MachineName,
+    way: Vec<String>,
+    id: String,
+    copies: Vec<Copy>,
+    /// `None`: nobody is let in any more.
+    listener: Option<UnixListener>,
+    idle: Duration,
+    /// When nobody calls until then, we end.
+    until: Deadline,
+    callers: BTreeMap<u32, Caller>,
+    last: u32,
+    link: Link,
+    /// Why there is no connection.
+    why: String,
+    pause: Duration,
+    connections: u32,
+    patience: Duration,
+    over: bool,
+    about: About,
+}
+
+/// What is told of the connection.
+#[derive(Default)]
+struct About {
+    /// Of the far side's file.
+    version: Vec<u8>,
+    machine: String,
+    round_trip: Option<Duration>,
+}
+
+enum Link {
+    /// There is none; when there is somebody who wants one, the next try is then.
+    Down {
+        until: Deadline,
+    },
+    /// We are getting there.
+    Starting {
+        transport: Transport,
+        bootstrap: Bootstrap,
+        gone: bool,
+        decoder: Decoder,
+        until: Deadline,
+    },
+    Up {
+        transport: Transport,
+        decoder: Decoder,
+        instance: u64,
+        heard: Instant,
+        ping: Ping,
+    },
+}
+
+/// When we ask next, and when we asked last, if that is not answered.
+struct Ping {
+    next: Deadline,
+    asked: Option<Instant>,
+}
+
+/// The command that leads to the machine. It is killed when it is dropped.
+struct Transport {
+    process: Child,
+    input: Option<File>,
+    output: File,
+    error: Option<File>,
+    unsent: Outbox,
+    said: Vec<u8>,
+    /// What of our file is still to be sent.
+    copy: Option<File>,
+}
+
+struct Caller {
+    stream: UnixStream,
+    decoder: Decoder,
+    unsent: Outbox,
+    /// It is of our version, and has been told how the connection is.
+    greeted: bool,
+    /// Its call is known on this connection.
+    open: bool,
+    gone: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BridgeEvent {
+    Caller,
+    FromCaller(u32),
+    ToCaller(u32),
+    Input,
+    Output,
+    Error,
+}
+
+impl Bridge {
+    fn is_over(&self) -> bool {
+        let idle = !self.is_wanted() && (self.until.has_passed() || self.listener.is_none());
+        idle || (self.over && self.callers.values().all(|caller| caller.unsent.is_empty()))
+    }
+
+    /// Is there a call, and not just somebody who asks how we are?
+    fn is_wanted(&self) -> bool {
+        self.callers.values().any(|caller| caller.greeted)
+    }
+
+    /// Lets nobody in any more: who wants to call starts another bridge. The socket goes first, so
+    /// that it is not the other's that goes.
+    fn close(&mut self) {
+        if self.listener.is_some() {
+            // Where it cannot be removed, nobody is behind it, which is as good.
+            let _ = self.folder.remove_file(format!("{}.sock", self.machine).as_ref());
+            self.listener = None;
+        }
+    }
+
+    fn end(&mut self) {
+        if let Link::Up { transport, .. } = &mut self.link {
+            Frame::Bye.put(0, &mut transport.unsent);
+            // What is not taken at once is found out by its silence.
+            let _ = transport.flush();
+            transport.input = None;
+            let until = Deadline::after(FAREWELL);
+            while poll::wait_readable(&transport.output, until).unwrap_or(false)
+                && matches!(outbox::read(&mut transport.output, &mut [0; 4096]), Ok(None | Some(1..)))
+            {
+            }
+        }
+        self.link = Link::Down { until: Deadline::NEVER };
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        self.reconnect();
+        let mut poll_set = PollSet::new();
+        let mut deadline = if self.is_wanted() { Deadline::NEVER } else { self.until };
+        if let Some(listener) = &self.listener {
+            poll_set.readable(listener, BridgeEvent::Caller);
+        }
+        let mut takes_more = true;
+        match &self.link {
+            Link::Down { until } if self.is_wanted() => deadline = deadline.min(*until),
+            Link::Down { .. } => {}
+            Link::Starting { transport, until, .. } => {
+                transport.watch(&mut poll_set);
+                deadline = deadline.min(*until);
+            }
+            Link::Up { transport, heard, ping, .. } => {
+                transport.watch(&mut poll_set);
+                deadline = deadline.min(ping.next).min(Deadline::at(*heard + SILENCE));
+                takes_more = transport.unsent.len() < MOST_UNSENT;
+            }
+        }
+        for (number, caller) in &self.callers {
+            poll_set.peer(
+                &caller.stream,
+                takes_more,
+                !caller.unsent.is_empty(),
+                BridgeEvent::FromCaller(*number),
+                Some(BridgeEvent::ToCaller(*number)),
+            );
+        }
+        for event in poll_set.wait(deadline)? {
+            match event {
+                BridgeEvent::Caller => self.accept(),
+                BridgeEvent::FromCaller(number) => self.hear_caller(number, takes_more),
+                BridgeEvent::ToCaller(number) => self.hear_caller(number, true),
+                BridgeEvent::Input => self.hear(),
+                BridgeEvent::Output => self.flush(),
+                BridgeEvent::Error => self.hear_error(),
+            }
+        }
+        self.look_at_the_clock();
+        self.flush();
+        self.dismiss();
+        Ok(())
+    }
+
+    fn look_at_the_clock(&mut self) {
+        match &mut self.link {
+            Link::Starting { until, .. } if until.has_passed() => {
+                self.lose(&format!("it does not answer within {} s", START_TIMEOUT.as_secs()), PATIENCE);
+            }
+            Link::Up { heard, .. } if heard.elapsed() >= SILENCE => {
+                self.lose(&format!("nothing has come from it for {} s", SILENCE.as_secs()), PATIENCE);
+            }
+            Link::Up { transport, ping, .. } if ping.next.has_passed() => {
+                Frame::Ping.put(0, &mut transport.unsent);
+                *ping = Ping { next: Deadline::after(KEEP_ALIVE), asked: Some(Instant::now()) };
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets go of callers that have gone, and tells the far side.
+    fn dismiss(&mut self) {
+        let gone = self.callers.iter().filter(|(_, caller)| caller.gone);
+        for number in gone.map(|(number, _)| *number).collect::<Vec<_>>() {
+            let Some(caller) = self.callers.remove(&number) else { continue };
+            if let Link::Up { transport, .. } = &mut self.link
+                && caller.open
+            {
+                Frame::Close.put(number, &mut transport.unsent);
+            }
+            if caller.greeted {
+                self.until = Deadline::after(self.idle);
+            }
+        }
+        self.flush();
+    }
+
+    fn accept(&mut self) {
+        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else { return };
+        let ours = socket::peer_is_us(&stream).unwrap_or(false);
+        if !ours || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        self.last += 1;
+        let caller = Caller {
+            stream,
+            decoder: Decoder::default(),
+            unsent: Outbox::default(),
+            greeted: false,
+            open: false,
+            gone: false,
+        };
+        self.callers.insert(self.last, caller);
+    }
+
+    fn hear_caller(&mut self, number: u32, takes_more: bool) {
+        let Some(caller) = self.callers.get_mut(&number) else { return };
+        if caller.unsent.flush(&mut &caller.stream).is_err() {
+            caller.gone = true;
+            return;
+        }
+        if !takes_more {
+            return;
+        }
+        let mut buffer = [0; 64 * 1024];
+        let frames = match outbox::read(&mut &caller.stream, &mut buffer) {
+            Ok(None) => return,
+            Ok(Some(count)) if count > 0 => caller.decoder.feed(&buffer[..count]),
+            _ => {
+                caller.gone = true;
+                return;
+            }
+        };
+        // Secrets are among it.
+        buffer.fill(0);
+        let Ok(frames) = frames else {
+            caller.gone = true;
+            return;
+        };
+        for (_, frame) in frames {
+            self.heed_caller(number, frame);
+        }
+    }
+
+    fn heed_caller(&mut self, number: u32, frame: Frame) {
+        let connections = self.connections;
+        let Some(caller) = self.callers.get_mut(&number) else { return };
+        match frame {
+            Frame::Caller { version } if version == machine::VERSION.as_bytes() => {
+                caller.greeted = true;
+                match &mut self.link {
+                    Link::Up { instance, .. } => {
+                        let up = Frame::Up { instance: *instance, connection: connections };
+                        up.put(0, &mut caller.unsent);
+                    }
+                    // It need not wait for the rest of a long pause.
+                    Link::Down { until } if connections > 0 => {
+                        *until = until.min(Deadline::after(FIRST_PAUSE));
+                        let (patience, why) = (self.patience.as_secs() as u16, self.why.clone().into_bytes());
+                        Frame::Down { patience, why }.put(0, &mut caller.unsent);
+                        self.pause = FIRST_PAUSE;
+                    }
+                    _ => {}
+                }
+            }
+            // We are of another version: its calls need a bridge of its own, and it can have one
+            // when we let nobody in.
+            Frame::Caller { .. } => {
+                Frame::Again.put(0, &mut caller.unsent);
+                self.close();
+            }
+            // The machine is no more, or is reached otherwise.
+            Frame::Bye => self.close(),
+            Frame::Ask => {
+                let answer = Frame::Answer {
+                    calls: self.callers.len() as u32 - 1,
+                    round_trip: self.about.round_trip.map_or(0, |time| time.as_micros() as u32),
+                    version: self.about.version.clone(),
+                    machine: self.about.machine.clone().into_bytes(),
+                };
+                if let Some(caller) = self.callers.get_mut(&number) {
+                    answer.put(0, &mut caller.unsent);
+                }
+            }
+            Frame::Open(order) => {
+                // One that was meant for a connection before is sent anew.
+                if let Link::Up { transport, .. } = &mut self.link
+                    && order.connection == connections
+                {
+                    caller.open = true;
+                    Frame::Open(order).put(number, &mut transport.unsent);
+                }
+            }
+            frame => {
+                if let Link::Up { transport, .. } = &mut self.link
+                    && caller.open
+                {
+                    frame.put(number, &mut transport.unsent);
+                }
+            }
+        }
+    }
+
+    /// Tries to get there, where somebody wants that and it is time.
+    fn reconnect(&mut self) {
+        let Link::Down { until } = self.link else { return };
+        if self.over || !self.is_wanted() || !until.has_passed() {
+            return;
+        }
+        match self.start() {
+            Ok(link) => self.link = link,
+            Err(error) => self.lose(&error.to_string(), PATIENCE),
+        }
+    }
+
+    fn start(&mut self) -> io::Result<Link> {
+        let mark = random::hex::<16>()?;
+        let (bootstrap, script) = Bootstrap::new(&mark, &self.id, &self.copies);
+        let mut transport = Transport::start(&self.way)?;
+        transport.unsent.extend(script);
+        let (decoder, until) = (Decoder::default(), Deadline::after(START_TIMEOUT));
+        Ok(Link::Starting { transport, bootstrap, gone: false, decoder, until })
+    }
+
+    /// There is no connection (any more).
+    fn lose(&mut self, why: &str, patience: Duration) {
+        let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::after(self.pause) });
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let said = match link {
+            Link::Starting { transport, .. } | Link::Up { transport, .. } => transport.last_words(),
+            Link::Down { .. } => String::new(),
+        };
+        self.why = if said.is_empty() { why.to_owned() } else { format!("{why}: {said}") };
+        self.patience = patience;
+        let why = self.why.clone().into_bytes();
+        // What has never worked is not a loss: nothing tells that trying again would help.
+        let frame = match self.connections {
+            0 => Frame::Failed { why },
+            _ => Frame::Down { patience: patience.as_secs() as u16, why },
+        };
+        self.over = self.connections == 0;
+        if self.over {
+            self.close();
+        }
+        for caller in self.callers.values_mut() {
+            caller.open = false;
+            frame.put(0, &mut caller.unsent);
+        }
+    }
+
+    fn hear(&mut self) {
+        let transport = match &mut self.link {
+            Link::Down { .. } => return,
+            Link::Starting { transport, .. } | Link::Up { transport, .. } => transport,
+        };
+        let mut buffer = [0; 64 * 1024];
+        let count = match outbox::read(&mut transport.output, &mut buffer) {
+            Ok(None) => return,
+            Ok(Some(count)) if count > 0 => count,
+            _ => return self.ended(),
+        };
+        self.take(&buffer[..count]);
+    }
+
+    /// The transport has hung up.
+    fn ended(&mut self) {
+        let (transport, why) = match &mut self.link {
+            Link::Down { .. } => return,
+            Link::Starting { transport, bootstrap, gone, .. } => {
+                let noise = text::escaped(bootstrap.noise());
+                let noise = noise.trim();
+                let why = match *gone {
+                    true => "our file ended there".to_owned(),
+                    false if noise.is_empty() => "its command ended".to_owned(),
+                    false => format!("its command ended, and printed '{}'", last_of(noise)),
+                };
+                (transport, why)
+            }
+            Link::Up { transport, .. } => (transport, "the connection was closed".to_owned()),
+        };
+        // What it says at last, it has said by now.
+        transport.hear_last();
+        self.lose(&why, PATIENCE);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let frames = match &mut self.link {
+            Link::Down { .. } => return,
+            Link::Starting { bootstrap, gone: gone @ false, decoder, transport, until } => {
+                *until = Deadline::after(START_TIMEOUT);
+                match bootstrap.feed(bytes) {
+                    None => return,
+                    Some(Step::Failed(why)) => return self.lose(&why, PATIENCE),
+                    Some(Step::Send(machine)) => {
+                        let copy = self.copies.iter().find(|copy| copy.is_for(&machine));
+                        match copy.map(|copy| File::open(&copy.path)) {
+                            Some(Ok(file)) => transport.copy = Some(file),
+                            Some(Err(error)) => {
+                                return self.lose(&format!("our own file: {error}"), PATIENCE);
+                            }
+                            None => return self.lose("it wants a file that we have not", PATIENCE),
+                        }
+                        return;
+                    }
+                    Some(Step::Gone(bytes)) => {
+                        *gone = true;
+                        self.about.machine = format!("{} {}", bootstrap.machine(), bootstrap.folder());
+                        decoder.feed(&bytes)
+                    }
+                }
+            }
+            Link::Starting { decoder, .. } => decoder.feed(bytes),
+            Link::Up { decoder, heard, .. } => {
+                *heard = Instant::now();
+                decoder.feed(bytes)
+            }
+        };
+        match frames {
+            Err(nonsense) => self.lose(&format!("it sends {}", nonsense.0), PATIENCE_WITH_NONSENSE),
+            Ok(frames) => {
+                for (number, frame) in frames {
+                    self.heed(number, frame);
+                }
+            }
+        }
+    }
+
+    fn heed(&mut self, number: u32, frame: Frame) {
+        match (&mut self.link, frame) {
+            (Link::Starting { .. }, Frame::Hello { protocol: PROTOCOL, instance, version }) => {
+                self.about.version = version;
+                self.up(instance);
+            }
+            (Link::Starting { .. }, Frame::Hello { .. }) => {
+                self.lose("its file speaks another version of our frames", PATIENCE_WITH_NONSENSE);
+            }
+            (Link::Up { ping, .. }, Frame::Pong) => {
+                self.about.round_trip =
+                    ping.asked.take().map(|asked| asked.elapsed()).or(self.about.round_trip);
+            }
+            (
+                Link::Up { .. },
+                frame @ (Frame::Opened { .. }
+                | Frame::Data { .. }
+                | Frame::End { .. }
+                | Frame::Taken { .. }
+                | Frame::Exit { .. }
+                | Frame::Refused { .. }),
+            ) => {
+                // Of one that has gone, some may still be under way.
+                let Some(caller) = self.callers.get_mut(&number).filter(|caller| caller.open) else { return };
+                frame.put(number, &mut caller.unsent);
+                if caller.unsent.len() > machine::frames::WINDOW as usize * 3 {
+                    self.lose("it sends more than it may", PATIENCE_WITH_NONSENSE);
+                } else if caller.unsent.flush(&mut &caller.stream).is_err() {
+                    caller.gone = true;
+                }
+            }
+            (Link::Down { .. }, _) => {}
+            _ => self.lose("it sends what is not its to send", PATIENCE_WITH_NONSENSE),
+        }
+    }
+
+    fn up(&mut self, instance: u64) {
+        let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::NEVER });
+        let Link::Starting { transport, decoder, .. } = link else { return };
+        // The first one tells the round trip.
+        let ping = Ping { next: Deadline::after(Duration::ZERO), asked: None };
+        self.link = Link::Up { transport, decoder, instance, heard: Instant::now(), ping };
+        self.connections += 1;
+        self.pause = FIRST_PAUSE;
+        let up = Frame::Up { instance, connection: self.connections };
+        for caller in self.callers.values_mut().filter(|caller| caller.greeted) {
+            up.put(0, &mut caller.unsent);
+        }
+    }
+
+    fn hear_error(&mut self) {
+        if let Link::Starting { transport, .. } | Link::Up { transport, .. } = &mut self.link {
+            transport.hear_error();
+        }
+    }
+
+    /// Sends what there is to send, both ways.
+    fn flush(&mut self) {
+        for caller in self.callers.values_mut().filter(|caller| !caller.unsent.is_empty()) {
+            caller.gone |= caller.unsent.flush(&mut &caller.stream).is_err();
+        }
+        let failed = match &mut self.link {
+            Link::Starting { transport, .. } | Link::Up { transport, .. } => transport.flush().is_err(),
+            Link::Down { .. } => false,
+        };
+        // It says why by its end.
+        if failed && let Link::Starting { transport, .. } | Link::Up { transport, .. } = &mut self.link {
+            transport.input = None;
+            transport.unsent.clear();
+        }
+    }
+}
+
+/// A step of getting there, and how it went.
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) ok: bool,
+    pub(crate) detail: String,
+}
+
+/// Goes to a machine, step by step, and leaves nothing there but our file.
+pub(crate) fn check(way: &[String], tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
+    let mut tell_step = |name, ok, detail: String| tell(Check { name, ok, detail });
+    let copies = content::copies().trying("read our own file")?;
+    let id = random::hex::<8>().and_then(|id| Ok((id, random::hex::<16>()?)));
+    let (id, mark) = id.trying("make up a number")?;
+    let (mut bootstrap, script) = Bootstrap::new(&mark, &id, &copies);
+    let mut transport = match Transport::start(way) {
+        Ok(transport) => transport,
+        Err(error) => return tell_step("command", false, error.to_string()),
+    };
+    tell_step("command", true, way.join(" "))?;
+    transport.unsent.extend(script);
+    let (mut decoder, mut gone, mut said_where, mut asked) = (Decoder::default(), false, false, None);
+    let until = Deadline::after(START_TIMEOUT);
+    let why = loop {
+        let mut poll_set = PollSet::new();
+        transport.watch(&mut poll_set);
+        for event in poll_set.wait(until).trying("wait for the other machine")? {
+            match event {
+                BridgeEvent::Error => transport.hear_error(),
+                // It says why by its end.
+                BridgeEvent::Output if transport.flush().is_err() => transport.input = None,
+                _ => {}
+            }
+        }
+        let mut buffer = [0; 64 * 1024];
+        let count = match outbox::read(&mut transport.output, &mut buffer) {
+            Ok(Some(count)) if count > 0 => count,
+            Ok(None) if until.has_passed() => {
+                break format!("it does not answer within {} s", START_TIMEOUT.as_secs());
+            }
+            Ok(None) => continue,
+            _ => {
+                transport.hear_last();
+                let noise = text::escaped(bootstrap.noise());
+                let printed = if noise.trim().is_empty() { "" } else { ", and printed " };
+                break format!("its command ended{printed}{}", last_of(noise.trim()));
+            }
+        };
+        let mut bytes = buffer[..count].to_vec();
+        if !gone {
+            let step = bootstrap.feed(&bytes);
+            if !said_where && !bootstrap.machine().is_empty() {
+                said_where = true;
+                tell_step("sh", true, bootstrap.machine().to_owned())?;
+            }
+            match step {
+                None => continue,
+                Some(Step::Failed(why)) => break why,
+                Some(Step::Send(machine)) => {
+                    let Some(copy) = copies.iter().find(|copy| copy.is_for(&machine)) else {
+                        break "it wants a file that we have not".to_owned();
+                    };
+                    transport.copy = Some(File::open(&copy.path).trying("read our own file")?);
+                    continue;
+                }
+                Some(Step::Gone(rest)) => {
+                    gone = true;
+                    bytes = rest;
+                    let copied = if bootstrap.has_copied() { ", copied now" } else { "" };
+                    let passed: String =
+                        bootstrap.passed().iter().map(|folder| format!("; passed over: {folder}")).collect();
+                    tell_step("file", true, format!("in {}{copied}{passed}", bootstrap.folder()))?;
+                }
+            }
+        }
+        let frames = match decoder.feed(&bytes) {
+            Ok(frames) => frames,
+            Err(nonsense) => break format!("it sends {}", nonsense.0),
+        };
+        for (_, frame) in frames {
+            match (frame, asked) {
+                (Frame::Hello { version, .. }, _) => {
+                    tell_step("nbs", true, text::escaped(&version))?;
+                    Frame::Ping.put(0, &mut transport.unsent);
+                    asked = Some(Instant::now());
+                }
+                (Frame::Pong, Some(asked)) => {
+                    let time = asked.elapsed().as_secs_f64() * 1_000.0;
+                    tell_step("calls", true, format!("round trip {time:.1} ms"))?;
+                    Frame::Bye.put(0, &mut transport.unsent);
+                    // It hangs up, which nobody need wait for.
+                    let _ = transport.flush();
+                    let _ = poll::wait_readable(&transport.output, Deadline::after(FAREWELL));
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+    };
+    let said = transport.last_words();
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    let step = if gone {
+        "nbs"
+    } else if said_where {
+        "file"
+    } else {
+        "sh"
+    };
+    tell_step(step, false, format!("{why}{said}"))
+}
+
+impl Transport {
+    fn start(way: &[String]) -> io::Result<Transport> {
+        let (program, arguments) = way.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0);
+        // On its machine a session is one of that machine, and nothing of where we are.
+        for name in ["NBS_TS_HOME", "NBS_TS_ON", "NBS_TS_SESSION"] {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot run '{program}': {error}")))?;
+        let of = |pipe: Option<OwnedFd>| -> io::Result<File> {
+            let pipe = pipe.ok_or(io::ErrorKind::BrokenPipe)?;
+            child::let_nothing_wait(&pipe)?;
+            Ok(File::from(pipe))
+        };
+        let input = Some(of(process.stdin.take().map(OwnedFd::from))?);
+        let output = of(process.stdout.take().map(OwnedFd::from))?;
+        let error = Some(of(process.stderr.take().map(OwnedFd::from))?);
+        Ok(Transport {
+            process,
+            input,
+            output,
+            error,
+            unsent: Outbox::default(),
+            said: Vec::new(),
+            copy: None,
+        })
+    }
+
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, BridgeEvent>) {
+        poll_set.readable(&self.output, BridgeEvent::Input);
+        if let Some(error) = &self.error {
+            poll_set.readable(error, BridgeEvent::Error);
+        }
+        if let Some(input) = self.input.as_ref().filter(|_| !self.unsent.is_empty() || self.copy.is_some()) {
+            poll_set.writable(input, BridgeEvent::Output);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        self.unsent.flush(input)?;
+        while self.unsent.is_empty()
+            && let Some(copy) = &mut self.copy
+        {
+            let mut block = vec![0; 64 * 1024];
+            match copy.read(&mut block)? {
+                0 => self.copy = None,
+                count => self.unsent.extend(block[..count].iter().copied()),
+            }
+            self.unsent.flush(input)?;
+        }
+        Ok(())
+    }
+
+    fn hear_error(&mut self) {
+        let Some(error) = &mut self.error else { return };
+        let mut buffer = [0; LAST_WORDS];
+        match outbox::read(error, &mut buffer) {
+            Ok(None) => {}
+            Ok(Some(count)) if count > 0 => {
+                self.said.extend_from_slice(&buffer[..count]);
+                self.said.drain(..self.said.len().saturating_sub(LAST_WORDS));
+            }
+            _ => self.error = None,
+        }
+    }
+
+    /// It has closed its output: what it says of that is there, or will be when it ends, which
+    /// it does at once.
+    fn hear_last(&mut self) {
+        let until = Deadline::after(Duration::from_millis(500));
+        while let Some(error) = self.error.take() {
+            let came = poll::wait_readable(&error, until);
+            self.error = Some(error);
+            if !came.unwrap_or(false) {
+                return;
+            }
+            self.hear_error();
+        }
+    }
+
+    /// The last line that it printed on standard error.
+    fn last_words(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+        last_of(text::escaped(line.trim().as_bytes()).as_ref()).to_owned()
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        self.input = None;
+        // It has a process group of its own, and what it has started is in it. Where all of it
+        // has ended by now, that is as good.
+        let _ = child::kill_group(&self.process);
+        let _ = self.process.wait();
+    }
+}
+
+/// As much as a line has room for.
+fn last_of(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(TOLD);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
+}

@@ -1,0 +1,154 @@
+//! Which file this is, by what is in it; so both ends know whether they are the same.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::sys::program::Program;
+
+/// What we are started from, whatever its name is now.
+const OURSELVES: &str = "/proc/self/exe";
+
+/// A copy of nbs that can be sent to a machine.
+pub(crate) struct Copy {
+    /// As `uname -m` has it.
+    pub(crate) architecture: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) content: String,
+    pub(crate) size: u64,
+}
+
+impl Copy {
+    /// Is it for a machine of that name, as `uname -m` has it there? Where there is no uname,
+    /// ours is tried.
+    pub(crate) fn is_for(&self, machine: &str) -> bool {
+        let is_so_called =
+            |(name, alias): &(&str, &str)| *name == self.architecture && [*name, *alias].contains(&machine);
+        let untold = machine == UNKNOWN && self.architecture == std::env::consts::ARCH;
+        untold || ARCHITECTURES.iter().any(is_so_called)
+    }
+}
+
+/// What a machine without uname is called.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// Architectures that nbs is built for, and what else they are called.
+pub(crate) const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
+
+/// The copies that we have: ourselves, and those that lie beside us as `nbs-ARCH`.
+pub(crate) fn copies() -> io::Result<Vec<Copy>> {
+    let mut copies = Vec::new();
+    for (architecture, _) in ARCHITECTURES {
+        let path = match architecture == std::env::consts::ARCH {
+            true => PathBuf::from(OURSELVES),
+            false => beside(architecture)?,
+        };
+        match Program::look(&path) {
+            Ok(Some(program)) if program.is_whole() && program.is_for(architecture) => {
+                let (content, size) = of(&path)?;
+                copies.push(Copy { architecture, path, content, size });
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(copies)
+}
+
+/// Where the file for another architecture lies.
+pub(crate) fn beside(architecture: &str) -> io::Result<PathBuf> {
+    Ok(std::fs::read_link(OURSELVES)?.with_file_name(format!("nbs-{architecture}")))
+}
+
+/// That of our own file.
+pub(crate) fn ours() -> io::Result<String> {
+    of(Path::new(OURSELVES)).map(|(content, _)| content)
+}
+
+/// 32 hexadecimal digits that tell files of ours apart, and how long this one is. They protect
+/// against a file that is cut or mixed up, and against nobody who makes one to have them: who
+/// can write there needs no such file.
+fn of(path: &Path) -> io::Result<(String, u64)> {
+    let (mut file, mut digest, mut size) = (File::open(path)?, Digest::new(), 0);
+    let mut block = vec![0; 64 * 1024];
+    loop {
+        // Whole blocks, wherever reads end: the digest goes by words.
+        let mut filled = 0;
+        while filled < block.len() {
+            match file.read(&mut block[filled..])? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        size += filled as u64;
+        digest.take(&block[..filled]);
+        if filled < block.len() {
+            return Ok((digest.finish(size), size));
+        }
+    }
+}
+
+/// Two lanes of FNV-1a (draft-eastlake-fnv) over words of 8 bytes, each folded after its product,
+/// for else the upper bits of a word would not reach the lower ones of the sum.
+struct Digest([u64; 2]);
+
+impl Digest {
+    const PRIMES: [u64; 2] = [0x0000_0100_0000_01b3, 0x9e37_79b9_7f4a_7c15];
+
+    fn new() -> Digest {
+        Digest([0xcbf2_9ce4_8422_2325, 0x6a09_e667_f3bc_c908])
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.word(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            self.word(u64::from_le_bytes(padded));
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        let [one, two] = Digest::PRIMES;
+        let next = |lane: u64, prime| (lane ^ word).wrapping_mul(prime);
+        self.0 = [next(self.0[0], one), next(self.0[1], two)];
+        self.0 = [self.0[0] ^ (self.0[0] >> 32), self.0[1] ^ (self.0[1] >> 32)];
+    }
+
+    fn finish(mut self, size: u64) -> String {
+        self.word(size);
+        self.word(0);
+        format!("{:016x}{:016x}", self.0[0], self.0[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_a_bit_or_in_length_is_another_file() {
+        let digest = |bytes: &[u8]| {
+            let mut digest = Digest::new();
+            digest.take(bytes);
+            digest.finish(bytes.len() as u64)
+        };
+        let bytes: Vec<u8> = (0..1_000_u32).map(|number| (number * 7) as u8).collect();
+        let mut seen = std::collections::BTreeSet::from([digest(&bytes)]);
+        for bit in 0..8_000 {
+            let mut other = bytes.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(seen.insert(digest(&other)), "bit {bit}");
+        }
+        for length in 0..1_000 {
+            assert!(seen.insert(digest(&bytes[..length])), "length {length}");
+        }
+        assert!(seen.insert(digest(&[&bytes[..], &[0]].concat())));
+    }
+}

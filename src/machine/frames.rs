@@ -1,0 +1,582 @@
+//! What passes between a call, the bridge and the far side, frame by frame.
+//!
+//! ```text
+//! length 4 (of the body)   kind 1   call 4   body
+//! ```
+//!
+//! Numbers are little-endian. The three speak the same frames; what differs is the number of
+//! the call, which the bridge gives anew on each connection (0: of the connection itself).
+//! How far each stream has come is counted in bytes from its beginning, so that a call goes on
+//! after a lost connection where it was: whoever sends keeps what was not acknowledged.
+//!
+//! Pure: bytes in, frames out. What is no frame is [`Nonsense`], and ends the connection.
+
+/// What is changed here so that older ones would not understand it has another number.
+pub(crate) const PROTOCOL: u8 = 1;
+
+/// The longest body. So long holds up others on a slow line: 16 KiB are 13 ms at 10 Mbit/s.
+pub(crate) const LONGEST: usize = 16 * 1024;
+
+/// The arguments of a call may be longer, as execve(2) has it.
+const LONGEST_OPEN: usize = 2 << 20;
+
+/// How much of a stream may be under way, not acknowledged: what a line of 50 ms takes at 40 MB/s.
+pub(crate) const WINDOW: u64 = 2 << 20;
+
+/// When so much has been taken, it is acknowledged.
+pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
+
+const HEADER: usize = 9;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdin,
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    fn number(self) -> u8 {
+        match self {
+            Stream::Stdin => 0,
+            Stream::Stdout => 1,
+            Stream::Stderr => 2,
+        }
+    }
+
+    fn of(number: u8) -> Option<Stream> {
+        [Stream::Stdin, Stream::Stdout, Stream::Stderr].into_iter().find(|stream| stream.number() == number)
+    }
+}
+
+/// The columns and rows of a window.
+pub(crate) type Window = (u16, u16);
+
+/// What is to be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Which call this is, whoever asks: made up by the caller.
+    pub(crate) key: u128,
+    /// The number of the connection that it is meant for.
+    pub(crate) connection: u32,
+    /// How much of its standard output and error the caller has.
+    pub(crate) stdout: u64,
+    pub(crate) stderr: u64,
+    /// A terminal of that size, instead of pipes.
+    pub(crate) terminal: Option<Window>,
+    pub(crate) words: Vec<Vec<u8>>,
+    pub(crate) environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    // Of the connection.
+    /// The far side, once: which process it is, and what for.
+    Hello {
+        protocol: u8,
+        instance: u64,
+        version: Vec<u8>,
+    },
+    /// To be answered.
+    Ping,
+    Pong,
+    /// The bridge ends, and nobody will come back.
+    Bye,
+
+    // Between a call and its bridge.
+    /// Which version calls.
+    Caller {
+        version: Vec<u8>,
+    },
+    /// There is a connection, of that number, to that process of the far side.
+    Up {
+        instance: u64,
+        connection: u32,
+    },
+    /// There is none now, and why; who has waited so many seconds shall give up.
+    Down {
+        patience: u16,
+        why: Vec<u8>,
+    },
+    /// There will be none.
+    Failed {
+        why: Vec<u8>,
+    },
+    /// Call again: this bridge serves nobody any more.
+    Again,
+    /// What is known of the connection is asked for.
+    Ask,
+    /// So many calls, and the last round trip in microseconds (0: not known).
+    Answer {
+        calls: u32,
+        round_trip: u32,
+        version: Vec<u8>,
+        machine: Vec<u8>,
+    },
+
+    // Of a call.
+    /// It is to be begun, or, where it is known, to go on.
+    Open(Order),
+    /// It is known; so much of its standard input has come.
+    Opened {
+        stdin: u64,
+    },
+    Data {
+        stream: Stream,
+        bytes: Vec<u8>,
+    },
+    /// Nothing more will come.
+    End {
+        stream: Stream,
+    },
+    /// So much of it has been taken.
+    Taken {
+        stream: Stream,
+        offset: u64,
+    },
+    Signal {
+        number: u8,
+    },
+    Resize(Window),
+    /// What it came to: an exit code, or 128 and the number of a signal. All it printed came before.
+    Exit {
+        code: u8,
+        signal: u8,
+    },
+    /// It could not be started.
+    Refused {
+        why: Vec<u8>,
+    },
+    /// Nobody wants to know more of it.
+    Close,
+}
+
+/// What came is none of our frames.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Nonsense(pub(crate) &'static str);
+
+impl Frame {
+    fn kind(&self) -> u8 {
+        match self {
+            Frame::Hello { .. } => 1,
+            Frame::Ping => 2,
+            Frame::Pong => 3,
+            Frame::Bye => 4,
+            Frame::Caller { .. } => 10,
+            Frame::Up { .. } => 11,
+            Frame::Down { .. } => 12,
+            Frame::Failed { .. } => 13,
+            Frame::Again => 14,
+            Frame::Ask => 15,
+            Frame::Answer { .. } => 16,
+            Frame::Open(_) => 20,
+            Frame::Opened { .. } => 21,
+            Frame::Data { .. } => 22,
+            Frame::End { .. } => 23,
+            Frame::Taken { .. } => 24,
+            Frame::Signal { .. } => 25,
+            Frame::Resize(_) => 26,
+            Frame::Exit { .. } => 27,
+            Frame::Refused { .. } => 28,
+            Frame::Close => 29,
+        }
+    }
+
+    /// Puts it at the end of what is to be sent.
+    pub(crate) fn put(&self, call: u32, onto: &mut impl Extend<u8>) {
+        let mut body = Vec::new();
+        match self {
+            Frame::Ping | Frame::Pong | Frame::Bye | Frame::Again | Frame::Ask | Frame::Close => {}
+            Frame::Hello { protocol, instance, version } => {
+                body.push(*protocol);
+                body.extend(instance.to_le_bytes());
+                body.extend(version);
+            }
+            Frame::Caller { version } => body.extend(version),
+            Frame::Up { instance, connection } => {
+                body.extend(instance.to_le_bytes());
+                body.extend(connection.to_le_bytes());
+            }
+            Frame::Down { patience, why } => {
+                body.extend(patience.to_le_bytes());
+                body.extend(why);
+            }
+            Frame::Failed { why } | Frame::Refused { why } => body.extend(why),
+            Frame::Answer { calls, round_trip, version, machine } => {
+                body.extend(calls.to_le_bytes());
+                body.extend(round_trip.to_le_bytes());
+                text(&mut body, version);
+                text(&mut body, machine);
+            }
+            Frame::Open(order) => order.put(&mut body),
+            Frame::Opened { stdin } => body.extend(stdin.to_le_bytes()),
+            Frame::Data { stream, bytes } => {
+                body.push(stream.number());
+                body.extend(bytes);
+            }
+            Frame::End { stream } => body.push(stream.number()),
+            Frame::Taken { stream, offset } => {
+                body.push(stream.number());
+                body.extend(offset.to_le_bytes());
+            }
+            Frame::Signal { number } => body.push(*number),
+            Frame::Resize(window) => window_onto(&mut body, *window),
+            Frame::Exit { code, signal } => body.extend([*code, *signal]),
+        }
+        onto.extend((body.len() as u32).to_le_bytes());
+        onto.extend([self.kind()]);
+        onto.extend(call.to_le_bytes());
+        onto.extend(body);
+    }
+
+    fn read(kind: u8, body: &[u8]) -> Option<Frame> {
+        let mut body = Body(body);
+        let frame = match kind {
+            1 => Frame::Hello { protocol: body.byte()?, instance: body.u64()?, version: body.rest() },
+            2 => Frame::Ping,
+            3 => Frame::Pong,
+            4 => Frame::Bye,
+            10 => Frame::Caller { version: body.rest() },
+            11 => Frame::Up { instance: body.u64()?, connection: body.u32()? },
+            12 => Frame::Down { patience: body.u16()?, why: body.rest() },
+            13 => Frame::Failed { why: body.rest() },
+            14 => Frame::Again,
+            15 => Frame::Ask,
+            16 => Frame::Answer {
+                calls: body.u32()?,
+                round_trip: body.u32()?,
+                version: body.text()?,
+                machine: body.text()?,
+            },
+            20 => Frame::Open(Order::read(&mut body)?),
+            21 => Frame::Opened { stdin: body.u64()? },
+            22 => Frame::Data { stream: Stream::of(body.byte()?)?, bytes: body.rest() },
+            23 => Frame::End { stream: Stream::of(body.byte()?)? },
+            24 => Frame::Taken { stream: Stream::of(body.byte()?)?, offset: body.u64()? },
+            25 => Frame::Signal { number: body.byte()? },
+            26 => Frame::Resize(body.window()?),
+            27 => Frame::Exit { code: body.byte()?, signal: body.byte()? },
+            28 => Frame::Refused { why: body.rest() },
+            29 => Frame::Close,
+            _ => return None,
+        };
+        body.0.is_empty().then_some(frame)
+    }
+}
+
+impl Order {
+    fn put(&self, body: &mut Vec<u8>) {
+        body.extend(self.key.to_le_bytes());
+        body.extend(self.connection.to_le_bytes());
+        body.extend(self.stdout.to_le_bytes());
+        body.extend(self.stderr.to_le_bytes());
+        // No window has nothing of either.
+        window_onto(body, self.terminal.unwrap_or((0, 0)));
+        body.extend((self.words.len() as u32).to_le_bytes());
+        self.words.iter().for_each(|word| text(body, word));
+        for (name, value) in &self.environment {
+            text(body, name);
+            text(body, value);
+        }
+    }
+
+    fn read(body: &mut Body) -> Option<Order> {
+        let (key, connection, stdout, stderr) = (body.u128()?, body.u32()?, body.u64()?, body.u64()?);
+        let window = body.window()?;
+        let count = body.u32()?;
+        let words = (0..count).map(|_| body.text()).collect::<Option<_>>()?;
+        let mut environment = Vec::new();
+        while !body.0.is_empty() {
+            environment.push((body.text()?, body.text()?));
+        }
+        let terminal = (window.0 > 0 && window.1 > 0).then_some(window);
+        Some(Order { key, connection, stdout, stderr, terminal, words, environment })
+    }
+}
+
+fn text(body: &mut Vec<u8>, text: &[u8]) {
+    body.extend((text.len() as u32).to_le_bytes());
+    body.extend(text);
+}
+
+fn window_onto(body: &mut Vec<u8>, (cols, rows): Window) {
+    body.extend(cols.to_le_bytes());
+    body.extend(rows.to_le_bytes());
+}
+
+/// What is left to be read of one.
+struct Body<'a>(&'a [u8]);
+
+impl Body<'_> {
+    fn take(&mut self, count: usize) -> Option<&[u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn u128(&mut self) -> Option<u128> {
+        self.array().map(u128::from_le_bytes)
+    }
+
+    fn window(&mut self) -> Option<Window> {
+        Some((self.u16()?, self.u16()?))
+    }
+
+    fn text(&mut self) -> Option<Vec<u8>> {
+        let length = self.u32()? as usize;
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+}
+
+/// Puts together what comes in pieces.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    // Invariant: less than one frame, between two calls of `feed`.
+    bytes: Vec<u8>,
+}
+
+impl Decoder {
+    /// The frames that are complete with these bytes, each with its call's number.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<(u32, Frame)>, Nonsense> {
+        self.bytes.extend_from_slice(bytes);
+        let (mut frames, mut at) = (Vec::new(), 0);
+        while let Some(header) = self.bytes.get(at..at + HEADER) {
+            let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+            let (kind, call) = (header[4], [header[5], header[6], header[7], header[8]]);
+            if length > if kind == 20 { LONGEST_OPEN } else { LONGEST + 64 } {
+                return Err(Nonsense("a frame that is too long"));
+            }
+            let Some(body) = self.bytes.get(at + HEADER..at + HEADER + length) else { break };
+            let frame = Frame::read(kind, body).ok_or(Nonsense("what is no frame"))?;
+            frames.push((u32::from_le_bytes(call), frame));
+            at += HEADER + length;
+        }
+        self.bytes.drain(..at);
+        if self.bytes.is_empty() {
+            // A long one is rare, and what it took is given back.
+            self.bytes.shrink_to(LONGEST);
+        }
+        Ok(frames)
+    }
+}
+
+/// What is sent of a stream, and kept until it is acknowledged.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    // Invariant: those from `acknowledged` on.
+    bytes: std::collections::VecDeque<u8>,
+    acknowledged: u64,
+    sent: u64,
+    ended: bool,
+    end_sent: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn has_room(&self) -> bool {
+        !self.ended && (self.bytes.len() as u64) < WINDOW
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// How much there has been of it.
+    pub(crate) fn length(&self) -> u64 {
+        self.acknowledged + self.bytes.len() as u64
+    }
+
+    /// Has all of it, and its end, been sent on this connection?
+    pub(crate) fn is_sent(&self) -> bool {
+        self.end_sent
+    }
+
+    /// The other side has it up to there; `false` for what cannot be.
+    pub(crate) fn acknowledge(&mut self, offset: u64) -> bool {
+        if offset < self.acknowledged || offset > self.length() {
+            return false;
+        }
+        let mut done = self.bytes.drain(..(offset - self.acknowledged) as usize);
+        done.by_ref().for_each(drop);
+        drop(done);
+        self.acknowledged = offset;
+        self.sent = self.sent.max(offset);
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(LONGEST);
+        }
+        true
+    }
+
+    /// On another connection, the other side has it up to there.
+    pub(crate) fn resume(&mut self, offset: u64) -> bool {
+        if !self.acknowledge(offset) {
+            return false;
+        }
+        (self.sent, self.end_sent) = (offset, false);
+        true
+    }
+
+    /// The next frame to send, if there is one.
+    pub(crate) fn next(&mut self, stream: Stream) -> Option<Frame> {
+        let from = (self.sent - self.acknowledged) as usize;
+        if from < self.bytes.len() {
+            let bytes: Vec<u8> = self.bytes.range(from..).take(LONGEST).copied().collect();
+            self.sent += bytes.len() as u64;
+            return Some(Frame::Data { stream, bytes });
+        }
+        if self.ended && !self.end_sent {
+            self.end_sent = true;
+            return Some(Frame::End { stream });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    fn some_frames(random: &mut fastrand::Rng) -> Vec<(u32, Frame)> {
+        let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
+            (0..random.usize(..40)).map(|_| random.u8(..)).collect()
+        };
+        let stream = |random: &mut fastrand::Rng| Stream::of(random.u8(..3)).unwrap();
+        let frame = |random: &mut fastrand::Rng| match random.u8(..21) {
+            0 => Frame::Hello { protocol: random.u8(..), instance: random.u64(..), version: bytes(random) },
+            1 => Frame::Ping,
+            2 => Frame::Pong,
+            3 => Frame::Bye,
+            4 => Frame::Caller { version: bytes(random) },
+            5 => Frame::Up { instance: random.u64(..), connection: random.u32(..) },
+            6 => Frame::Down { patience: random.u16(..), why: bytes(random) },
+            7 => Frame::Failed { why: bytes(random) },
+            8 => Frame::Again,
+            9 => Frame::Ask,
+            10 => Frame::Answer {
+                calls: random.u32(..),
+                round_trip: random.u32(..),
+                version: bytes(random),
+                machine: bytes(random),
+            },
+            11 => Frame::Open(Order {
+                key: random.u128(..),
+                connection: random.u32(..),
+                stdout: random.u64(..),
+                stderr: random.u64(..),
+                terminal: random.bool().then(|| (random.u16(1..), random.u16(1..))),
+                words: (0..random.usize(..4)).map(|_| bytes(random)).collect(),
+                environment: (0..random.usize(..3)).map(|_| (bytes(random), bytes(random))).collect(),
+            }),
+            12 => Frame::Opened { stdin: random.u64(..) },
+            13 => Frame::Data { stream: stream(random), bytes: bytes(random) },
+            14 => Frame::End { stream: stream(random) },
+            15 => Frame::Taken { stream: stream(random), offset: random.u64(..) },
+            16 => Frame::Signal { number: random.u8(..) },
+            17 => Frame::Resize((random.u16(..), random.u16(..))),
+            18 => Frame::Exit { code: random.u8(..), signal: random.u8(..) },
+            19 => Frame::Refused { why: bytes(random) },
+            _ => Frame::Close,
+        };
+        (0..random.usize(..12)).map(|_| (random.u32(..), frame(random))).collect()
+    }
+
+    fn encoded(frames: &[(u32, Frame)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|(call, frame)| frame.put(*call, &mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+        for (seed, mut random) in rounds(2_000) {
+            let sent = some_frames(&mut random);
+            let (bytes, mut decoder, mut came) = (encoded(&sent), Decoder::default(), Vec::new());
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(random.usize(1..=rest.len()));
+                came.extend(decoder.feed(piece).unwrap());
+                rest = after;
+            }
+            assert!(came == sent && decoder.bytes.is_empty(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn whatever_comes_is_frames_or_nonsense_and_takes_no_more_room_than_it_has_bytes() {
+        for (seed, mut random) in rounds(2_000) {
+            let bytes = spoiled(&encoded(&some_frames(&mut random)), &mut random);
+            let mut decoder = Decoder::default();
+            if let Ok(frames) = decoder.feed(&bytes) {
+                assert!(encoded(&frames).len() <= bytes.len(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_of_a_gigabyte_is_nonsense_at_once() {
+        let mut bytes = (1_u32 << 30).to_le_bytes().to_vec();
+        bytes.extend([22, 0, 0, 0, 0]);
+        assert_eq!(Decoder::default().feed(&bytes), Err(Nonsense("a frame that is too long")));
+    }
+
+    #[test]
+    fn a_stream_arrives_once_and_whole_over_connections_that_break_anywhere() {
+        for (seed, mut random) in rounds(500) {
+            let sent: Vec<u8> = (0..random.usize(..100_000)).map(|_| random.u8(..)).collect();
+            let (mut outgoing, mut came, mut given, mut over) = (Outgoing::default(), Vec::new(), 0, false);
+            while !over {
+                assert!(outgoing.resume(came.len() as u64), "seed {seed}");
+                for _ in 0..random.usize(..20) {
+                    let more = random.usize(..=sent.len() - given).min(30_000);
+                    outgoing.push(&sent[given..given + more]);
+                    given += more;
+                    if given == sent.len() {
+                        outgoing.end();
+                    }
+                    match outgoing.next(Stream::Stdout) {
+                        Some(Frame::Data { bytes, .. }) => came.extend(bytes),
+                        Some(_) => over = true,
+                        None => {}
+                    }
+                    if random.bool() {
+                        assert!(outgoing.acknowledge(came.len() as u64), "seed {seed}");
+                    }
+                }
+            }
+            assert!(came == sent, "seed {seed}");
+            assert!(!outgoing.acknowledge(sent.len() as u64 + 1), "seed {seed}");
+        }
+    }
+}

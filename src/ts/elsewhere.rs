@@ -1,0 +1,767 @@
+//! Calls that are for sessions on other machines.
+//!
+//! Before a verb reads its words, it is looked here whether they name another machine: in a
+//! `MACHINE:HANDLE` where the usage has a SESSION, by `--on`, or by NBS_TS_ON. Such a call is made
+//! there, with the machine's name taken out of its words; what it prints has the machine's name put
+//! in. Where several machines are named, or this one besides, each has a call of its own, side by
+//! side.
+//!
+//! What a far side says is believed of its own sessions only, and none of its control characters
+//! reaches the terminal, but in what a session has printed.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io::{self, Read, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use crate::{
+    cli::{self, Args},
+    help::page::Page,
+    machine::{
+        call::{self, Call, Came, End},
+        name::{self, MachineName},
+    },
+    outcome::{Failure, Result, Trying},
+    session::{Handle, StateDir},
+    sys::{
+        child,
+        deadline::Deadline,
+        poll::PollSet,
+        signals::{SIGINT, SIGTERM, Signals},
+    },
+    terminal::text,
+    ts::{attach, secret},
+};
+
+/// The default of `--on`.
+const ON: &str = "NBS_TS_ON";
+
+/// Commands that print what a session has printed, as it is.
+const RAW: [&str; 6] = ["read", "read-new", "run", "ask", "attach", "cast"];
+
+/// Commands whose answer tells of each session as it comes.
+const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
+
+/// Makes the call elsewhere, if that is where it is for; else gives the words back to be read here.
+pub(crate) fn call(page: &Page, args: &mut Args) -> Option<Result<()>> {
+    // Most calls are for here.
+    let suspect = |word: &OsString| word.as_bytes().contains(&b':') || word.as_bytes().starts_with(b"--on");
+    if env::var_os(ON).is_none_or(|on| on.is_empty()) && !args.any_word(suspect) {
+        return None;
+    }
+    let words = match args.words() {
+        Ok(words) => words,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let scanned = Scanned::of(page, &words);
+    match Plan::of(page, scanned) {
+        Ok(Some(plan)) => {
+            args.want_json(plan.json);
+            Some(plan.call(page.name))
+        }
+        Ok(None) => {
+            *args = Args::new(words, args.umask);
+            None
+        }
+        Err(failure) => {
+            args.want_json(words.iter().any(|word| word == "--json"));
+            Some(Err(failure))
+        }
+    }
+}
+
+/// The words of a call, as its usage has them.
+#[derive(Default)]
+struct Scanned {
+    /// All but the operands that name sessions, and `--on`.
+    before: Vec<OsString>,
+    sessions: Vec<OsString>,
+    after: Vec<OsString>,
+    on: Vec<OsString>,
+    json: bool,
+    help: bool,
+    timeout: Option<Duration>,
+    stdin: Option<Stdin>,
+    all: bool,
+    /// Another session that an option names, as its word number in `before`.
+    inherits: Option<usize>,
+    owner: bool,
+    any: bool,
+    interactive: bool,
+    ansi: bool,
+}
+
+/// What a call reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stdin {
+    Ours,
+    /// A secret, from this descriptor of the caller's.
+    Secret(u64),
+}
+
+impl Scanned {
+    fn of(page: &Page, words: &[OsString]) -> Scanned {
+        let mut scanned = Scanned::default();
+        let operands =
+            page.usage[0].split(' ').filter(|word| word.contains(char::is_uppercase) && !word.contains('-'));
+        let operands: Vec<&str> = operands.map(|word| word.trim_matches(['[', ']'])).collect();
+        let is_many = operands.first() == Some(&"SESSION...");
+        let is_one = operands.first() == Some(&"SESSION");
+        let has_text = operands.iter().any(|operand| ["TEXT...", "COMMAND..."].contains(operand));
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let bytes = word.as_bytes();
+            if bytes == b"--" {
+                let at = if is_one { 1 } else { 0 };
+                scanned.before.push(word.clone());
+                for (number, word) in words.by_ref().enumerate() {
+                    match is_many || number < at {
+                        true => scanned.sessions.push(word.clone()),
+                        false => scanned.after.push(word.clone()),
+                    }
+                }
+                break;
+            }
+            if !bytes.starts_with(b"-") || bytes.len() == 1 {
+                match (is_many, is_one && scanned.sessions.is_empty()) {
+                    (true, _) => scanned.sessions.push(word.clone()),
+                    (_, true) => scanned.sessions.push(word.clone()),
+                    _ => scanned.after.push(word.clone()),
+                }
+                if has_text {
+                    scanned.after.extend(words.by_ref().cloned());
+                }
+                continue;
+            }
+            let split = bytes.iter().position(|byte| *byte == b'=');
+            let name = &bytes[..split.unwrap_or(bytes.len())];
+            let option = page.options.iter().find(|option| option.option().as_bytes() == name);
+            let is_common = [&b"--json"[..], b"--help", b"-h"].contains(&bytes);
+            // A key, or a text.
+            if option.is_none() && !is_common && !scanned.sessions.is_empty() {
+                scanned.after.push(word.clone());
+                continue;
+            }
+            let takes_value = option.is_some_and(|option| option.value().is_some());
+            let (mut option_words, mut value) = (vec![word.clone()], None);
+            if let Some(at) = split {
+                value = Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned());
+            } else if takes_value && let Some(next) = words.next() {
+                option_words.push(next.clone());
+                value = Some(next.clone());
+            }
+            scanned.option(name, option.is_some(), value, option_words);
+        }
+        scanned
+    }
+
+    fn option(&mut self, name: &[u8], known: bool, value: Option<OsString>, words: Vec<OsString>) {
+        let text = value.as_ref().and_then(|value| value.to_str());
+        match name {
+            b"--on" if known => {
+                self.on.extend(value);
+                return;
+            }
+            b"--secret-fd" if known => {
+                if let Some(descriptor) = text.and_then(|digits| digits.parse().ok()) {
+                    self.stdin = Some(Stdin::Secret(descriptor));
+                    self.before.push("--secret-stdin".into());
+                    return;
+                }
+            }
+            b"--secret-stdin" if known => self.stdin = Some(Stdin::Secret(0)),
+            b"--stdin" if known => self.stdin = Some(Stdin::Ours),
+            b"--timeout" if known => self.timeout = value.as_deref().and_then(cli::parse_time),
+            b"--inherit-cwd" if known => {
+                self.inherits = Some(self.before.len());
+                self.before.extend(
+                    value.map(|value| {
+                        [OsStr::new("--inherit-cwd="), &value].into_iter().collect::<OsString>()
+                    }),
+                );
+                return;
+            }
+            b"--owner" if known => self.owner = true,
+            b"--all" | b"--name" if known => self.all = true,
+            b"--any" if known => self.any = true,
+            b"--interactive" if known => self.interactive = true,
+            b"--ansi" if known => self.ansi = true,
+            b"--json" => self.json = true,
+            b"--help" | b"-h" => self.help = true,
+            _ => {}
+        }
+        self.before.extend(words);
+    }
+}
+
+/// What is called where.
+struct Plan {
+    parts: Vec<Part>,
+    json: bool,
+    stdin: Option<Stdin>,
+    timeout: Option<Duration>,
+    any: bool,
+    interactive: bool,
+    ansi: bool,
+}
+
+struct Part {
+    /// `None`: here.
+    machine: Option<MachineName>,
+    words: Vec<OsString>,
+}
+
+impl Plan {
+    /// `None`: the call is for here alone.
+    fn of(page: &Page, scanned: Scanned) -> Result<Option<Plan>> {
+        if scanned.help {
+            return Ok(None);
+        }
+        let takes_on = page.options.iter().any(|option| option.option() == "--on");
+        let mut on = scanned.on.clone();
+        // It is the default of --on, and so of no call that names its sessions.
+        if on.is_empty() && takes_on && scanned.sessions.is_empty() {
+            on.extend(env::var_os(ON).filter(|on| !on.is_empty()));
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        let words =
+            |sessions: Vec<OsString>| [scanned.before.clone(), sessions, scanned.after.clone()].concat();
+        if !on.is_empty() {
+            if !scanned.sessions.is_empty() {
+                return Err(Failure::BadArgs("a session and --on exclude each other".into()));
+            }
+            for machine in machines(&on)? {
+                parts.push(Part { machine, words: words(Vec::new()) });
+            }
+        }
+        for session in &scanned.sessions {
+            let (machine, there) = match name::of_session(session.as_bytes()) {
+                None => (None, session.clone()),
+                Some(named) => {
+                    let (machine, there) = named?;
+                    (Some(machine), OsStr::from_bytes(there).to_owned())
+                }
+            };
+            match parts.iter_mut().find(|part| part.machine == machine) {
+                // The sessions stand after the options, and nothing after them.
+                Some(part) => part.words.push(there),
+                None => parts.push(Part { machine, words: words(vec![there]) }),
+            }
+        }
+        if let Some(at) = scanned.inherits {
+            check_inherited(&mut parts, at)?;
+        }
+        if on.is_empty() && parts.iter().all(|part| part.machine.is_none()) {
+            return Ok(None);
+        }
+        if ["create", "ensure"].contains(&page.name) {
+            if parts.len() > 1 || on.iter().any(|on| on == name::ALL) {
+                return Err(Failure::BadArgs("a session is started on one machine".into()));
+            }
+            if scanned.owner {
+                return Err(Failure::BadArgs(
+                    "--owner is a process of this machine, and --on another one".into(),
+                ));
+            }
+        }
+        let json = scanned.json;
+        let timeout = scanned.timeout.filter(|_| !["create", "ensure"].contains(&page.name));
+        let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
+        Ok(Some(Plan { parts, json, stdin: scanned.stdin, timeout, any, interactive, ansi }))
+    }
+
+    fn call(mut self, verb: &str) -> Result<()> {
+        let (machine, words) = match &mut self.parts[..] {
+            [Part { machine: Some(machine), words }] => (machine.clone(), std::mem::take(words)),
+            _ => return self.call_all(verb),
+        };
+        if self.interactive {
+            let words = [vec![verb.into()], words].concat();
+            return attach::attach(&format!("{machine}:"), &words);
+        }
+        let mut call = begin(verb, &machine, words, self.timeout)?;
+        let mut printer = Printer::new(verb, Some(machine), &self);
+        let mut stdin = match self.stdin {
+            Some(Stdin::Secret(descriptor)) => {
+                child::leave_no_core().trying("keep the secret out of a core")?;
+                let mut secret = secret::read(descriptor)?;
+                call.give_stdin(&secret);
+                call.give_stdin(b"\n");
+                call.end_stdin();
+                secret.fill(0);
+                None
+            }
+            Some(Stdin::Ours) => Some(io::stdin()),
+            None => {
+                call.end_stdin();
+                None
+            }
+        };
+        // The others end by them, as they would here.
+        let passed: &[i32] = if verb == "run" { &[SIGINT, SIGTERM] } else { &[] };
+        let mut signals = passed
+            .iter()
+            .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
+            .collect::<io::Result<Vec<_>>>()
+            .trying("catch signals")?;
+        loop {
+            let mut came = Vec::new();
+            call.tend(&mut came);
+            for came in came {
+                match came {
+                    Came::Stdout(bytes) => printer.stdout(&bytes)?,
+                    Came::Stderr(bytes) => printer.stderr(&bytes),
+                    Came::Ended(end) => {
+                        printer.finish()?;
+                        return outcome(end, printer.is_nonsense());
+                    }
+                }
+            }
+            let mut poll_set = PollSet::new();
+            call.watch(&mut poll_set, CallEvent::Call);
+            if let Some(stdin) = stdin.as_ref().filter(|_| call.wants_stdin()) {
+                poll_set.readable(stdin, CallEvent::Stdin);
+            }
+            let stdout = io::stdout();
+            poll_set.gone(&stdout, CallEvent::ReaderGone);
+            for (index, (_, signals)) in signals.iter().enumerate() {
+                poll_set.readable(signals, CallEvent::Signal(index));
+            }
+            for event in poll_set.wait(call.deadline()).trying("wait for the other machine")? {
+                match event {
+                    CallEvent::Call => {}
+                    CallEvent::ReaderGone => return Err(Failure::ReaderGone),
+                    CallEvent::Signal(index) => {
+                        let (signal, caught) = &mut signals[index];
+                        if caught.take() && !call.is_open() {
+                            let message =
+                                format!("{}: interrupted, while there is no connection", call.machine);
+                            return Err(Failure::Status { code: 255, kind: "lost", message: Some(message) });
+                        }
+                        call.signal(*signal);
+                    }
+                    CallEvent::Stdin => {
+                        let mut buffer = vec![0; 64 * 1024];
+                        match child::read_stdin(&mut buffer) {
+                            Ok(0) => {
+                                call.end_stdin();
+                                stdin = None;
+                            }
+                            Ok(count) => call.give_stdin(&buffer[..count]),
+                            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                            Err(error) => return Err(error).trying("read standard input"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls several machines side by side.
+    fn call_all(mut self, verb: &str) -> Result<()> {
+        let mut running = Vec::new();
+        for part in std::mem::take(&mut self.parts) {
+            let printer = Printer::new(verb, part.machine.clone(), &self);
+            let begun = match &part.machine {
+                Some(machine) => begin(verb, machine, part.words, self.timeout).map(|mut call| {
+                    call.end_stdin();
+                    Side::There(Box::new(call))
+                }),
+                None => Here::start(verb, part.words).map(Side::Here),
+            };
+            let (side, ended) = match begun {
+                Ok(side) => (Some(side), None),
+                Err(failure) => (None, Some(Err(failure))),
+            };
+            running.push(Running { side, printer, ended, told: false });
+        }
+        let in_order = !AT_ONCE.contains(&verb);
+        loop {
+            for running in &mut running {
+                running.tend()?;
+            }
+            let mut over = running.iter().all(|running| running.ended.is_some());
+            if verb == "wait" {
+                over |= running.iter().any(|running| match &running.ended {
+                    Some(Err(_)) => true,
+                    Some(Ok(())) => self.any,
+                    None => false,
+                });
+            }
+            let mut all_before = true;
+            for running in &mut running {
+                all_before &= running.ended.is_some();
+                if !in_order || all_before {
+                    running.print()?;
+                }
+            }
+            if over {
+                return result(verb, running);
+            }
+            let mut poll_set = PollSet::new();
+            let stdout = io::stdout();
+            let mut deadline = Deadline::NEVER;
+            poll_set.gone(&stdout, CallEvent::ReaderGone);
+            for running in running.iter().filter(|running| running.ended.is_none()) {
+                match &running.side {
+                    Some(Side::There(call)) => {
+                        call.watch(&mut poll_set, CallEvent::Call);
+                        deadline = deadline.min(call.deadline());
+                    }
+                    Some(Side::Here(here)) => here.watch(&mut poll_set, CallEvent::Call),
+                    None => {}
+                }
+            }
+            let events = poll_set.wait(deadline).trying("wait for the other machines")?;
+            if events.contains(&CallEvent::ReaderGone) {
+                return Err(Failure::ReaderGone);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallEvent {
+    Call,
+    Stdin,
+    ReaderGone,
+    Signal(usize),
+}
+
+/// The machines that `--on` names, `None` for this one.
+fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
+    let mut machines: Vec<Option<MachineName>> = Vec::new();
+    for word in on {
+        let named = match word == name::ALL {
+            true => all()?,
+            false => vec![Some(name::parse(word.as_bytes())?)],
+        };
+        for machine in named {
+            if !machines.contains(&machine) {
+                machines.push(machine);
+            }
+        }
+    }
+    Ok(machines)
+}
+
+/// This one, those with a line, and those that a bridge runs for.
+fn all() -> Result<Vec<Option<MachineName>>> {
+    let state_dir = StateDir::open_or_make()?;
+    let mut all = vec![None];
+    all.extend(name::machines(&state_dir)?.into_iter().map(|machine| Some(machine.name)));
+    for machine in call::bridged(&state_dir)? {
+        if !all.contains(&Some(machine.clone())) {
+            all.push(Some(machine));
+        }
+    }
+    Ok(all)
+}
+
+/// Another session's folder is on its machine: takes the machine's name out of the option.
+fn check_inherited(parts: &mut [Part], at: usize) -> Result<()> {
+    const OPTION: &str = "--inherit-cwd=";
+    for part in parts {
+        let Some(word) = part.words.get_mut(at) else { continue };
+        let session = word.as_bytes().strip_prefix(OPTION.as_bytes()).unwrap_or_default();
+        let (machine, session) = match name::of_session(session) {
+            None => (None, session),
+            Some(named) => named.map(|(machine, session)| (Some(machine), session))?,
+        };
+        if machine != part.machine {
+            return Err(Failure::BadArgs(
+                "the session of --inherit-cwd is on another machine than --on names".into(),
+            ));
+        }
+        *word = OsString::from_vec([OPTION.as_bytes(), session].concat());
+    }
+    Ok(())
+}
+
+fn begin(verb: &str, machine: &MachineName, words: Vec<OsString>, timeout: Option<Duration>) -> Result<Call> {
+    let words = [verb.into()].into_iter().chain(words).map(OsString::into_vec).collect();
+    Call::begin(machine, words, None, timeout)
+}
+
+/// A call that was executed there: what it came to here.
+fn outcome(end: End, nonsense: Option<Failure>) -> Result<()> {
+    match (end, nonsense) {
+        (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
+        (End::Exit { code: 0, signal: 0 }, None) => Ok(()),
+        (End::Exit { code, signal: 0 }, None) => Err(Failure::Status { code, kind: "failed", message: None }),
+        (End::Exit { signal, .. }, None) => {
+            Err(Failure::Status { code: signal.saturating_add(128), kind: "failed", message: None })
+        }
+    }
+}
+
+/// A part of a call, under way.
+struct Running {
+    side: Option<Side>,
+    printer: Printer,
+    ended: Option<Result<()>>,
+    told: bool,
+}
+
+enum Side {
+    There(Box<Call>),
+    Here(Here),
+}
+
+impl Running {
+    fn tend(&mut self) -> Result<()> {
+        let (mut came, mut ended) = (Vec::new(), None);
+        match &mut self.side {
+            Some(Side::There(call)) => call.tend(&mut came),
+            Some(Side::Here(here)) => here.tend(&mut came)?,
+            None => {}
+        }
+        for came in came {
+            match came {
+                Came::Stdout(bytes) => self.printer.keep(&bytes),
+                Came::Stderr(bytes) => self.printer.keep_error(&bytes),
+                Came::Ended(end) => ended = Some(end),
+            }
+        }
+        if let Some(end) = ended {
+            self.ended = Some(outcome(end, self.printer.is_nonsense()));
+            self.side = None;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self) -> Result<()> {
+        self.printer.print_kept(self.ended.is_some())?;
+        if let Some(Err(failure)) = &self.ended
+            && !self.told
+        {
+            // Those of other machines have been told already, as they were there.
+            if let Some(line) = failure.line("nbs-ts", self.printer.json) {
+                let _ = io::stderr().write_all(line.as_bytes());
+            }
+            self.told = true;
+        }
+        Ok(())
+    }
+}
+
+/// What several calls came to: the exit code of the first that failed.
+fn result(verb: &str, running: Vec<Running>) -> Result<()> {
+    let found = running.iter().any(|running| matches!(running.ended, Some(Ok(()))));
+    for running in running {
+        if let Some(Err(failure)) = running.ended {
+            // What is on one of them is found.
+            if verb == "find" && found && failure.code() == 2 {
+                continue;
+            }
+            return Err(Failure::Status { code: failure.code(), kind: failure.kind(), message: None });
+        }
+    }
+    Ok(())
+}
+
+/// The same call on this machine, as a process of its own.
+struct Here {
+    process: Child,
+    stdout: Option<std::process::ChildStdout>,
+    stderr: Option<std::process::ChildStderr>,
+}
+
+impl Here {
+    fn start(verb: &str, words: Vec<OsString>) -> Result<Here> {
+        let mut command = child::ourselves("nbs-ts");
+        command.arg(verb).args(words).env_remove(ON);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(child::why_not_ourselves).trying("call here")?;
+        let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
+        for pipe in [
+            stdout.as_ref().map(|pipe| pipe as &dyn std::os::fd::AsFd),
+            stderr.as_ref().map(|pipe| pipe as _),
+        ] {
+            pipe.map_or(Ok(()), |pipe| child::let_nothing_wait(&pipe.as_fd())).trying("call here")?;
+        }
+        Ok(Here { process, stdout, stderr })
+    }
+
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, CallEvent>, event: CallEvent) {
+        if let Some(stdout) = &self.stdout {
+            poll_set.readable(stdout, event);
+        }
+        if let Some(stderr) = &self.stderr {
+            poll_set.readable(stderr, event);
+        }
+    }
+
+    fn tend(&mut self, came: &mut Vec<Came>) -> Result<()> {
+        read(&mut self.stdout, came, Came::Stdout);
+        read(&mut self.stderr, came, Came::Stderr);
+        if self.stdout.is_none() && self.stderr.is_none() {
+            let status = self.process.wait().trying("call here")?;
+            let code = status.code().unwrap_or(1) as u8;
+            came.push(Came::Ended(End::Exit { code, signal: 0 }));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // Where it has ended, that is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>) -> Came) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Some(reader) = pipe {
+        match reader.read(&mut buffer) {
+            Ok(count) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            _ => *pipe = None,
+        }
+    }
+}
+
+/// Prints what came from a machine.
+struct Printer {
+    verb: String,
+    machine: Option<MachineName>,
+    json: bool,
+    raw: bool,
+    /// Of each stream, what has come of a line.
+    line: Vec<u8>,
+    error_line: Vec<u8>,
+    kept: Vec<u8>,
+    kept_errors: Vec<u8>,
+    nonsense: bool,
+}
+
+/// A line that is longer is cut; a command may be that long.
+const LONGEST_LINE: usize = 4 << 20;
+
+impl Printer {
+    fn new(verb: &str, machine: Option<MachineName>, plan: &Plan) -> Printer {
+        let raw = RAW.contains(&verb) || (verb == "screen" && plan.ansi);
+        let raw = raw && !plan.json;
+        Printer {
+            verb: verb.to_owned(),
+            machine,
+            json: plan.json || verb == "events",
+            raw,
+            line: Vec::new(),
+            error_line: Vec::new(),
+            kept: Vec::new(),
+            kept_errors: Vec::new(),
+            nonsense: false,
+        }
+    }
+
+    fn stdout(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.raw {
+            return cli::print(bytes);
+        }
+        self.keep(bytes);
+        self.print_kept(false)
+    }
+
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.keep_error(bytes);
+        self.print_errors();
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.print_kept(true)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() > LONGEST_LINE {
+                let line = std::mem::take(&mut self.line);
+                let line = self.shown(line.strip_suffix(b"\n").unwrap_or(&line));
+                self.kept.extend(line.into_bytes());
+            }
+        }
+    }
+
+    fn keep_error(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.error_line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.error_line.len() > LONGEST_LINE {
+                let line = std::mem::take(&mut self.error_line);
+                let line = text::escaped(line.strip_suffix(b"\n").unwrap_or(&line));
+                let line = self.error_shown(&line);
+                self.kept_errors.extend(line.into_bytes());
+            }
+        }
+    }
+
+    fn error_shown(&self, line: &str) -> String {
+        let Some(machine) = &self.machine else { return format!("{line}\n") };
+        match line.strip_prefix("nbs-ts: ") {
+            Some(said) => format!("nbs-ts: {machine}: {said}\n"),
+            None if line.starts_with("{\"") => format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]),
+            None => format!("nbs-ts: {machine}: {line}\n"),
+        }
+    }
+
+    /// A line with the machine in it.
+    fn shown(&mut self, line: &[u8]) -> String {
+        let Some(machine) = &self.machine else { return format!("{}\n", String::from_utf8_lossy(line)) };
+        // Between the columns of a list there are tabs.
+        let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
+        let line = columns.join("\t");
+        if self.json && line.starts_with("{\"") {
+            let line = line.replacen("\"handle\":\"", &format!("\"handle\":\"{machine}:"), 1).replacen(
+                "\"session_id\":\"",
+                &format!("\"session_id\":\"{machine}:"),
+                1,
+            );
+            return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
+        }
+        match self.verb.as_str() {
+            "create" | "ensure" | "find" => {
+                self.nonsense |= Handle::parse(line.as_bytes()).is_none();
+                format!("{machine}:{line}\n")
+            }
+            "list" | "wait" => format!("{machine}:{line}\n"),
+            "gc" | "doctor" => format!("{machine}: {line}\n"),
+            _ => format!("{line}\n"),
+        }
+    }
+
+    /// It has said what it cannot mean.
+    fn is_nonsense(&self) -> Option<Failure> {
+        let machine = self.machine.as_ref().filter(|_| self.nonsense)?;
+        let message = format!("{machine}: what came from there is no handle");
+        Some(Failure::Status { code: 255, kind: "lost", message: Some(message) })
+    }
+
+    fn print_kept(&mut self, to_the_end: bool) -> Result<()> {
+        if to_the_end && !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            let line = self.shown(&line);
+            self.kept.extend(line.into_bytes());
+        }
+        if to_the_end && !self.error_line.is_empty() {
+            self.keep_error(b"\n");
+        }
+        self.print_errors();
+        let kept = std::mem::take(&mut self.kept);
+        if kept.is_empty() || self.nonsense {
+            return Ok(());
+        }
+        cli::print(kept)
+    }
+
+    fn print_errors(&mut self) {
+        // Where standard error is gone there is nobody left to tell.
+        let _ = io::stderr().write_all(&std::mem::take(&mut self.kept_errors));
+    }
+}

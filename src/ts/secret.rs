@@ -1,0 +1,43 @@
+//! A secret, from a descriptor of the caller's.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+};
+
+use crate::{
+    outcome::{Failure, Result, Trying},
+    session::client::sending,
+};
+
+/// Reads a secret from a descriptor of the caller's, which stays the caller's.
+pub(crate) fn read(descriptor: u64) -> Result<Vec<u8>> {
+    // One byte more than fits, to see that it does not.
+    let most = sending::LONGEST_SECRET + 2;
+    // All at once: a buffer that grows leaves copies behind.
+    let mut secret = Vec::with_capacity(most + 32);
+    let what = || format!("read the secret from descriptor {descriptor}");
+    open(descriptor).and_then(|file| file.take(most as u64).read_to_end(&mut secret)).trying(what())?;
+    // An empty line is an empty secret; nothing at all is most likely a secret
+    // that could not be had.
+    match secret.pop() {
+        None => {
+            return Err(Failure::Failed(format!("cannot {}: there is none, not even an empty line", what())));
+        }
+        Some(b'\n') => {}
+        Some(last) => secret.push(last),
+    }
+    Ok(secret)
+}
+
+/// Opened by the name that the kernel gives it, it is a new opening of the same
+/// file; so one that has a position is read from where the caller's is.
+fn open(descriptor: u64) -> io::Result<File> {
+    let mut file = File::open(format!("/proc/self/fd/{descriptor}"))?;
+    if file.metadata()?.is_file() {
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;
+        let position = info.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok());
+        file.seek(SeekFrom::Start(position.unwrap_or(0)))?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,341 @@
+//! Sessions on other machines: every verb, over what stands for one.
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::{Ran, Scratch, eventually, executable, links, run};
+
+/// Another machine: a home folder of its own, and a command that leads there. On drop all that is
+/// left there is ended, and one process too many fails the test.
+struct Elsewhere {
+    scratch: Scratch,
+    name: &'static str,
+    home: PathBuf,
+}
+
+impl Elsewhere {
+    /// By a plain sh in another home.
+    fn new() -> Elsewhere {
+        let there = Elsewhere::unadded();
+        there.add(&["env", &format!("HOME={}", there.home.display()), "sh"]);
+        there
+    }
+
+    fn unadded() -> Elsewhere {
+        let scratch = Scratch::new();
+        let home = scratch.path.join("there");
+        fs::create_dir(&home).unwrap();
+        fs::write(home.join(".bashrc"), "PS1='$ '\n").unwrap();
+        Elsewhere { scratch, name: "box", home }
+    }
+
+    fn add(&self, command: &[&str]) {
+        let mut words = vec!["machine", "add", self.name];
+        words.extend(command);
+        self.ts(&words).code(0).silent();
+    }
+
+    fn ts(&self, words: &[&str]) -> Ran {
+        self.scratch.ts(words)
+    }
+
+    fn create(&self, command: &str) -> String {
+        let on = format!("--on={}", self.name);
+        let ran = self.ts(&["create", &on, "--no-helper", command]).code(0).silent();
+        let handle = ran.out().trim_end().to_owned();
+        let (machine, there) = handle.split_once(':').unwrap();
+        assert!(machine == self.name && there.len() == 8, "{ran:?}");
+        handle
+    }
+
+    /// What there is of a session in its folder there.
+    fn file(&self, handle: &str, name: &str) -> String {
+        let (_, handle) = handle.split_once(':').unwrap();
+        let path = self.home.join(".nbs-ts/sessions").join(handle).join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Processes that are there.
+    fn processes(&self) -> Vec<String> {
+        let mark = [b"HOME=", self.home.as_os_str().as_bytes()].concat();
+        processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
+    }
+
+    /// The number of the bridge.
+    fn bridge(&self) -> String {
+        let mark = [b"NBS_TS_HOME=", self.scratch.state().as_os_str().as_bytes()].concat();
+        let ours = processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
+        let bridge = ours.into_iter().find(|pid| name_of(pid) == "nbs-bridge");
+        bridge.unwrap_or_else(|| panic!("there is no bridge"))
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.scratch.start(&["machine", "remove", self.name]).finish();
+            return;
+        }
+        self.ts(&["kill", "--all", &format!("--on={}", self.name)]).code(0);
+        self.ts(&["machine", "remove", self.name]).code(0);
+        eventually("no process being left there", || self.processes().is_empty());
+    }
+}
+
+fn processes(is_one: impl Fn(&[u8]) -> bool) -> Vec<String> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    pids.filter(|pid| is_one(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default())).collect()
+}
+
+fn name_of(pid: &str) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(words.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+/// Every verb, once, as a script would use it.
+fn use_every_verb(there: &Elsewhere) {
+    let shell = there.create("bash");
+    let (_, bare) = shell.split_once(':').unwrap();
+    there.ts(&["run", &shell, "echo one; cd /tmp; (exit 7)"]).code(7).stdout("one\n").silent();
+    there.ts(&["pwd", &shell]).code(0).stdout("/tmp\n").silent();
+    there.ts(&["ask", &shell, "echo two"]).code(0).stdout("two\n").silent();
+    there.ts(&["send", &shell, "echo three; false"]).code(0).stdout("").silent();
+    there.ts(&["wait", &shell, "--input"]).code(0).stdout(format!("{shell}\tinput\tprompt\n")).silent();
+    there.ts(&["read", &shell, "--strip"]).code(0).stdout_has("\rthree\r\n");
+    there.ts(&["read-new", &shell, "--strip"]).code(0).stdout_has("\rthree\r\n");
+    there.ts(&["read-new", &shell]).code(0).stdout("");
+    there.ts(&["screen", &shell]).code(0).stdout_has("three");
+    there.ts(&["status", &shell]).code(0).stdout("alive\n");
+    there.ts(&["resize", &shell, "100x30"]).code(0);
+    there.ts(&["run", &shell, "stty size"]).code(0).stdout("30 100\n");
+    there.ts(&["wait-complete", &shell]).code(0).stdout("1\n");
+    there.ts(&["send", &shell, "cat"]).code(0);
+    there.ts(&["wait", &shell, "--input"]).code(0).stdout(format!("{shell}\tinput\tline\n"));
+    there.ts(&["key", &shell, "a", "Enter"]).code(0);
+    there.ts(&["wait-pattern", &shell, "a\r\na\r\n"]).code(0);
+    there.ts(&["eof", &shell]).code(0);
+    there.ts(&["wait", &shell, "--input"]).code(0).stdout(format!("{shell}\tinput\tprompt\n"));
+    let object = there.ts(&["status", "--json", &shell]).code(0);
+    assert_eq!(object.field("handle"), format!("\"{shell}\""));
+    assert_eq!(object.field("machine"), format!("\"{}\"", there.name));
+    let on = format!("--on={}", there.name);
+    there.ts(&["list", &on]).code(0).stdout(format!("{shell}\talive\t-\tbash\n")).silent();
+    // Here, there is none.
+    there.ts(&["list"]).code(0).stdout("");
+    there.ts(&["status", bare]).code(2);
+    let named = there.ts(&["ensure", &on, "--no-helper", "--name=work", "sh"]).code(0).out();
+    there.ts(&["find", &on, "work"]).code(0).stdout(&named);
+    there.ts(&["run", &format!("{}:@work", there.name), "echo four"]).code(0).stdout("four\n");
+    let once = there.create("exit 3");
+    there.ts(&["wait", &once, "--exit"]).code(0).stdout(format!("{once}\texit\t3\n"));
+    there.ts(&["exit-code", &once]).code(0).stdout("3\n");
+    there.ts(&["attach", &once]).code(0).stdout_has("[process exited with code 3]");
+    there.ts(&["events", &on]).code(0).stdout_has(&format!("\"session_id\":\"{once}\""));
+    there.ts(&["kill", &shell, &once, named.trim_end()]).code(0).silent();
+    there.ts(&["list", &on]).code(0).stdout("");
+    there.ts(&["gc", &on]).code(0).stdout_has("gc: removed 0 sessions");
+}
+
+#[test]
+fn every_verb_works_there_as_here() {
+    use_every_verb(&Elsewhere::new());
+}
+
+#[test]
+fn a_session_there_is_one_like_any_other_there() {
+    let there = Elsewhere::new();
+    let session = there.create("cat");
+    assert_eq!(there.file(&session, "command"), "cat");
+    let mut command = there.scratch.command(links().join("nbs-ts"));
+    command.env_remove("NBS_TS_HOME").env("HOME", &there.home);
+    let (_, bare) = session.split_once(':').unwrap();
+    run(command.args(["list"])).code(0).stdout(format!("{bare}\talive\t-\tcat\n"));
+}
+
+#[test]
+fn streams_of_any_size_arrive_whole_in_both_directions() {
+    let there = Elsewhere::new();
+    let session = there.create("stty raw -echo; echo ready; sha1sum; sleep 60");
+    there.ts(&["wait", &session, "--pattern=ready"]).code(0);
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| b'a' + (number * 7 % 23) as u8).collect();
+    there
+        .scratch
+        .ts_with_input(&["send", "--stdin", "--no-enter", "--timeout=100", &session], &bytes)
+        .code(0);
+    let session = there.create("seq 1 700000");
+    there.ts(&["wait", &session, "--exit"]).code(0);
+    let expected: String = (1..=700_000).map(|number| format!("{number}\r\n")).collect();
+    there.ts(&["read", &session]).code(0).stdout(expected).silent();
+}
+
+#[test]
+fn a_secret_arrives_and_is_in_no_argument_list() {
+    let there = Elsewhere::new();
+    let session = there.create("read -rs word; echo got ${#word}");
+    let script = format!("nbs-ts send --secret-fd=7 {session} 7<<<'not-to-be-seen'");
+    there.scratch.bash(&script).code(0).silent();
+    there.ts(&["wait", &session, "--exit"]).code(0);
+    there.ts(&["read", &session]).code(0).stdout_has("got 14");
+}
+
+#[test]
+fn a_person_attaches_and_leaves_and_the_window_counts() {
+    let there = Elsewhere::new();
+    let (person, session) = (there.scratch.create_with(&["--size=100x30"], "bash"), there.create("bash"));
+    let line = format!("nbs-ts attach --interactive {session}; echo left $?");
+    there.ts(&["send", &person, &line]).code(0);
+    let size = || there.ts(&["status", "--json", &session]).code(0).field("size");
+    eventually("the window's size", || size().contains("100"));
+    there.ts(&["send", &person, "echo 'one' two; stty size"]).code(0);
+    there.ts(&["wait-pattern", &session, "one two\r\n30 100\r\n"]).code(0);
+    eventually("it on the screen", || there.ts(&["screen", &person]).out().contains("\none two\n"));
+    there.ts(&["resize", &person, "90x20"]).code(0);
+    eventually("the other size", || size().contains("90"));
+    there.ts(&["key", &person, "C-\\", "d"]).code(0);
+    there.ts(&["wait", &person, "--pattern=left 0"]).code(0);
+    eventually("the session's own size", || size().contains("80"));
+    there.ts(&["send", &person, &line]).code(0);
+    eventually("the window's size", || size().contains("90"));
+    there.ts(&["kill", &session]).code(0);
+    there.ts(&["wait", &person, "--pattern=left 0"]).code(0);
+    there.ts(&["run", &person, "stty -a | grep -c ' echo '"]).code(0).stdout("1\n");
+    there.ts(&["kill", &person]).code(0);
+    there.scratch.ts(&["attach", "--interactive", &session]).code(1).complains("no terminal");
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_in_one_line() {
+    let scratch = Scratch::new();
+    let handle = "nowhere:01234567";
+    let cases: [(&[&str], &str); 5] = [
+        (&["/no/such/program"], "cannot run '/no/such/program'"),
+        (&["sh", "-c", "echo go away >&2; exit 1"], "go away"),
+        (&["sh", "-c", "echo hello; exit 0"], "hello"),
+        (&["true"], "its command ended"),
+        (&["script", "-qc", "sh", "/dev/null"], "terminal"),
+    ];
+    for (command, why) in cases {
+        scratch.ts(&[&["machine", "add", "nowhere"][..], command].concat()).code(0);
+        for call in [&["status", handle][..], &["create", "--on=nowhere", "cat"], &["list", "--on=nowhere"]] {
+            let ran = scratch.ts(call).code(255).stdout("").complains(why);
+            assert!(ran.err().contains("nothing was done"), "{ran:?}");
+        }
+        scratch.ts(&["machine", "check", "nowhere"]).code(1).stdout_has(why);
+    }
+}
+
+#[test]
+fn bad_names_are_told_and_start_nothing() {
+    let scratch = Scratch::new();
+    for word in [":01234567", "a:b:01234567", "box:", "box:nonsense", "-x:@a", "all:01234567", "a\u{7}:@b"] {
+        let ran = scratch.ts(&["status", "--", word]).code(4);
+        ran.complains("status");
+    }
+    scratch.ts(&["create", "--on=a:b", "cat"]).code(4).complains("is not the name of a machine");
+    scratch.ts(&["create", "--on=all", "cat"]).code(4).complains("on one machine");
+    scratch.ts(&["kill", "--on=box", "01234567"]).code(4).complains("exclude each other");
+    scratch.ts(&["machine", "add", "box"]).code(4).complains("missing the command");
+    scratch.ts(&["machine", "add", "all", "sh"]).code(4);
+    scratch.ts(&["machine", "remove", "box"]).code(2).complains("there is no machine 'box'");
+    assert!(!scratch.state().join("bridges").exists() || scratch.processes().is_empty());
+}
+
+#[test]
+fn a_machine_that_prints_and_has_odd_folders_is_reached_all_the_same() {
+    let there = Elsewhere::unadded();
+    let login = there.scratch.path.join("login");
+    let script = format!(
+        "#!/bin/sh\nhead -c 65536 /dev/urandom; echo; echo welcome >&2\nHOME='{}' exec sh\n",
+        there.home.display()
+    );
+    executable(&login, script);
+    there.add(&[login.to_str().unwrap()]);
+    let session = there.create("echo it works; cat");
+    there.ts(&["wait", &session, "--pattern=it works"]).code(0);
+}
+
+#[test]
+fn a_killed_bridge_loses_nothing() {
+    let there = Elsewhere::new();
+    let session = there.create("bash");
+    let go = there.scratch.path.join("go");
+    let command = format!("echo one; until [ -e {} ]; do sleep 0.01; done; echo two; (exit 9)", go.display());
+    let call = there.scratch.start(&["run", &session, &command]);
+    there.ts(&["wait-pattern", &session, "one\r\n"]).code(0);
+    kill(&there.bridge());
+    fs::write(&go, "").unwrap();
+    call.finish().code(9).stdout("one\ntwo\n").silent();
+    there.ts(&["run", &session, "echo three"]).code(0).stdout("three\n").silent();
+}
+
+#[test]
+fn a_call_whose_far_side_was_killed_does_not_guess() {
+    let there = Elsewhere::new();
+    let session = there.create("bash");
+    let call = there.scratch.start(&["run", &session, "echo one; sleep 1000"]);
+    there.ts(&["wait-pattern", &session, "one\r\n"]).code(0);
+    for pid in there.processes().iter().filter(|pid| name_of(pid) == "nbs-far") {
+        kill(pid);
+    }
+    call.finish().code(255).stdout("one\n").complains("whether it was done is not known");
+    // Sessions go on.
+    there.ts(&["status", &session]).code(0).stdout("alive\n");
+}
+
+#[test]
+fn several_machines_in_one_call() {
+    let there = Elsewhere::new();
+    let other = there.scratch.path.join("other");
+    fs::create_dir(&other).unwrap();
+    let way = format!("HOME={}", other.display());
+    there.ts(&["machine", "add", "other", "env", &way, "sh"]).code(0);
+    let here = there.scratch.create("sleep 1000");
+    let (one, two) =
+        (there.create("exit 4"), there.ts(&["create", "--on=other", "--no-helper", "sleep 1000"]));
+    let two = two.code(0).out().trim_end().to_owned();
+    let listed = there.ts(&["list", "--on=all"]).code(0).silent().out();
+    let handles: Vec<&str> = listed.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(handles, [&here, &one, &two]);
+    let waited = there.ts(&["wait", "--any", "--exit", &one, &two, &here]).code(0);
+    waited.stdout(format!("{one}\texit\t4\n"));
+    there.ts(&["find", "--on=all", "nobody"]).code(2);
+    there.ts(&["machine", "add", "gone", "false"]).code(0);
+    let listed = there.ts(&["list", "--on=all"]).code(255).complains("gone: nothing was done");
+    assert_eq!(listed.out().lines().count(), 3, "{listed:?}");
+    there.ts(&["machine", "remove", "gone"]).code(0);
+    there.ts(&["kill", &one, &two, &here]).code(0).silent();
+    there.ts(&["machine", "remove", "other"]).code(0);
+    let mark = [b"HOME=", other.as_os_str().as_bytes()].concat();
+    let left = || processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
+    eventually("no process being left", || left().is_empty());
+}
+
+#[test]
+fn a_far_side_that_lies_harms_nobody() {
+    let scratch = Scratch::new();
+    let liar = scratch.path.join("liar");
+    let says = |what: &str| {
+        executable(&liar, format!("#!/bin/sh\n{what}\n"));
+        scratch.ts(&["machine", "add", "liar", liar.to_str().unwrap()]).code(0);
+        scratch.ts(&["create", "--on=liar", "cat"]).code(255).stdout("")
+    };
+    // The mark is in the script in two halves.
+    let mark = "read_mark() { while read -r line; do case $line in mark=\\$*) \
+                two=${line#*\\}}; break;; mark=*) one=${line#mark=};; esac; done; }; read_mark; m=$one$two";
+    says(&format!("{mark}; echo \"$m go /tmp\"; head -c 100000 /dev/urandom; sleep 1000"))
+        .complains("it sends");
+    says(&format!("{mark}; echo \"$m go /tmp\"; head -c 100000 /dev/zero; sleep 1000")).complains("it sends");
+    says(&format!("{mark}; printf '%s nonsense\\033[31m\\n' \"$m\"; sleep 1000")).complains("does not say");
+    says("yes | head -c 3000000; sleep 1000").complains("prints without end");
+    eventually("no process being left", || scratch.processes().is_empty());
+}
+
+fn kill(pid: &str) {
+    run(Command::new("kill").args(["-9", pid])).code(0);
+    eventually("its end", || !Path::new("/proc").join(pid).join("exe").exists());
+}
