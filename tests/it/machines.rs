@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Ran, Scratch, eventually, executable, links, run};
+use crate::support::{Ran, Scratch, eventually, executable, links, run, start};
 
 /// Another machine: a home folder of its own, and a command that leads there. On drop all that is
 /// left there is ended, and one process too many fails the test.
@@ -63,6 +63,13 @@ impl Elsewhere {
     fn processes(&self) -> Vec<String> {
         let mark = [b"HOME=", self.home.as_os_str().as_bytes()].concat();
         processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
+    }
+
+    /// The processes between the bridge and what is there.
+    fn transport(&self) -> Vec<String> {
+        let mark = [b"HOME=", self.scratch.home().as_os_str().as_bytes()].concat();
+        let ours = processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
+        ours.into_iter().filter(|pid| name_of(pid) == "cat").collect()
     }
 
     /// The number of the bridge.
@@ -338,4 +345,52 @@ fn a_far_side_that_lies_harms_nobody() {
 fn kill(pid: &str) {
     run(Command::new("kill").args(["-9", pid])).code(0);
     eventually("its end", || !Path::new("/proc").join(pid).join("exe").exists());
+}
+
+/// The transport is killed, time and again, in the middle of whatever is under way.
+#[test]
+fn nothing_is_lost_or_done_twice_however_often_the_transport_is_killed() {
+    let there = Elsewhere::unadded();
+    // What is in the pipes is lost with it.
+    there.add(&["sh", "-c", &format!("cat | env HOME='{}' sh | cat", there.home.display())]);
+    let (shell, reader) =
+        (there.create("bash"), there.create("stty -echo; echo ready; cat >>got; sleep 1000"));
+    there.ts(&["wait", &reader, "--pattern=ready"]).code(0);
+    let log = there.create("seq 1 300000");
+    there.ts(&["wait", &log, "--exit"]).code(0);
+    let whole: String = (1..=300_000).map(|number| format!("{number}\r\n")).collect();
+    let mut strikes = 0;
+    for seed in 0..std::env::var("NBS_ROUNDS").map_or(3, |rounds| rounds.parse::<u64>().unwrap()) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let input: String = (0..20_000).map(|line| format!("{seed} {line}\n")).collect();
+        let input_file = there.scratch.path.join("typed");
+        fs::write(&input_file, &input).unwrap();
+        let counted =
+            format!("for i in {{1..300}}; do echo {seed} $i; sleep 0.001; done; (exit {})", seed % 100);
+        let running = there.scratch.start(&["run", &shell, &counted]);
+        let reading = there.scratch.start(&["read", &log]);
+        let send = format!("nbs-ts send --no-enter --timeout=100 --stdin {reader} <{}", input_file.display());
+        let mut sending = there.scratch.command("bash");
+        let sending = start(sending.args(["-c", &send]));
+        for _ in 0..random.u32(1..4) {
+            let until = std::time::Instant::now() + std::time::Duration::from_millis(random.u64(..150));
+            eventually("a moment", || std::time::Instant::now() >= until);
+            let transport = there.transport();
+            if let Some(pid) = random.choice(&transport) {
+                strikes += i32::from(run(Command::new("kill").args(["-9", pid])).status.success());
+            }
+        }
+        let expected: String = (1..=300).map(|number| format!("{seed} {number}\n")).collect();
+        let what = format!("seed {seed}");
+        let ran = running.finish();
+        assert!(ran.out() == expected, "{what}: {ran:?}");
+        ran.code((seed % 100) as i32).silent();
+        assert!(reading.finish().code(0).silent().out() == whole, "{what}");
+        sending.finish().code(0).silent();
+        let got = there.home.join("got");
+        eventually(&what, || fs::read(&got).unwrap().len() >= input.len());
+        assert!(fs::read_to_string(&got).unwrap() == input, "{what}");
+        fs::File::create(&got).unwrap();
+    }
+    assert!(strikes > 3, "{strikes}");
 }
