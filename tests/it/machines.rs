@@ -2,9 +2,11 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
+    net::TcpListener,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
 };
 
 use crate::support::{Ran, Scratch, eventually, executable, links, run, start};
@@ -151,6 +153,78 @@ fn use_every_verb(there: &Elsewhere) {
 #[test]
 fn every_verb_works_there_as_here() {
     use_every_verb(&Elsewhere::new());
+}
+
+/// A server of the test's own on the loopback, which ends with it.
+struct Sshd {
+    process: Child,
+    config: PathBuf,
+}
+
+impl Sshd {
+    fn start(scratch: &Scratch) -> Sshd {
+        let folder = scratch.path.join("ssh");
+        fs::create_dir(&folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        for key in ["host", "user"] {
+            let mut keygen = Command::new("ssh-keygen");
+            run(keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])).code(0);
+        }
+        // Where a server that does not run under systemd wants to be jailed.
+        fs::create_dir_all("/run/sshd").unwrap();
+        // One that nobody has at the moment.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut sshd = Command::new("/usr/sbin/sshd");
+        let mut sshd = sshd
+            .args(["-D", "-e", "-f", "/dev/null", "-h", &path("host"), "-p", &port.to_string()])
+            .arg(format!("-oAuthorizedKeysFile={}", path("user.pub")))
+            .args(["-oListenAddress=127.0.0.1", "-oStrictModes=no", "-oPidFile=none", "-oUsePAM=no"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(sshd.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "sshd has ended");
+        }
+        // Nobody reads on, and it must not wait for that.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let config = folder.join("config");
+        let content = format!(
+            "Host box\nHostName 127.0.0.1\nPort {port}\nIdentityFile {}\nUserKnownHostsFile /dev/null\n\
+             StrictHostKeyChecking no\nLogLevel ERROR\nIdentitiesOnly yes\n",
+            path("user")
+        );
+        fs::write(&config, content).unwrap();
+        Sshd { process: sshd, config }
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn every_verb_works_by_ssh() {
+    let there = Elsewhere::unadded();
+    let sshd = Sshd::start(&there.scratch);
+    let (config, home) = (sshd.config.display().to_string(), format!("HOME={}", there.home.display()));
+    there.add(&["ssh", "-T", "-F", &config, "-o", "BatchMode=yes", "box", "env", &home, "sh"]);
+    use_every_verb(&there);
+    let stream = there.create("seq 1 500000");
+    there.ts(&["wait", &stream, "--exit"]).code(0);
+    let expected: String = (1..=500_000).map(|number| format!("{number}\r\n")).collect();
+    there.ts(&["read", &stream]).code(0).stdout(expected).silent();
+    there.ts(&["machine", "check", "box"]).code(0).stdout_has("ok    calls      round trip");
+    // One that asks for a password is one line, and at once.
+    let why = ["-o", "PubkeyAuthentication=no", "box", "sh"];
+    there.ts(&[&["machine", "add", "locked", "ssh", "-T", "-F", &config, "-o", "BatchMode=yes"][..], &why]
+        .concat());
+    there.ts(&["list", "--on=locked"]).code(255).complains("Permission denied");
 }
 
 #[test]
