@@ -12,6 +12,7 @@ mod keeper;
 mod launch_agent;
 mod mcp;
 mod monitor;
+mod page;
 mod relay;
 mod screen;
 mod spawn_worker;

@@ -14,6 +14,7 @@ mod machine;
 mod mcp;
 mod numbers;
 mod outcome;
+mod page;
 mod relay;
 #[cfg(test)]
 mod rounds;

@@ -55,6 +55,7 @@ pub(crate) use patience::Patience;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{
-    BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PendingSession, Retention, StateDir,
+    BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PendingSession,
+    Retention, StateDir,
 };
 pub(crate) use write_root_policy::WriteRootPolicy;

@@ -88,7 +88,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_STATE_DIR: [(&str, Nature); 10] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 12] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -99,6 +99,8 @@ const OF_THE_STATE_DIR: [(&str, Nature); 10] = [
     (MACHINES_LOCK, Nature::File),
     (BRIDGES, Nature::Folder),
     (FAR, Nature::Folder),
+    (state_dir::PAGE_TOKEN, Nature::File),
+    (state_dir::PAGE_PORT, Nature::File),
 ];
 
 /// What `doctor` begins the name of a file with by which it sees that it can write.

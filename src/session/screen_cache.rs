@@ -51,13 +51,18 @@ impl ScreenCache {
     /// The screen as it was when the log had come to `length`; or later, if somebody
     /// has looked at it since.
     pub(crate) fn look_at(session: &SessionDir, log: &OutputLog, length: u64) -> Result<ScreenCache> {
-        let now = log.length().trying(what(session))?;
-        let mut cache = match ScreenCache::kept(session, log, now) {
-            Some(cache) => cache,
-            None => ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
-        };
+        let mut cache = ScreenCache::begin(session, log)?;
         cache.follow(session, log, length)?;
         Ok(cache)
+    }
+
+    /// The screen as it was when somebody looked last, or as it was at first.
+    pub(crate) fn begin(session: &SessionDir, log: &OutputLog) -> Result<ScreenCache> {
+        let now = log.length().trying(what(session))?;
+        Ok(match ScreenCache::kept(session, log, now) {
+            Some(cache) => cache,
+            None => ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
+        })
     }
 
     /// The offset in the log that it has come to.
@@ -68,6 +73,20 @@ impl ScreenCache {
     /// Takes what has come since, up to `length`, which must have been asked for
     /// before the sizes are read here.
     pub(crate) fn follow(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
+        self.advance(session, log, length)?;
+        self.keep_if_worth(session, log);
+        Ok(())
+    }
+
+    /// Writes it down for who looks next, if that is less work than to come as far.
+    pub(crate) fn keep_if_worth(&mut self, session: &SessionDir, log: &OutputLog) {
+        if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
+            self.kept = self.offset;
+        }
+    }
+
+    /// The same as [`ScreenCache::follow`], for who holds on to it: it is not written down.
+    pub(crate) fn advance(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
         let sizes = session.sizes()?;
         let mut begins_anew = false;
         loop {
@@ -97,9 +116,6 @@ impl ScreenCache {
             self.screen.feed(there);
             // Not as far as there are bytes: of a bounded log the first may be gone.
             self.offset = end;
-        }
-        if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
-            self.kept = self.offset;
         }
         Ok(())
     }

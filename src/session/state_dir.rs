@@ -50,6 +50,10 @@ pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
 /// In which boot a caller was told that there is no helper: the kernel's random id of it.
 pub(super) const HELPER_MISSED: &str = "helper.missed";
+/// Who has what is in it may use the page.
+pub(crate) const PAGE_TOKEN: &str = "page.token";
+/// The port that the page had last.
+pub(crate) const PAGE_PORT: &str = "page.port";
 /// In HOME, where NBS_TS_HOME says nothing else.
 pub(super) const USUAL: &str = ".nbs-ts";
 /// How long to wait for who ensures that there is a session. With a helper that does not

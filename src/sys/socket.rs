@@ -1,11 +1,12 @@
-//! Unix sockets by their place in an open folder.
+//! Unix sockets by their place in an open folder, and what comes in by TCP.
 //!
-//! A socket address holds 108 bytes (unix(7)), which the path of a state folder
+//! A Unix socket address holds 108 bytes (unix(7)), which the path of a state folder
 //! may well exceed. So an address is always `/proc/self/fd/N/name`, where N is
 //! the folder's descriptor.
 
 use std::{
     io,
+    net::{TcpListener, TcpStream},
     os::{
         fd::{AsFd, AsRawFd},
         unix::net::{UnixListener, UnixStream},
@@ -43,6 +44,22 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
 /// Is this a socket that listens?
 pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
     Ok(sockopt::socket_acceptconn(socket)?)
+}
+
+/// Takes what has come in on a listener of TCP; `None` where nobody has. A peer that is gone
+/// without a word is found out by the kernel (tcp(7)).
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    let stream = match listener.accept() {
+        Err(error) if matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted) => {
+            return Ok(None);
+        }
+        other => other?.0,
+    };
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    Ok(Some(stream))
 }
 
 /// Connects. Where so many wait already that the kernel lets nobody else queue,

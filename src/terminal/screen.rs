@@ -31,12 +31,14 @@ mod saved;
 mod sgr;
 mod shown;
 mod skim;
+mod spans;
 mod svg;
 mod width;
 
 use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Grid, Line, Pen};
+pub(crate) use spans::{Ink, Span};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 use crate::terminal::{

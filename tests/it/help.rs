@@ -19,7 +19,7 @@ fn every_help_text_is_as_it_was_blessed() {
     let scratch = Scratch::new();
     golden("nbs.txt", &run(&mut Command::new(binary())).out());
     golden("ts.txt", &scratch.ts(&["help"]).code(0).silent().out());
-    for applet in ["spawn-worker", "launch-agent", "mcp"] {
+    for applet in ["spawn-worker", "launch-agent", "mcp", "page"] {
         let help = run(scratch.applet(&format!("nbs-{applet}")).arg("--help")).code(0).silent().out();
         assert!(help.lines().all(|line| line.len() <= 79), "{help}");
         golden(&format!("{applet}.txt"), &help);

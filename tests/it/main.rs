@@ -32,6 +32,7 @@ mod max_log; // create --max-log: the log within its bound, and its readers
 mod mcp; // nbs-mcp: every message, and what a client may do wrong
 mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
+mod page; // nbs-page: who may, what is told, and clients of every kind
 mod places; // ensure, pwd, --inherit-cwd
 mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once

@@ -32,7 +32,8 @@ pub(crate) fn links() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("links-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        for link in ["nbs-ts", "nbs-spawn-worker", "nbs-launch-agent", "nbs-ts-helper", "nbs-mcp"] {
+        for link in ["nbs-ts", "nbs-spawn-worker", "nbs-launch-agent", "nbs-ts-helper", "nbs-mcp", "nbs-page"]
+        {
             symlink(fs::canonicalize(binary()).unwrap(), folder.join(link)).unwrap();
         }
         folder

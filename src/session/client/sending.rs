@@ -169,3 +169,39 @@ fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool
         }
     }
 }
+
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// The text as a terminal pastes it. The end mark must not be in it, or what
+/// follows it would be commands.
+pub(crate) fn bracketed(text: Vec<u8>) -> Vec<u8> {
+    let mut pasted = PASTE.to_vec();
+    for byte in text {
+        pasted.push(byte);
+        // Taking one out may make another of what is around it.
+        if pasted.len() >= PASTE.len() + PASTE_END.len() && pasted.ends_with(PASTE_END) {
+            pasted.truncate(pasted.len() - PASTE_END.len());
+        }
+    }
+    pasted.extend_from_slice(PASTE_END);
+    pasted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paste_ends_only_at_its_end() {
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"", b""),
+            (b"a\nb", b"a\nb"),
+            (b"a\x1b[201~b\x1b[200~c", b"ab\x1b[200~c"),
+            (b"\x1b[20\x1b[201~1~rm", b"rm"),
+        ];
+        for (text, inner) in cases {
+            assert_eq!(bracketed(text.to_vec()), [PASTE, inner, PASTE_END].concat());
+        }
+    }
+}

@@ -379,7 +379,7 @@ impl Picture {
 }
 
 /// How what stands in a cell gets into the picture.
-enum GlyphKind {
+pub(super) enum GlyphKind {
     Blank,
     /// It is drawn.
     Shape,
@@ -389,7 +389,7 @@ enum GlyphKind {
 }
 
 impl GlyphKind {
-    fn of(line: &Line, col: usize) -> GlyphKind {
+    pub(super) fn of(line: &Line, col: usize) -> GlyphKind {
         let cell = line.cell(col);
         let is_bare = line.combining_at(col).is_empty();
         match cell.character() {

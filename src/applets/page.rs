@@ -1,0 +1,102 @@
+//! page - the sessions as a web page
+//!
+//! Usage: nbs-page [options]
+//!
+//! Serves a page that shows all sessions live: a wall of their screens, those that
+//! wait for input first, and each large, with what has scrolled off it, a line to
+//! type into, and keys. Prints its address, in which there is a token, and serves
+//! until it is interrupted.
+//!
+//! Whoever has the token can do what you can do: type into a shell of yours. It
+//! lies in the state folder, and holds until there is another. The page is served
+//! to this machine only; from elsewhere, forward the port: ssh -L 8080:ADDRESS
+//!
+//! Options:
+//!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the port of last
+//!                     time, if it is free; port 0 is any). What is sent is not
+//!                     encrypted
+//!   --new-token       make another token; whoever has the old one is shut out
+//!   --json            print an object with address, port and token
+//!
+//! Example:
+//!   nbs-page --listen=127.0.0.1:8080
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+};
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Result, Trying},
+    page::{self, Token},
+    session::StateDir,
+    sys::{
+        child,
+        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
+    },
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::Long;
+    let (mut listen, mut new_token) = (None, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("listen") => {
+                let value = args.value()?;
+                let address = value.to_str().and_then(|text| text.parse::<SocketAddr>().ok());
+                let why = "is no address and port like 127.0.0.1:8080 or [::1]:0";
+                listen = Some(address.ok_or_else(|| cli::bad_value("listen", &value, why))?);
+            }
+            Long("new-token") => new_token = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+
+    let state_dir = StateDir::open_or_make()?;
+    let token = Token::of(&state_dir, new_token).trying("keep a token in the state folder")?;
+    // Two connections to each relay.
+    child::raise_open_files().trying("raise the limit of open files")?;
+    let mut ending = Signals::catch(&[SIGINT, SIGTERM, SIGHUP]).trying("catch signals")?;
+    let asked = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let listener = bind(&state_dir, asked).trying(format_args!("listen on {asked}"))?;
+    let address = listener.local_addr().trying("serve the page")?;
+    // Where it cannot be kept, the next one is another.
+    let _ = page::keep_port(&state_dir, address.port());
+    if !address.ip().is_loopback() {
+        let warning = format!("others can reach {address}, and what is sent can be read on the way");
+        cli::warn("nbs-page", &warning);
+    }
+    announce(address, &token, args.json())?;
+    page::serve(&state_dir, &listener, token, &mut ending)
+}
+
+/// The port may be any: then it is the one of last time, if that is free.
+fn bind(state_dir: &StateDir, asked: SocketAddr) -> io::Result<TcpListener> {
+    let kept = page::kept_port(state_dir).filter(|_| asked.port() == 0);
+    let again = kept.and_then(|port| TcpListener::bind((asked.ip(), port)).ok());
+    let listener = match again {
+        Some(listener) => listener,
+        None => TcpListener::bind(asked)?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn announce(address: SocketAddr, token: &Token, json: bool) -> Result<()> {
+    let mut seen = address;
+    if address.ip().is_unspecified() {
+        seen.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    // What is behind the # is never sent to anybody (RFC 9110, 4.2.5).
+    let url = format!("http://{seen}/#{token}");
+    if !json {
+        return cli::print(format!("{url}\n"));
+    }
+    let object = Object::new()
+        .text("address", &url)
+        .number("port", address.port().into())
+        .text("token", &token.to_string());
+    cli::print(object.line())
+}

@@ -1,0 +1,19 @@
+//! The sessions as a web page: a server of HTTP for one user's browsers.
+//!
+//! What is served are three files of ours, and what the verbs would print: events out
+//! (text/event-stream), a few requests in. Nothing is started, and nothing is made but the
+//! token and the port, in the state folder.
+//!
+//! Who may: whoever has the token, which comes in a header that our own script sets. There is
+//! no cookie, since a browser sends those to every port of a machine, and so to other users'
+//! servers on it. `http.rs` reads requests, `guard.rs` judges them, `frame.rs` tells what of a
+//! screen has changed, `tile.rs` looks after one session, `server.rs` is the loop.
+
+mod frame;
+mod guard;
+mod http;
+mod server;
+mod tile;
+
+pub(crate) use guard::{Token, keep_port, kept_port};
+pub(crate) use server::serve;

@@ -1,0 +1,250 @@
+//! What of a screen a page has to be told.
+//!
+//! Each row has a number, which is larger than those of all rows before it in time, of all
+//! sessions. A row that is as before keeps its number, also where it has scrolled up. So who
+//! has seen everything up to some number has all rows with that number or a smaller one that
+//! are on any screen now: one number is all that is to be remembered of a page, however much
+//! of what happened it has missed.
+
+use std::fmt::Write;
+
+use crate::{
+    json::{self, Object},
+    terminal::screen::{Ink, Screen, Span},
+};
+
+/// No larger a screen is shown; what is right of and below that is not.
+const MOST_COLS: usize = 500;
+const MOST_ROWS: usize = 200;
+
+/// A row that takes more is shown without its styles: each cell may have one of its own.
+const LONGEST_ROW: usize = 16 * 1024;
+
+/// Gives numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    /// The largest one so far.
+    pub(crate) fn last(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The rows of a screen at some moment.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    rows: Vec<Row>,
+    head: Head,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    number: u64,
+    json: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Head {
+    cols: usize,
+    // Those of the screen; there may be fewer in the frame.
+    rows: usize,
+    /// Row and column from 0, where it is to be seen.
+    cursor: Option<(usize, usize)>,
+}
+
+impl Frame {
+    /// When it changed last.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Makes it what a screen shows now.
+    pub(crate) fn take(&mut self, screen: &Screen, numbers: &mut Numbers) {
+        let ((cols, rows), (row, col)) = (screen.size(), screen.cursor());
+        let cursor = screen.has_visible_cursor().then_some((row - 1, col - 1));
+        let fresh = screen.spans(0, MOST_COLS).take(MOST_ROWS).map(|spans| row_json(&spans)).collect();
+        self.update(fresh, Head { cols, rows, cursor }, numbers);
+    }
+
+    fn update(&mut self, fresh: Vec<String>, head: Head, numbers: &mut Numbers) {
+        let same = fresh.len() == self.rows.len() && fresh.iter().zip(&self.rows).all(|(a, b)| *a == b.json);
+        if same && head == self.head {
+            return;
+        }
+        let shift = scrolled(&self.rows, &fresh);
+        let before = std::mem::take(&mut self.rows);
+        let number_of = |at: usize, json: &String| {
+            let found = [at, at + shift].into_iter().filter_map(|at| before.get(at));
+            found.into_iter().find(|row| row.json == *json).map(|row| row.number)
+        };
+        let rows = fresh.into_iter().enumerate().map(|(at, json)| {
+            let number = number_of(at, &json).unwrap_or_else(|| numbers.next());
+            Row { number, json }
+        });
+        self.rows = rows.collect();
+        self.head = head;
+        self.number = numbers.next();
+    }
+
+    /// What tells of it somebody who has seen everything up to that number.
+    pub(crate) fn object(&self, seen: u64) -> Object {
+        let number = |side: usize| i64::try_from(side).unwrap_or(i64::MAX);
+        let Head { cols, rows, cursor } = self.head;
+        let mut at = String::from("[");
+        let mut fresh = String::from("{");
+        for Row { number, json } in &self.rows {
+            let comma = if at.len() > 1 { "," } else { "" };
+            write!(at, "{comma}{number}").expect("a String takes all");
+            if *number > seen {
+                let comma = if fresh.len() > 1 { "," } else { "" };
+                write!(fresh, "{comma}\"{number}\":{json}").expect("a String takes all");
+            }
+        }
+        at.push(']');
+        fresh.push('}');
+        let cursor = cursor.map_or("null".to_owned(), |(row, col)| format!("[{row},{col}]"));
+        Object::new()
+            .number("cols", number(cols))
+            .number("rows", number(rows))
+            .json("cursor", &cursor)
+            .json("at", &at)
+            .json("fresh", &fresh)
+    }
+}
+
+/// By how many rows what was there has moved up: the smallest number for which the first rows
+/// are, and there is something to be seen in them.
+fn scrolled(before: &[Row], now: &[String]) -> usize {
+    let fits = |shift: &usize| {
+        let pairs = || before[*shift..].iter().zip(now).take(2);
+        pairs().all(|(old, new)| old.json == *new) && pairs().any(|(old, _)| old.json != "[]")
+    };
+    (1..before.len()).find(fits).unwrap_or(0)
+}
+
+/// The lines that have scrolled off, as a list of rows.
+pub(crate) fn scrollback(screen: &Screen, lines: usize) -> String {
+    let (_, rows) = screen.size();
+    let mut all: Vec<String> = screen.spans(lines, MOST_COLS).map(|spans| row_json(&spans)).collect();
+    all.truncate(all.len() - rows);
+    format!("[{}]", all.join(","))
+}
+
+/// A list, of which a plain stretch is its text, and another one `[text, style]` or
+/// `[text, style, cells]`; a style is `foreground,background,bits`, of which a colour is
+/// nothing, a number, or `#rrggbb`.
+fn row_json(spans: &[Span]) -> String {
+    let list = spans.iter().map(span_json).collect::<Vec<String>>().join(",");
+    if list.len() <= LONGEST_ROW {
+        return format!("[{list}]");
+    }
+    let text: String = spans.iter().map(|span| &*span.text).collect();
+    format!("[{}]", json::quoted(&text))
+}
+
+fn span_json(span: &Span) -> String {
+    let text = json::quoted(&span.text);
+    if span.is_plain() {
+        return text;
+    }
+    let ink = |ink: Ink| match ink {
+        Ink::Default => String::new(),
+        Ink::Indexed(index) => index.to_string(),
+        Ink::Rgb([red, green, blue]) => format!("#{red:02x}{green:02x}{blue:02x}"),
+    };
+    let style = format!("\"{},{},{}\"", ink(span.foreground), ink(span.background), span.style);
+    match span.cells {
+        None => format!("[{text},{style}]"),
+        Some(cells) => format!("[{text},{style},{cells}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Shown {
+        screen: Screen,
+        frame: Frame,
+        numbers: Numbers,
+    }
+
+    impl Shown {
+        fn new() -> Shown {
+            Shown { screen: Screen::new(10, 4), frame: Frame::default(), numbers: Numbers::default() }
+        }
+
+        /// What is told of it after these bytes to who has seen everything before them.
+        fn after(&mut self, bytes: &[u8]) -> String {
+            let seen = self.numbers.last();
+            self.screen.feed(bytes);
+            self.frame.take(&self.screen, &mut self.numbers);
+            if self.frame.number() > seen { self.frame.object(seen).value() } else { String::new() }
+        }
+    }
+
+    #[test]
+    fn only_rows_that_have_changed_are_told() {
+        let mut shown = Shown::new();
+        let first = shown.after(b"a\r\nb");
+        assert_eq!(
+            first,
+            "{\"cols\":10,\"rows\":4,\"cursor\":[1,1],\"at\":[1,2,3,4],\
+             \"fresh\":{\"1\":[\"a\"],\"2\":[\"b\"],\"3\":[],\"4\":[]}}"
+        );
+        assert_eq!(shown.after(b""), "");
+        let second = shown.after(b"\r\n\x1b[31mc");
+        assert!(second.ends_with("\"at\":[1,2,6,4],\"fresh\":{\"6\":[[\"c\",\"1,,0\"]]}}"), "{second}");
+        // One line has scrolled off, and two have come.
+        let scrolled = shown.after(b"\x1b[m\r\nd\r\ne");
+        assert!(scrolled.contains("\"at\":[2,6,8,9]"), "{scrolled}");
+        assert!(scrolled.ends_with("\"fresh\":{\"8\":[\"d\"],\"9\":[\"e\"]}}"), "{scrolled}");
+        let moved = shown.after(b"\x1b[1;1H");
+        assert!(moved.ends_with("\"cursor\":[0,0],\"at\":[2,6,8,9],\"fresh\":{}}"), "{moved}");
+    }
+
+    #[test]
+    fn whoever_has_seen_a_number_can_draw_any_later_frame() {
+        use std::collections::BTreeMap;
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut shown = Shown::new();
+        // What a page has: the rows of the last frame that it was told of, and its number.
+        let (mut seen, mut has): (u64, BTreeMap<u64, String>) = (0, BTreeMap::new());
+        for _ in 0..2_000 {
+            let text = ["\r\n", "x", "\x1b[H", "\x1b[2J", "line\r\n", "\x1b[3;2H", "\x1bM", "\x1b[L"];
+            let bytes: String = (0..random.usize(1..6)).map(|_| text[random.usize(..text.len())]).collect();
+            shown.screen.feed(bytes.as_bytes());
+            shown.frame.take(&shown.screen, &mut shown.numbers);
+            if random.bool() || shown.frame.number() <= seen {
+                continue;
+            }
+            let fresh = shown.frame.rows.iter().filter(|row| row.number > seen);
+            has.extend(fresh.map(|row| (row.number, row.json.clone())));
+            for row in &shown.frame.rows {
+                assert_eq!(has.get(&row.number), Some(&row.json));
+            }
+            has.retain(|number, _| shown.frame.rows.iter().any(|row| row.number == *number));
+            seen = shown.numbers.last();
+        }
+    }
+
+    #[test]
+    fn a_screen_of_any_size_and_colour_is_bounded() {
+        let mut screen = Screen::new(2_000, 2_000);
+        for cell in 0..100_000 {
+            screen.feed(format!("\x1b[38;2;{};{};7m<", cell % 251, cell % 241).as_bytes());
+        }
+        let mut frame = Frame::default();
+        frame.take(&screen, &mut Numbers::default());
+        assert!(frame.object(0).value().len() < MOST_ROWS * (LONGEST_ROW + 10));
+        assert_eq!(frame.rows.len(), MOST_ROWS);
+        assert!(frame.rows[0].json.len() <= LONGEST_ROW);
+    }
+}

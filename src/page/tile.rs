@@ -1,0 +1,498 @@
+//! One session on the page: what it shows, what it does, and what is typed into it.
+//!
+//! As long as anybody watches, its relay tells us of each change; we look at our own pace, and
+//! ask to be told again only then. So a session that prints without end wakes us no more often
+//! than we look, and one that rests not at all. Nothing here waits for a relay: one that is
+//! stopped holds up nobody else.
+
+use std::{
+    os::fd::AsFd,
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::{
+    json::Object,
+    outcome::Result,
+    page::{
+        frame::{self, Frame, Numbers},
+        http::{BAD, GONE, Refusal, TOO_MANY},
+    },
+    session::{
+        Glance, Handle, ScreenCache, SessionDir, StateDir, Target,
+        client::{Doing, News, RelayClient, sending},
+    },
+    sys::{clock::unix_seconds, deadline::Deadline},
+    terminal::keys,
+};
+
+/// How much of a log is taken in at one look: others wait meanwhile.
+const STEP: u64 = 16 << 20;
+
+/// How many keys may wait for a program that does not read.
+const MOST_KEYS: usize = 64 * 1024;
+
+/// Of a record of a session's end that is longer, the page has no use: somebody's title is.
+const LONGEST_RECEIPT: usize = 64 * 1024;
+
+/// The kernel tells nobody that a program has begun to wait for input. Mostly that is right
+/// after it has printed something; else it is looked for now and then, ever more rarely.
+const FIRST_RECHECK: Duration = Duration::from_millis(150);
+const LAST_RECHECK: Duration = Duration::from_secs(64);
+
+/// A program that polls the keyboard while it works prints something meanwhile.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// What the relay of a session is asked, each on a connection of its own.
+struct Watching {
+    news: RelayClient,
+    doing: RelayClient,
+    // We are to be told when something changes.
+    following: bool,
+    // We are to be told what the terminal is doing.
+    asking: bool,
+}
+
+struct Typing {
+    client: RelayClient,
+    // Invariant: no longer than `MOST_KEYS`.
+    keys: Vec<u8>,
+    under_way: bool,
+}
+
+pub(crate) struct Tile {
+    pub(crate) handle: Handle,
+    /// Tiles are in the order of these, and none comes again.
+    pub(crate) key: u64,
+    glance: Glance,
+    frame: Frame,
+    // What is told of it beside its screen, and the number of that.
+    about: String,
+    about_number: u64,
+    screen: Option<ScreenCache>,
+    // When somebody looked last, for whoever has to forget some screens.
+    looked: Instant,
+    watching: Option<Watching>,
+    typing: Option<Typing>,
+    doing: Option<Doing>,
+    since: Option<SystemTime>,
+    activity: &'static str,
+    // When something was printed last, as far as we know.
+    changed: Instant,
+    recheck: Deadline,
+    pause: Duration,
+    // There is something that we have not looked at; and that its screen has not.
+    stale: bool,
+    unseen: bool,
+    next_look: Deadline,
+    title: Option<String>,
+    receipt: Option<String>,
+}
+
+impl Tile {
+    pub(crate) fn new(key: u64, glance: Glance) -> Tile {
+        let now = Instant::now();
+        Tile {
+            handle: glance.handle.clone(),
+            key,
+            activity: if glance.alive { "working" } else { "dead" },
+            glance,
+            frame: Frame::default(),
+            about: String::new(),
+            about_number: 0,
+            screen: None,
+            looked: now,
+            watching: None,
+            typing: None,
+            doing: None,
+            since: None,
+            changed: now,
+            recheck: Deadline::NEVER,
+            pause: FIRST_RECHECK,
+            stale: true,
+            unseen: true,
+            next_look: Deadline::after(Duration::ZERO),
+            title: None,
+            receipt: None,
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.glance.alive
+    }
+
+    pub(crate) fn started(&self) -> Option<SystemTime> {
+        self.glance.started
+    }
+
+    /// When something of it changed last.
+    pub(crate) fn number(&self, with_screen: bool) -> u64 {
+        if with_screen { self.about_number.max(self.frame.number()) } else { self.about_number }
+    }
+
+    /// What tells of it whoever has seen everything up to that number.
+    pub(crate) fn object(&self, seen: u64, with_screen: bool) -> Object {
+        let mut object = Object::new().text("handle", self.handle.as_str());
+        if self.about_number > seen {
+            object = object.json("about", &self.about);
+        }
+        if with_screen && self.frame.number() > seen {
+            object = object.object_or_null("screen", Some(self.frame.object(seen)));
+        }
+        object
+    }
+
+    fn open(&self, state_dir: &StateDir) -> Result<SessionDir> {
+        let session = state_dir.session(&Target::Handle(self.handle.clone()))?;
+        // A relay that does not answer at once is stopped, and nobody is to wait for it.
+        Ok(session.within(Deadline::after(Duration::ZERO)))
+    }
+
+    /// Begins to be told of changes.
+    pub(crate) fn watch(&mut self, state_dir: &StateDir) {
+        if self.watching.is_some() || !self.glance.alive {
+            return;
+        }
+        let clients = || {
+            let session = self.open(state_dir)?;
+            Ok::<_, crate::outcome::Failure>((RelayClient::open(&session)?, RelayClient::open(&session)?))
+        };
+        match clients() {
+            Ok((Some(news), Some(doing))) => {
+                self.watching = Some(Watching { news, doing, following: false, asking: false });
+                (self.stale, self.unseen) = (true, true);
+                self.ask();
+            }
+            Ok(_) => self.end(state_dir),
+            // It is alive, and cannot be reached at the moment.
+            Err(_) => self.recheck = Deadline::after(LAST_RECHECK),
+        }
+    }
+
+    /// Nobody looks any more.
+    pub(crate) fn rest(&mut self) {
+        self.watching = None;
+        self.screen = None;
+        self.recheck = Deadline::NEVER;
+        self.stale = true;
+        self.unseen |= self.glance.alive;
+    }
+
+    /// What to wait for, and until when.
+    pub(crate) fn news(&self) -> Option<&impl AsFd> {
+        self.watching.as_ref().filter(|watching| watching.following).map(|watching| &watching.news)
+    }
+
+    pub(crate) fn answer(&self) -> Option<&impl AsFd> {
+        self.watching.as_ref().filter(|watching| watching.asking).map(|watching| &watching.doing)
+    }
+
+    pub(crate) fn typed(&self) -> Option<&impl AsFd> {
+        self.typing.as_ref().filter(|typing| typing.under_way).map(|typing| &typing.client)
+    }
+
+    pub(crate) fn recheck(&self) -> Deadline {
+        self.recheck
+    }
+
+    /// When to look at it, where there is cause to.
+    pub(crate) fn due(&self, with_screen: bool) -> Option<Deadline> {
+        (self.stale || with_screen && self.unseen).then_some(self.next_look)
+    }
+
+    /// Has its screen never been shown?
+    pub(crate) fn is_new(&self) -> bool {
+        self.frame.number() == 0
+    }
+
+    pub(crate) fn hear_news(&mut self, state_dir: &StateDir) {
+        let Some(watching) = &mut self.watching else { return };
+        match watching.news.hear_news(Deadline::after(Duration::ZERO), None) {
+            Ok(News::Changed) => {
+                watching.following = false;
+                (self.stale, self.unseen) = (true, true);
+                self.changed = Instant::now();
+                self.pause = FIRST_RECHECK;
+            }
+            Ok(News::TimedOut) => {}
+            Ok(News::Ended) | Err(_) => self.end(state_dir),
+        }
+    }
+
+    pub(crate) fn hear_answer(&mut self) {
+        let Some(watching) = &mut self.watching else { return };
+        match watching.doing.hear_doing() {
+            Ok(Some(doing)) => {
+                watching.asking = false;
+                self.doing = Some(doing);
+                self.judge();
+            }
+            Ok(None) => {}
+            // Of its end the other connection tells.
+            Err(_) => watching.asking = false,
+        }
+    }
+
+    /// What the terminal is doing comes to.
+    fn judge(&mut self) {
+        let quiet = self.changed.elapsed();
+        let activity = match self.doing {
+            Some(Doing::Prompt) => "idle",
+            Some(Doing::Line | Doing::Secret) => "waiting",
+            Some(Doing::Raw) if quiet >= SETTLED => "waiting",
+            Some(Doing::Raw | Doing::Running) | None => "working",
+        };
+        if activity != self.activity {
+            self.activity = activity;
+            self.since = Some(SystemTime::now());
+        }
+        let settled = match self.doing {
+            Some(Doing::Prompt | Doing::Line | Doing::Secret) => true,
+            Some(Doing::Raw) => quiet >= SETTLED,
+            Some(Doing::Running) | None => false,
+        };
+        self.recheck = if settled { Deadline::NEVER } else { Deadline::after(self.pause) };
+        self.pause = (self.pause * 2).min(LAST_RECHECK);
+    }
+
+    /// Nobody tells what the terminal is doing: asks, or tries again to reach the relay.
+    pub(crate) fn check_again(&mut self, state_dir: &StateDir) {
+        self.recheck = Deadline::NEVER;
+        self.watch(state_dir);
+        self.ask();
+    }
+
+    fn ask(&mut self) {
+        if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.asking) {
+            watching.asking = watching.doing.ask_doing().unwrap_or(false);
+        }
+    }
+
+    fn end(&mut self, state_dir: &StateDir) {
+        self.watching = None;
+        self.typing = None;
+        self.glance.alive = false;
+        self.doing = None;
+        self.activity = "dead";
+        self.recheck = Deadline::NEVER;
+        (self.stale, self.unseen) = (true, true);
+        self.next_look = Deadline::after(Duration::ZERO);
+        self.receive(state_dir);
+    }
+
+    fn receive(&mut self, state_dir: &StateDir) {
+        let Ok(session) = self.open(state_dir) else { return };
+        let line = state_dir.exit_record(&session);
+        self.receipt = Some(line.trim_end().to_owned()).filter(|line| line.len() <= LONGEST_RECEIPT);
+    }
+
+    /// Takes in what has been printed, if somebody wants the screen, and tells what there is to
+    /// tell. The next look is not before `pause` has passed. `false`: it has been removed.
+    pub(crate) fn look(
+        &mut self,
+        state_dir: &StateDir,
+        numbers: &mut Numbers,
+        screen: bool,
+        pause: Duration,
+    ) -> bool {
+        self.stale = false;
+        self.looked = Instant::now();
+        let Ok(session) = self.open(state_dir) else { return false };
+        if !self.glance.alive && self.receipt.is_none() {
+            self.receive(state_dir);
+        }
+        if screen {
+            // What cannot be read is tried again when more has come.
+            let is_behind = self.advance(&session).unwrap_or(false);
+            self.unseen = is_behind;
+            if let Some(cache) = &self.screen {
+                self.frame.take(&cache.screen, numbers);
+            }
+            if !self.glance.alive && !is_behind {
+                // It does not change any more.
+                self.forget(state_dir);
+            }
+        }
+        self.ask();
+        if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.following) {
+            // Where it has gone, nobody hears this; but then there is the end to be read.
+            let _ = watching.news.follow();
+            watching.following = true;
+        }
+        self.next_look = Deadline::after(pause);
+        self.describe(numbers);
+        true
+    }
+
+    /// Takes in some of the log; is there more?
+    fn advance(&mut self, session: &SessionDir) -> Result<bool> {
+        let log = session.log()?;
+        let length = log.length()?;
+        if self.screen.is_none() {
+            self.screen = Some(ScreenCache::begin(session, &log)?);
+        }
+        let Some(cache) = &mut self.screen else { return Ok(false) };
+        let end = length.min(cache.offset() + STEP);
+        cache.advance(session, &log, end)?;
+        Ok(end < length)
+    }
+
+    /// When somebody looked last, if its screen is kept in memory.
+    pub(crate) fn kept_since(&self) -> Option<Instant> {
+        self.screen.as_ref().map(|_| self.looked)
+    }
+
+    /// Keeps its screen on the disk only.
+    pub(crate) fn forget(&mut self, state_dir: &StateDir) {
+        if let Some(mut cache) = self.screen.take()
+            && let Ok(session) = self.open(state_dir)
+            && let Ok(log) = session.log()
+        {
+            cache.keep_if_worth(&session, &log);
+        }
+    }
+
+    /// Makes anew what is told of it beside its screen.
+    pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
+        let Glance { name, command, started, alive, .. } = &self.glance;
+        if let Some(cache) = &self.screen {
+            self.title = cache.screen.title().map(str::to_owned);
+        }
+        let about = Object::new()
+            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
+            .text("command", &shortened(command))
+            .text("state", if *alive { "alive" } else { "dead" })
+            .text("activity", self.activity)
+            .bytes_or_null("terminal", self.doing.map(|doing| doing.word().as_bytes()))
+            .seconds_or_null("since", self.since.map(unix_seconds))
+            .seconds_or_null("started", started.map(unix_seconds))
+            .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
+            .json("receipt", self.receipt.as_deref().unwrap_or("null"))
+            .value();
+        if about != self.about {
+            self.about = about;
+            self.about_number = numbers.next();
+        }
+    }
+
+    /// The lines that have scrolled off.
+    pub(crate) fn scrollback(&self, state_dir: &StateDir, lines: usize) -> Result<String> {
+        if let Some(cache) = &self.screen {
+            return Ok(frame::scrollback(&cache.screen, lines));
+        }
+        let session = self.open(state_dir)?;
+        Ok(frame::scrollback(&ScreenCache::look(&session)?.screen, lines))
+    }
+
+    /// Types some text. It is pasted, if that is what the program has asked for.
+    pub(crate) fn paste(&mut self, state_dir: &StateDir, text: &str) -> std::result::Result<(), Refusal> {
+        let text = text.replace("\r\n", "\r").replace('\n', "\r").into_bytes();
+        let (session, mut client) = self.client(state_dir)?;
+        let modes = client.modes().ok().flatten().ok_or(GONE)?;
+        let keys = if modes.bracketed_paste { sending::bracketed(text) } else { text };
+        self.enqueue(&session, &keys)
+    }
+
+    /// Types some text as it is.
+    pub(crate) fn type_text(
+        &mut self,
+        state_dir: &StateDir,
+        text: &[u8],
+    ) -> std::result::Result<(), Refusal> {
+        let session = self.open(state_dir).map_err(|_| GONE)?;
+        self.enqueue(&session, text)
+    }
+
+    /// Types a line that is not to be seen, if one is asked for now; `false` if not.
+    pub(crate) fn type_secret(
+        &mut self,
+        state_dir: &StateDir,
+        line: &[u8],
+    ) -> std::result::Result<bool, Refusal> {
+        let (_, mut client) = self.client(state_dir)?;
+        if line.len() > sending::LONGEST_SECRET || line.iter().any(|byte| *byte < b' ') {
+            return Err(BAD);
+        }
+        let mut line = [line, b"\r"].concat();
+        let typed = client.type_secret(&line);
+        line.fill(0);
+        typed.ok().flatten().ok_or(GONE)
+    }
+
+    /// Presses keys by their names, between which there are spaces.
+    pub(crate) fn press(&mut self, state_dir: &StateDir, names: &str) -> std::result::Result<(), Refusal> {
+        let keys: Vec<keys::Key> = names.split(' ').map(keys::parse).collect::<Option<_>>().ok_or(BAD)?;
+        let (session, mut client) = self.client(state_dir)?;
+        let modes = client.modes().ok().flatten().ok_or(GONE)?;
+        for key in keys {
+            let bytes = key.bytes(modes.application_cursor);
+            if let [byte] = bytes[..]
+                && modes.signals.contains(&byte)
+                && client.press(byte).ok().flatten().ok_or(GONE)?
+            {
+                // It goes past what is queued, which is discarded.
+                if let Some(typing) = &mut self.typing {
+                    typing.keys.clear();
+                }
+                continue;
+            }
+            self.enqueue(&session, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn client(&self, state_dir: &StateDir) -> std::result::Result<(SessionDir, RelayClient), Refusal> {
+        let session = self.open(state_dir).map_err(|_| GONE)?;
+        let client = RelayClient::open(&session).ok().flatten().ok_or(GONE)?;
+        Ok((session, client))
+    }
+
+    fn enqueue(&mut self, session: &SessionDir, keys: &[u8]) -> std::result::Result<(), Refusal> {
+        let typing = match &mut self.typing {
+            Some(typing) => typing,
+            none => {
+                let client = RelayClient::open(session).ok().flatten().ok_or(GONE)?;
+                none.insert(Typing { client, keys: Vec::new(), under_way: false })
+            }
+        };
+        if typing.keys.len() + keys.len() > MOST_KEYS {
+            return Err(TOO_MANY);
+        }
+        typing.keys.extend_from_slice(keys);
+        self.type_on();
+        // What it echoes is to be seen at once.
+        self.next_look = Deadline::after(Duration::ZERO);
+        self.pause = FIRST_RECHECK;
+        Ok(())
+    }
+
+    pub(crate) fn hear_typed(&mut self) {
+        let Some(typing) = &mut self.typing else { return };
+        match typing.client.has_typed() {
+            Ok(News::Changed) => typing.under_way = false,
+            Ok(News::TimedOut) => return,
+            Ok(News::Ended) | Err(_) => self.typing = None,
+        }
+        self.type_on();
+    }
+
+    fn type_on(&mut self) {
+        let Some(typing) = self.typing.as_mut().filter(|typing| !typing.under_way) else { return };
+        let count = typing.keys.len().min(RelayClient::MOST_KEYS);
+        typing.under_way = count > 0 && typing.client.begin_typing(&typing.keys[..count]).unwrap_or(false);
+        if !typing.under_way {
+            self.typing = None;
+            return;
+        }
+        typing.keys[..count].fill(0);
+        typing.keys.drain(..count);
+    }
+}
+
+/// As much of a command as anybody reads.
+fn shortened(command: &str) -> String {
+    const LONGEST: usize = 500;
+    match command.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_owned(),
+    }
+}

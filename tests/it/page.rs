@@ -1,0 +1,744 @@
+//! nbs-page, by HTTP: who may, what is told of the sessions, and clients that do not behave.
+//! What a browser makes of it is tried in tests/page.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, Scratch, eventually, run};
+
+/// A server, which is ended when this is dropped.
+struct Page {
+    server: Child,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Page {
+    fn start(scratch: &Scratch) -> Page {
+        Page::start_with(scratch, &[])
+    }
+
+    fn start_with(scratch: &Scratch, arguments: &[&str]) -> Page {
+        let mut command = scratch.applet("nbs-page");
+        let mut server = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (address, token) = line.trim_end().strip_prefix("http://").unwrap().split_once("/#").unwrap();
+        Page { address: address.parse().unwrap(), token: token.to_owned(), server }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// What our own page would send, on a connection of its own.
+    fn request(&self, method: &str, path: &str, body: &str) -> String {
+        let (address, token, length) = (self.address, &self.token, body.len());
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    /// The status and all of the answer to some bytes.
+    fn say(&self, bytes: impl AsRef<[u8]>) -> (u16, String) {
+        let mut stream = self.connect();
+        // One that has been refused already may not be read to its end.
+        let _ = stream.write_all(bytes.as_ref());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        (status, answer)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        self.say(self.request(method, path, body))
+    }
+
+    fn type_in(&self, handle: &str, what: &str, text: &str) {
+        let (status, answer) = self.ask("POST", &format!("/sessions/{handle}/{what}"), text);
+        assert_eq!(status, 204, "{answer}");
+    }
+
+    fn open(&self, query: &str) -> Events {
+        let mut stream = self.connect();
+        stream.write_all(self.request("GET", &format!("/events?{query}"), "").as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(lines.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/event-stream"), "{head}");
+        Events { lines, id: String::new(), screens: Vec::new(), abouts: Vec::new() }
+    }
+
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.server.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let pid = self.server.id().to_string();
+        assert!(run(std::process::Command::new("kill").arg(&pid)).status.success());
+        let status = self.server.wait().unwrap();
+        if !std::thread::panicking() {
+            assert!(status.success(), "{status}");
+        }
+    }
+}
+
+/// A page that is open: what it has been told.
+struct Events {
+    lines: BufReader<TcpStream>,
+    /// Up to where it has been told everything.
+    id: String,
+    /// The rows of each screen by their numbers, and all of it.
+    screens: Vec<(String, Value)>,
+    /// What else is known of each session.
+    abouts: Vec<(String, Value)>,
+}
+
+impl Events {
+    /// The next event, and its number, if it has one.
+    fn next(&mut self) -> Value {
+        let mut event = String::new();
+        while !event.ends_with("\n\n") {
+            assert!(self.lines.read_line(&mut event).unwrap() > 0, "the end came after {event:?}");
+        }
+        assert!(!event.trim_end().chars().any(|c| c.is_control() && c != '\n'), "{event:?}");
+        let mut data = None;
+        for line in event.trim_end().lines() {
+            match line.split_once(": ").unwrap() {
+                ("id", id) => self.id = id.to_owned(),
+                ("data", text) => data = Some(serde_json::from_str(text).unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let event: Value = data.unwrap();
+        if event["screen"].is_object() {
+            self.draw(event["handle"].as_str().unwrap(), &event["screen"]);
+        }
+        if event["about"].is_object() {
+            let handle = event["handle"].as_str().unwrap();
+            self.abouts.retain(|(other, _)| other != handle);
+            self.abouts.push((handle.to_owned(), event["about"].clone()));
+        }
+        event
+    }
+
+    /// As a page does: each row is one that has come with this screen, or was there before.
+    fn draw(&mut self, handle: &str, screen: &Value) {
+        let before = self.screens.iter().position(|(other, _)| other == handle);
+        let before = before.map_or(json!({}), |at| self.screens.swap_remove(at).1["rows"].clone());
+        let mut rows = json!({});
+        for number in screen["at"].as_array().unwrap() {
+            let key = number.to_string();
+            let row =
+                screen["fresh"].get(&key).or(before.get(&key)).unwrap_or_else(|| panic!("{key}: {screen}"));
+            rows[key] = row.clone();
+        }
+        self.screens.push((handle.to_owned(), json!({"rows": rows, "at": screen["at"]})));
+    }
+
+    fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        loop {
+            let event = self.next();
+            if is_it(&event) {
+                return event;
+            }
+        }
+    }
+
+    /// Reads on until a session is like that.
+    fn until_about(&mut self, handle: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let about = self.abouts.iter().find(|(other, about)| other == handle && is_it(about));
+            if let Some((_, about)) = about {
+                return about.clone();
+            }
+            self.next();
+        }
+    }
+
+    /// Reads on until all that there is at the moment has been told.
+    fn settle(&mut self) {
+        self.until(|event| *event == json!({}));
+    }
+
+    /// What a session's screen shows, a line a row.
+    fn text(&self, handle: &str) -> String {
+        let Some((_, screen)) = self.screens.iter().find(|(other, _)| other == handle) else {
+            return String::new();
+        };
+        let row = |number: &Value| {
+            let spans = screen["rows"][number.to_string()].as_array().unwrap();
+            spans.iter().map(|span| span.as_str().or(span[0].as_str()).unwrap()).collect::<String>()
+        };
+        let rows = screen["at"].as_array().unwrap().iter().map(row);
+        rows.collect::<Vec<String>>().join("\n").trim_end().to_owned()
+    }
+
+    fn until_text(&mut self, handle: &str, part: &str) {
+        while !self.text(handle).contains(part) {
+            self.next();
+        }
+    }
+}
+
+#[test]
+fn whoever_has_the_token_is_served_and_nobody_else() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--name=private"], "echo private; cat");
+    let page = Page::start(&scratch);
+    let address = page.address;
+    let paths = [
+        ("GET", "/events".to_owned()),
+        ("GET", format!("/sessions/{handle}/scrollback")),
+        ("POST", format!("/sessions/{handle}/line")),
+    ];
+    let wrong = page.token.replace(|c: char| c != '0', "0");
+    for (method, path) in &paths {
+        for given in [
+            String::new(),
+            format!("Authorization: Bearer {wrong}\r\n"),
+            format!("Authorization: Bearer {}0\r\n", page.token),
+            format!("Authorization: Bearer {}\r\n", &page.token[1..]),
+            format!("Authorization: Basic {}\r\n", page.token),
+            format!("Cookie: token={0}; Bearer={0}\r\n", page.token),
+            format!("Referer: http://{address}/#{}\r\n", page.token),
+        ] {
+            for path in [path.clone(), format!("{path}?token={}", page.token)] {
+                let request = format!(
+                    "{method} {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nConnection: close\r\n\
+                     Content-Length: 1\r\n{given}\r\nx"
+                );
+                let (status, answer) = page.say(request);
+                assert!(status == 401 && !answer.contains("private"), "{given} {answer}");
+            }
+        }
+    }
+    // What there is for everybody tells nothing.
+    for file in ["/", "/page.css", "/page.js"] {
+        let (status, answer) =
+            page.say(format!("GET {file} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
+        assert!(status == 200 && !answer.contains("private") && !answer.contains(&page.token), "{answer}");
+        for header in [
+            "Content-Security-Policy: default-src 'none'; script-src 'self';",
+            "Referrer-Policy: no-referrer",
+            "X-Content-Type-Options: nosniff",
+        ] {
+            assert!(answer.contains(header), "{answer}");
+        }
+        assert!(!answer.contains("Access-Control-Allow") && !answer.contains("Set-Cookie"), "{answer}");
+    }
+    let mut events = page.open("");
+    events.until_text(&handle, "private");
+    page.type_in(&handle, "line", "told");
+    events.until_text(&handle, "told\ntold");
+}
+
+#[test]
+fn another_site_is_refused_whatever_it_tries() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let page = Page::start(&scratch);
+    let own = page.address.to_string();
+    let line = format!("/sessions/{handle}/line");
+    let asked = |method: &str, path: &str, host: &str, more: &str| {
+        let body = "typed";
+        page.say(format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nConnection: close\r\nContent-Length: {}\r\n{more}\r\n{body}",
+            page.token,
+            body.len()
+        ))
+    };
+    // Its name points at our address (DNS rebinding).
+    for host in [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "",
+        "192.0.2.1",
+    ] {
+        for (method, path) in [("GET", "/"), ("GET", "/page.js"), ("GET", "/events"), ("POST", &line)] {
+            let origin = format!("Origin: http://{host}\r\n");
+            assert_eq!(asked(method, path, host, &origin).0, 421, "{host} {path}");
+        }
+    }
+    for more in [
+        "",
+        "Origin: null\r\n",
+        "Origin: http://evil.example\r\n",
+        "Origin: http://localhost:1\r\n",
+        &format!("Origin: http://{own}.evil.example\r\n"),
+        &format!("Origin: http://{own}\r\nSec-Fetch-Site: cross-site\r\n"),
+        &format!("Origin: http://{own}\r\nSec-Fetch-Site: same-site\r\n"),
+    ] {
+        assert_eq!(asked("POST", &line, &own, more).0, 403, "{more}");
+    }
+    for more in
+        ["Origin: http://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n", "Sec-Fetch-Site: same-site\r\n"]
+    {
+        assert_eq!(asked("GET", "/events", &own, more).0, 403, "{more}");
+    }
+    // A browser asks first whether another site may send a header of its own.
+    let (status, answer) = asked(
+        "OPTIONS",
+        &line,
+        &own,
+        "Origin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
+    );
+    assert!(status == 403 && !answer.contains("Access-Control-Allow"), "{answer}");
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nOrigin: http://evil.example\r\n";
+    assert_eq!(asked("GET", "/events", &own, upgrade).0, 501);
+    assert_eq!(scratch.file(&handle, "output.log"), "");
+    // A link to the page may be anywhere.
+    assert_eq!(asked("GET", "/", &own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n").0, 200);
+}
+
+#[test]
+fn the_token_is_kept_until_there_is_another_and_the_port_too() {
+    let scratch = Scratch::new();
+    let first = Page::start(&scratch);
+    let (address, token) = (first.address, first.token.clone());
+    assert!(address.ip().is_loopback());
+    let file = scratch.state().join("page.token");
+    assert_eq!(fs::read_to_string(&file).unwrap().trim_end(), token);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let arguments = fs::read(format!("/proc/{}/cmdline", first.server.id())).unwrap();
+    assert!(!String::from_utf8_lossy(&arguments).contains(&token));
+    drop(first);
+    let again = Page::start(&scratch);
+    assert_eq!((again.address, &again.token), (address, &token));
+    // The port is taken.
+    let mut events = again.open("");
+    events.settle();
+    let other = Page::start_with(&scratch, &["--new-token"]);
+    assert_ne!((other.address, &other.token), (again.address, &again.token));
+    assert_eq!(again.ask("GET", "/events", "").0, 401);
+    let mut rest = String::new();
+    events.lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+    assert_eq!(other.ask("GET", "/nothing", "").0, 404);
+    fs::write(&file, "short\n").unwrap();
+    assert_eq!(other.ask("GET", "/nothing", "").0, 401);
+    assert_eq!(fs::read_to_string(&file).unwrap().trim_end().len(), 32);
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_told() {
+    let scratch = Scratch::new();
+    let page = |arguments: &[&str]| run(scratch.applet("nbs-page").args(arguments));
+    for value in ["", "localhost", "8080", "127.0.0.1", "127.0.0.1:65536", "[::1]", "\u{1b}[2J:1"] {
+        page(&[&format!("--listen={value}")]).code(4).stdout("").complains("--listen");
+    }
+    page(&["surplus"]).code(4).complains("surplus");
+    page(&["--listen=192.0.2.1:0"]).code(1).complains("cannot listen on 192.0.2.1:0");
+    let running = Page::start(&scratch);
+    page(&[&format!("--listen={}", running.address)]).code(1).complains("in use");
+    drop(running);
+    let object = Page::start_json(&scratch);
+    assert!(
+        object["address"].as_str().unwrap().ends_with(&format!("/#{}", object["token"].as_str().unwrap()))
+    );
+}
+
+impl Page {
+    fn start_json(scratch: &Scratch) -> Value {
+        let mut server = scratch.applet("nbs-page").arg("--json").stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(run(std::process::Command::new("kill").arg(server.id().to_string())).status.success());
+        assert!(server.wait().unwrap().success());
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+#[test]
+fn what_is_typed_gets_there_in_its_order_and_keys_act_at_once() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create("stty -echo; while IFS= read -r line; do echo \"<$line>\"; done");
+    let mut events = page.open(&format!("focus={handle}"));
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    page.type_in(&handle, "line", "<b>one</b>");
+    page.type_in(&handle, "text", "tw");
+    page.type_in(&handle, "keys", "o BSpace");
+    page.type_in(&handle, "keys", "o Enter");
+    page.type_in(&handle, "paste", "three\nfour é\r\n");
+    events.until_text(&handle, "<<b>one</b>>\n<two>\n<three>\n<four é>");
+    for (what, text, status) in [
+        ("keys", "Enter Frobnicate", 400),
+        ("keys", "", 400),
+        ("frobnicate", "x", 404),
+        ("secret", "a\nb", 400),
+    ] {
+        assert_eq!(page.ask("POST", &format!("/sessions/{handle}/{what}"), text).0, status, "{what}");
+    }
+    for other in ["00000000", "../../etc", "..", "%2e%2e"] {
+        assert_eq!(page.ask("POST", &format!("/sessions/{other}/line"), "x").0, 404, "{other}");
+    }
+    assert_eq!(page.ask("GET", &format!("/sessions/{handle}/line"), "").0, 405);
+    assert_eq!(page.ask("POST", "/events", "").0, 405);
+    // What nobody reads does not hold up a key that is a signal.
+    let busy = scratch.create("stty raw -echo isig; echo ready; sleep 1000");
+    events = page.open(&format!("focus={busy}"));
+    events.until_text(&busy, "ready");
+    while page.ask("POST", &format!("/sessions/{busy}/text"), &"x".repeat(60_000)).0 != 429 {}
+    page.type_in(&busy, "keys", "C-c");
+    let ended = events.until_about(&busy, |about| about["receipt"].is_object());
+    assert_eq!((&ended["state"], &ended["receipt"]["signal"]), (&json!("dead"), &json!("SIGINT")));
+    assert_eq!(page.ask("POST", &format!("/sessions/{busy}/line"), "x").0, 410);
+}
+
+#[test]
+fn a_secret_is_typed_only_where_one_is_asked_for() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create("read -r a; stty -echo; read -r b; stty echo; echo \"$a/${#b}\"; cat");
+    let mut events = page.open("");
+    events.until_about(&handle, |about| about["terminal"] == "line");
+    let secret = |text: &str| page.ask("POST", &format!("/sessions/{handle}/secret"), text);
+    assert!(secret("hunter2").1.ends_with("{\"typed\":false}\n"));
+    page.type_in(&handle, "line", "a");
+    events.until_about(&handle, |about| about["terminal"] == "secret");
+    assert!(secret("hunter2").1.ends_with("{\"typed\":true}\n"));
+    events.until_text(&handle, "a/7");
+    assert!(!scratch.file(&handle, "output.log").contains("hunter2"));
+}
+
+#[test]
+fn only_what_has_changed_is_told_and_nothing_is_missed() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create_with(&["--size=40x10"], "seq 1 8; cat");
+    let quiet = scratch.create("echo quiet; cat");
+    let mut events = page.open("");
+    events.until_text(&handle, "8");
+    events.until_text(&quiet, "quiet");
+    for session in [&handle, &quiet] {
+        events.until_about(session, |about| about["terminal"] == "line");
+    }
+    events.settle();
+    let known = events.id.clone();
+    page.type_in(&handle, "line", "next");
+    // All but what is new has scrolled up, and its rows are not sent again.
+    events.until_text(&handle, "next\nnext");
+    events.settle();
+    drop(events);
+    // A page that slept goes on from what it knows: of the quiet one nothing is told.
+    let mut events = page.open(&format!("since={known}"));
+    let first = events.next();
+    let mut handles: Vec<&str> =
+        first["sessions"].as_array().unwrap().iter().map(|h| h.as_str().unwrap()).collect();
+    handles.sort_unstable();
+    let mut both = [&*handle, &*quiet];
+    both.sort_unstable();
+    assert_eq!(handles, both);
+    let mut fresh = 0;
+    loop {
+        let mut event = String::new();
+        while !event.ends_with("\n\n") {
+            assert!(events.lines.read_line(&mut event).unwrap() > 0);
+        }
+        if event.ends_with("data: {}\n\n") {
+            break;
+        }
+        let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(event["handle"], *handle);
+        fresh += event["screen"]["fresh"].as_object().map_or(0, |rows| rows.len());
+    }
+    assert!((1..=3).contains(&fresh), "{fresh} rows");
+    // What another process of us has numbered means nothing here.
+    for since in ["", "1", "0000000000000000-5", "x-y", &format!("{}999999", known)] {
+        let mut events = page.open(&format!("since={since}"));
+        events.settle();
+        assert!(events.text(&quiet).contains("quiet"), "{since}");
+    }
+}
+
+#[test]
+fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.settle();
+    let handle = scratch.create_with(&["--name=job"], "printf 'a\\033]2;a title\\007'; cat; exit 3");
+    let came = events.until_about(&handle, |about| about["title"] == "a title");
+    assert_eq!((&came["name"], &came["state"]), (&json!("job"), &json!("alive")));
+    events.until_about(&handle, |about| about["activity"] == "waiting");
+    scratch.ts(&["eof", &handle]).code(0);
+    let receipt = &events.until_about(&handle, |about| about["receipt"].is_object())["receipt"];
+    assert_eq!(
+        (&receipt["exit_code"], &receipt["ended_by"], &receipt["session_id"]),
+        (&json!(3), &json!("self"), &json!(handle))
+    );
+    scratch.ts(&["kill", &handle]).code(0);
+    events.until(|event| event["gone"] == *handle);
+    assert_eq!(page.ask("GET", &format!("/sessions/{handle}/scrollback"), "").0, 404);
+    // One whose relay was killed has ended, too.
+    let handle = scratch.create("cat");
+    events.until_about(&handle, |about| about["state"] == "alive");
+    let relay = scratch.file(&handle, "daemon_pid");
+    assert!(run(std::process::Command::new("kill").args(["-KILL", relay.trim()])).status.success());
+    events.until_about(&handle, |about| about["state"] == "dead");
+}
+
+#[test]
+fn what_has_scrolled_off_can_be_had() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create_with(&["--size=20x5"], "seq 1 100; printf '\\033[31mred'; cat");
+    let mut events = page.open(&format!("focus={handle}"));
+    events.until_text(&handle, "red");
+    let (status, answer) = page.ask("GET", &format!("/sessions/{handle}/scrollback"), "");
+    assert_eq!(status, 200);
+    let rows: Vec<Vec<String>> = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let rows: Vec<String> = rows.into_iter().map(|row| row.concat()).collect();
+    assert_eq!(rows, (1..=96).map(|line| line.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_request_cut_anywhere_does_nothing_and_harms_nothing() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; cat");
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.until_text(&handle, "");
+    let request = page.request("POST", &format!("/sessions/{handle}/line"), "typed");
+    for cut in 0..request.len() {
+        let mut stream = page.connect();
+        stream.write_all(&request.as_bytes()[..cut]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), "", "{cut}");
+    }
+    assert_eq!(scratch.file(&handle, "output.log"), "");
+    // Byte by byte it is one all the same, and after it another comes on the same connection.
+    let kept = request.replace("Connection: close\r\n", "");
+    let mut stream = page.connect();
+    for byte in kept.bytes() {
+        stream.write_all(&[byte]).unwrap();
+    }
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 204 No Content\r\n").count(), 2, "{answers}");
+    events.until_text(&handle, "typed\ntyped");
+}
+
+#[test]
+fn what_is_too_large_or_no_request_is_refused() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("stty -echo; cat");
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.settle();
+    let path = format!("/sessions/{handle}/text");
+    let host = format!("Host: {}\r\n", page.address);
+    let long = "x".repeat(100_000);
+    for (request, status) in [
+        (page.request("POST", &path, &long), 413),
+        (format!("GET /{long} HTTP/1.1\r\n{host}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{host}A: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "A: b\r\n".repeat(1_000)), 431),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: -5\r\n\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 501),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (format!("GET / HTTP/9\r\n{host}\r\n"), 400),
+        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\r\n\r\n".to_owned(), 400),
+        (format!("GET / HTTP/1.1\r\n{host}A\u{0}: b\r\n\r\n"), 400),
+        (page.request("GET", "/../../etc/passwd", ""), 404),
+        (page.request("DELETE", &path, ""), 405),
+    ] {
+        let (answered, answer) = page.say(&request);
+        assert_eq!(answered, status, "{:?}: {answer}", &request[..request.len().min(100)]);
+    }
+    let mut random = fastrand::Rng::with_seed(19);
+    let whole = page.request("POST", &path, "typed");
+    for _ in 0..300 {
+        let mut bytes = whole.clone().into_bytes();
+        for _ in 0..random.usize(1..4) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.u8(..);
+        }
+        let mut stream = page.connect();
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(page.ask("GET", "/", "").0, 200);
+}
+
+#[test]
+fn slow_clients_hold_up_nobody() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    let slow: Vec<TcpStream> = (0..300)
+        .map(|number| {
+            let mut stream = page.connect();
+            let request = page.request("POST", &format!("/sessions/{handle}/line"), "typed");
+            // It may have had to go already.
+            let _ = stream.write_all(&request.as_bytes()[..number % request.len()]);
+            stream
+        })
+        .collect();
+    page.type_in(&handle, "line", "served");
+    events.until_text(&handle, "served\nserved");
+    drop(slow);
+    page.type_in(&handle, "line", "after");
+    events.until_text(&handle, "after\nafter");
+}
+
+#[test]
+fn a_page_that_does_not_read_costs_no_memory_and_goes_on_where_it_was() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let flood =
+        "i=0; while [ ! -e stop ]; do i=$((i+1)); seq -s ' ' ${i}000000 ${i}007000; done; echo over; cat";
+    let handle = scratch.create_with(&["--size=400x150"], flood);
+    let mut asleep = page.open(&format!("focus={handle}"));
+    asleep.until_text(&handle, "000");
+    let mut awake = page.open(&format!("focus={handle}"));
+    // More than any connection holds: the kernel keeps no more than that of what nobody reads.
+    let mut told = 0;
+    while told < 16_000_000 {
+        told += awake.next().to_string().len();
+    }
+    let memory = page.memory();
+    assert!(memory < 64 * 1024, "{memory} KB");
+    fs::write(scratch.path.join("stop"), "").unwrap();
+    awake.until_text(&handle, "over");
+    asleep.until_text(&handle, "over");
+    assert_eq!(asleep.text(&handle), awake.text(&handle));
+}
+
+#[test]
+fn fifty_sessions_that_print_at_once_are_all_shown_as_they_are() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    let print = "for i in $(seq 1 200); do echo \"line $i of $$\"; done; echo \"last $((20 + 22))\"; cat";
+    let handles: Vec<String> = (0..50).map(|_| scratch.create(print)).collect();
+    for handle in &handles {
+        events.until_text(handle, "last 42");
+        let shown = scratch.ts(&["screen", handle]).code(0).out();
+        assert_eq!(events.text(handle), shown.trim_end());
+    }
+}
+
+#[test]
+fn whatever_a_session_prints_is_text() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let evil = "</script><img src=x onerror=alert(1)>\"'&lt;";
+    let handle = scratch.create_with(&["--title", evil], &format!("cat >/dev/null # {evil}\n"));
+    let mut events = page.open("");
+    let about = events.until_about(&handle, |_| true);
+    assert!(about["command"].as_str().unwrap().contains(evil), "{about}");
+    let mut random = fastrand::Rng::with_seed(7);
+    let pieces: [&[u8]; 14] = [
+        evil.as_bytes(),
+        b"\x1b]2;<b>\x07",
+        b"\x1b]0;\xff\n",
+        b"\x1b[",
+        b"\x1b[38;2;1;2;3m",
+        b"\x1b[7;4:3m",
+        b"\r\n",
+        b"\xe6\xbc\xa2",
+        b"e\xcc\x81",
+        b"\xe2\x80\xae\xe2\x80\x8d",
+        b"\x00\x07\x0e\x9b",
+        b"\"\\u003c\\",
+        b"\xe2\x80\xa8data: {}\n\nid: 9\n",
+        b"\x1b(0qqx\x1b(B",
+    ];
+    for round in 0..15 {
+        let mut bytes = Vec::new();
+        for _ in 0..random.usize(1..60) {
+            match random.usize(..3) {
+                0 => bytes.extend((0..random.usize(..8)).map(|_| random.u8(..))),
+                _ => bytes.extend(pieces[random.usize(..pieces.len())]),
+            }
+        }
+        // The end, on a line of its own, whatever mode the terminal is in.
+        bytes.extend(format!("\x18\x1b[0m\x0f\x1b[?6l\x1b[r\x1b[20;1H\x1b[2Kround {round}.").bytes());
+        let file = scratch.path.join("printed");
+        fs::write(&file, &bytes).unwrap();
+        let printing = scratch.create("stty -opost; cat printed; exec cat >/dev/null");
+        // Every event is looked at as it comes: valid JSON on one line, without control characters.
+        events.until_text(&printing, &format!("round {round}."));
+        let shown = scratch.ts(&["screen", &printing]).code(0).out();
+        let plain =
+            |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n");
+        eventually("the same on the page", || {
+            if plain(&events.text(&printing)).trim_end() == shown.trim_end() {
+                return true;
+            }
+            events.next();
+            false
+        });
+        scratch.ts(&["kill", &printing]).code(0);
+    }
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn another_process_goes_on_with_the_pages_of_the_first() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("echo before; cat");
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.until_text(&handle, "before");
+    events.settle();
+    let (address, id) = (page.address, events.id.clone());
+    drop(page);
+    let mut rest = String::new();
+    events.lines.read_to_string(&mut rest).unwrap();
+    scratch.ts(&["send", &handle, "between"]).code(0);
+    let page = Page::start(&scratch);
+    assert_eq!(page.address, address);
+    let mut events = page.open(&format!("since={id}"));
+    events.until_text(&handle, "before\nbetween\nbetween");
+}
+
+#[test]
+fn a_stopped_relay_holds_up_no_other_session() {
+    let scratch = Scratch::new();
+    let (stopped, other) = (scratch.create("cat"), scratch.create("cat"));
+    let relay = scratch.file(&stopped, "daemon_pid").trim().to_owned();
+    let signal = |signal: &str| {
+        assert!(run(std::process::Command::new("kill").args([signal, &relay])).status.success())
+    };
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.settle();
+    signal("-STOP");
+    let status = page.ask("POST", &format!("/sessions/{stopped}/keys"), "Enter").0;
+    assert_eq!(status, 410);
+    page.type_in(&other, "line", "goes on");
+    events.until_text(&other, "goes on\ngoes on");
+    let mut late = page.open("");
+    late.until_text(&other, "goes on");
+    signal("-CONT");
+    page.type_in(&stopped, "line", "again");
+    events.until_text(&stopped, "again\nagain");
+}
