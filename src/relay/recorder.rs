@@ -355,7 +355,9 @@ impl Recorder {
             _ => {}
         }
         if let Some(code) = code.filter(|_| !interactive && !self.concluded) {
-            self.lines.extend_from_slice(completion_line(Completion { seq: 0, code }).as_bytes());
+            // Unless a shell inside it has reported, it is the first.
+            let seq = self.meaning.last_completion().map_or(0, |last| last.saturating_add(1));
+            self.lines.extend_from_slice(completion_line(Completion { seq, code }).as_bytes());
         }
         self.concluded = true;
         self.write_lines()

@@ -1,8 +1,15 @@
 //! A shell inside the session's own: what `integrate` makes of it, and what it leaves alone.
 
-use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    net::TcpListener,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
-use crate::support::{Scratch, eventually};
+use crate::support::{Scratch, eventually, run};
 
 /// A shell that is started inside another, and how the same is said to it.
 struct Inner {
@@ -40,13 +47,18 @@ fn integrate(scratch: &Scratch, handle: &str, shell: &str) {
 }
 
 fn try_inner(inner: &Inner) {
-    let Inner { outer, command, shell, set, many, seven, status } = inner;
-    let scratch = Scratch::new();
+    try_inner_of(&Scratch::new(), inner, inner.command);
+}
+
+fn try_inner_of(scratch: &Scratch, inner: &Inner, command: &str) {
+    let Inner { outer, shell, set, many, seven, status, .. } = inner;
     let handle = scratch.create(outer);
     let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
     run("echo outer").code(0).stdout("outer\n");
+    // It may be longer than the terminal is wide.
+    scratch.ts(&["resize", &handle, "200x50"]).code(0);
     scratch.ts(&["send", &handle, command]).code(0);
-    integrate(&scratch, &handle, shell);
+    integrate(scratch, &handle, shell);
     // Nothing of it is seen, and its prompt stands.
     let screen = scratch.ts(&["screen", &handle]).code(0).out();
     assert!(screen.trim_end().ends_with("mine#"), "{screen}");
@@ -74,7 +86,7 @@ fn try_inner(inner: &Inner) {
     run(many).code(0).stdout("1\n2\n").silent();
     run("").code(0).stdout("").silent();
     run("echo '!x' \"a  b\" \u{e9}").code(0).stdout("!x a  b \u{e9}\n").silent();
-    let room = 80 - "mine# echo ".len();
+    let room = 200 - "mine# echo ".len();
     for length in [room - 1, room, room + 1, 300, 5_000] {
         let long = "x".repeat(length);
         run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
@@ -148,4 +160,236 @@ inner_shells! {
         ..BASH
     };
     a_shell_without_jobs: Inner { command: "PS1='mine# ' sh +m -i", ..POSIX };
+}
+
+#[test]
+fn sh_in_a_chroot() {
+    let scratch = Scratch::new();
+    let root = scratch.path.join("root");
+    // The whole of it: no terminals, no /proc, nothing of ours.
+    let libraries = run(Command::new("ldd").arg("/bin/busybox")).code(0).out();
+    let libraries = libraries.split_whitespace().filter(|word| word.starts_with('/'));
+    for file in libraries.chain(["/bin/busybox"]) {
+        let place = root.join(&file[1..]);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(file, place).unwrap();
+    }
+    for applet in ["sh", "stty", "sleep"] {
+        symlink("busybox", root.join("bin").join(applet)).unwrap();
+    }
+    let command = format!("PS1='mine# ' unshare -rm chroot {} /bin/sh", root.display());
+    try_inner_of(&scratch, &POSIX, &command);
+}
+
+#[test]
+fn what_su_starts() {
+    let scratch = Scratch::new();
+    fs::set_permissions(&scratch.path, fs::Permissions::from_mode(0o755)).unwrap();
+    try_inner_of(&scratch, &POSIX, "PS1='mine# ' su -p -s /bin/dash nobody");
+}
+
+/// An sshd of a test's own, on a port of its own; in it everybody gets the same program.
+struct Sshd {
+    server: Child,
+    /// What starts a session there.
+    command: String,
+}
+
+impl Sshd {
+    fn start(scratch: &Scratch, program: &str) -> Sshd {
+        let folder = scratch.path.join("ssh");
+        fs::create_dir(&folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        for key in ["host", "user"] {
+            run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])).code(0);
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let conf = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
+             UsePAM no\nPermitRootLogin yes\nForceCommand {program}\n",
+            path("host"),
+            path("user.pub")
+        );
+        fs::write(path("conf"), conf).unwrap();
+        // Where it separates its privileges, as root, it wants this, which starts with Debian.
+        if Path::new("/run").metadata().is_ok_and(|run| !run.permissions().readonly()) {
+            let _ = fs::create_dir("/run/sshd");
+        }
+        let mut server = Command::new("/usr/sbin/sshd");
+        let server = server.args(["-D", "-f", &path("conf"), "-E", &path("log")]).stdin(Stdio::null());
+        let command = format!(
+            "ssh -F none -i {} -p {port} -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no \
+             -o LogLevel=ERROR 127.0.0.1",
+            path("user")
+        );
+        let sshd = Sshd { server: server.spawn().unwrap(), command };
+        eventually("the sshd", || {
+            fs::read_to_string(path("log")).is_ok_and(|log| log.contains("Server listening"))
+        });
+        sshd
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
+#[test]
+fn bash_behind_ssh() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "env PS1='mine# ' bash --norc");
+    try_inner_of(&scratch, &BASH, &sshd.command);
+}
+
+#[test]
+fn busybox_ash_behind_ssh() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "env PS1='mine# ' busybox ash");
+    try_inner_of(&scratch, &POSIX, &sshd.command);
+}
+
+#[test]
+fn what_hangs_at_the_other_end_is_told_of_and_gets_nothing_later() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "printf 'mine# '; sleep 1000");
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, &sshd.command]).code(0);
+    scratch.ts(&["wait", "--pattern=mine#", &handle]).code(0);
+    scratch.ts(&["integrate", "--timeout=0.5", &handle]).code(1).complains("no shell has answered");
+    // It has been interrupted, and that was its end.
+    eventually("the outer shell", || {
+        scratch.ts(&["run", "--timeout=60", &handle, "echo usable"]).stdout == b"usable\n"
+    });
+}
+
+#[test]
+fn a_shell_that_ends_meanwhile_is_told_of() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "PS1='mine# ' dash -c 'printf \"mine# \"; read x; exit 5' || :"]).code(0);
+    scratch.ts(&["wait", "--pattern=mine# ", &handle]).code(0);
+    // By its arguments it is none to converse with.
+    scratch.ts(&["integrate", &handle]).code(1).complains("is no shell that is known");
+    scratch.ts(&["key", &handle, "Enter"]).code(0);
+    let sshd = Sshd::start(&scratch, "printf 'mine# '; read x; exit 5");
+    scratch.ts(&["send", &handle, &sshd.command]).code(0);
+    eventually("ssh", || scratch.file(&handle, "output.log").matches("mine# \x1b").count() == 0);
+    scratch.ts(&["wait", "--regex=^mine# $", &handle]).code(0);
+    scratch.ts(&["integrate", "--timeout=60", &handle]).code(1).complains("it has ended");
+    scratch.ts(&["run", &handle, "echo $?"]).code(0).stdout("5\n");
+}
+
+#[test]
+fn what_is_no_shell_gets_nothing() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["integrate", "12345678"]).code(2);
+    scratch.ts(&["integrate"]).code(4).complains("missing a session");
+    for (command, doing, name, quit) in [
+        ("cat", "line", "'cat'", "C-d"),
+        ("python3 -q", "raw", "'python3'", "C-d"),
+        ("vim -u NONE", "raw", "'vim'", "vim"),
+        ("less /etc/passwd", "raw", "'less'", "q"),
+        ("bash -c 'read x'", "line", "'bash'", "Enter"),
+        ("read -s x", "secret", "asks for a secret", "Enter"),
+    ] {
+        scratch.ts(&["send", &handle, command]).code(0);
+        scratch
+            .ts(&["wait", "--input", "--timeout=60", &handle])
+            .code(0)
+            .stdout(format!("{handle}\tinput\t{doing}\n"));
+        let length = scratch.file(&handle, "output.log").len();
+        scratch.ts(&["integrate", "--timeout=60", &handle]).code(1).stdout("").complains(name);
+        assert_eq!(scratch.file(&handle, "output.log").len(), length, "{command}");
+        match quit {
+            "vim" => drop(scratch.ts(&["send", &handle, ":q!"]).code(0)),
+            key => drop(scratch.ts(&["key", &handle, key]).code(0)),
+        }
+        scratch.ts(&["run", "--timeout=60", &handle, "echo usable"]).code(0).stdout("usable\n");
+    }
+    // What reads nothing is waited for.
+    scratch.ts(&["send", &handle, "sleep 1000"]).code(0);
+    scratch.ts(&["integrate", "--timeout=0.2", &handle]).code(1).complains("has the foreground");
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
+    scratch.ts(&["run", "--timeout=60", &handle, "exit 4"]).code(125);
+    scratch.ts(&["integrate", &handle]).code(1).complains("has ended with exit code 4");
+}
+
+#[test]
+fn the_sessions_own_shell_reports_already() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let told = scratch.ts(&["integrate", "--json", &handle]).code(0);
+    assert_eq!([told.field("shell"), told.field("new")], ["\"bash\"", "false"]);
+    scratch.ts(&["integrate", &handle]).code(0).stdout("").silent();
+}
+
+#[test]
+fn of_two_at_once_the_second_finds_it_done() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "bash --norc"]).code(0);
+    let words = ["integrate", "--json", "--timeout=60", &handle];
+    let both = [scratch.start(&words), scratch.start(&words)];
+    let mut new = both.map(|running| running.finish().code(0).field("new"));
+    new.sort();
+    assert_eq!(new, ["false", "true"]);
+    scratch.ts(&["run", &handle, "echo once"]).code(0).stdout("once\n");
+}
+
+#[test]
+fn shells_inside_each_other_are_told_apart() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let ran = |text: &str, printed: &str| {
+        scratch.ts(&["run", "--timeout=60", &handle, text]).code(0).stdout(printed);
+    };
+    ran("level=0", "");
+    for (level, shell, command) in
+        [("1", "bash", "bash --norc"), ("2", "posix", "dash"), ("3", "zsh", "zsh -f"), ("4", "posix", "sh")]
+    {
+        scratch.ts(&["send", &handle, command]).code(0);
+        integrate(&scratch, &handle, shell);
+        ran(&format!("level={level}; echo $level"), &format!("{level}\n"));
+    }
+    for level in ["3", "2", "1", "0"] {
+        scratch.ts(&["run", "--timeout=60", &handle, "exit"]).code(125);
+        ran("echo $level", &format!("{level}\n"));
+    }
+    // And one after another, with what has been printed by those before printed again.
+    scratch.ts(&["send", &handle, "bash --norc"]).code(0);
+    integrate(&scratch, &handle, "bash");
+    let log = scratch.folder(&handle).join("output.log");
+    scratch.ts(&["run", "--timeout=60", &handle, &format!("cat {}; (exit 3)", log.display())]).code(3);
+    ran("echo still", "still\n");
+    scratch.ts(&["doctor"]).code(0);
+}
+
+#[test]
+fn what_is_typed_is_not_in_the_history() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "HISTFILE= HISTCONTROL= bash --norc"]).code(0);
+    integrate(&scratch, &handle, "bash");
+    scratch
+        .ts(&["run", &handle, "history | sed 's/^ *[0-9]* *//'"])
+        .stdout("history | sed 's/^ *[0-9]* *//'\n");
+}
+
+#[test]
+fn a_program_that_ends_in_a_shell_can_be_taught_too() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("PS1='mine# ' dash -i; exit 3");
+    scratch.ts(&["run", &handle, "true"]).code(125).complains("no interactive shell");
+    integrate(&scratch, &handle, "posix");
+    scratch.ts(&["run", &handle, "echo hi; (exit 7)"]).code(7).stdout("hi\n");
+    scratch.ts(&["send", &handle, "(exit 5)"]).code(0);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("5\n");
+    scratch.ts(&["run", &handle, "exit 9"]).code(125).complains("ended with exit code 3");
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+    scratch.ts(&["doctor"]).code(0);
 }

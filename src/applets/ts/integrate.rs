@@ -89,6 +89,8 @@ struct Integration<'a> {
     secret: String,
     // How far the log had come before anything was typed.
     offset: u64,
+    // How many shells had reported by then.
+    known: usize,
     // The echo is off by our doing.
     is_hidden: bool,
 }
@@ -124,6 +126,7 @@ impl<'a> Integration<'a> {
             nonce: random::hex::<4>().trying(what)?,
             secret: random::hex::<16>().trying(what)?,
             offset: 0,
+            known: 0,
             is_hidden: false,
         })
     }
@@ -237,7 +240,7 @@ impl<'a> Integration<'a> {
 
     /// `None` where it has not answered in time.
     fn teach(&mut self, dialect: Dialect) -> Result<Option<Dialect>> {
-        let known = self.session.levels()?.len().max(1);
+        self.known = self.session.levels()?.len().max(1);
         self.offset = self.turn.place()?.ok_or_else(|| self.ended())?.0;
         if !self.turn.hide(&self.secret)? {
             return Err(self.ended());
@@ -259,7 +262,7 @@ impl<'a> Integration<'a> {
         self.type_in(&inner::script(dialect, &self.secret, &self.nonce, &drawn))?;
         loop {
             let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
-            if place.level >= known && place.prompt == Prompt::Stands {
+            if place.level >= self.known && place.prompt == Prompt::Stands {
                 // Where there was no room for its secret, nobody could tell its marks.
                 return Ok((self.session.levels()?.len() > place.level).then_some(dialect));
             }
@@ -288,8 +291,12 @@ impl<'a> Integration<'a> {
         }
     }
 
-    /// `false` where there was nothing in time.
+    /// `false` where there was nothing in time; an error where the shell has ended.
     fn hear_more(&mut self) -> Result<bool> {
+        let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
+        if place.level < self.known && place.prompt == Prompt::Stands {
+            return Err(refused(self.session, "it has ended, and the prompt of the shell around it is back"));
+        }
         match self.news.news_or(self.deadline, None)? {
             News::Changed => Ok(!self.deadline.has_passed()),
             News::Ended => Err(self.ended()),

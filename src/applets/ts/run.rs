@@ -17,7 +17,8 @@
 //! answer. Then `run --resume` prints what has come since, without the echo of the
 //! answer, and exits as run does. What polls the keyboard while it works is not
 //! taken for one that waits, as long as it prints or uses the CPU. Another shell
-//! or a program to converse with (ssh, su, psql) is told of in the same way.
+//! or a program to converse with (ssh, su, psql) is told of in the same way;
+//! `integrate` has run work in such a shell.
 //! What the shell says of a job while the text runs is output of it; what it says
 //! at its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
 //!
@@ -239,6 +240,8 @@ struct Run<'a> {
     // of the session's completions.
     level: usize,
     ahead: i64,
+    // Its output comes from another terminal.
+    is_far: bool,
     // `None`: the shell is the session's own.
     inner: Option<Inner>,
     // How often it has been handed over, and the shell asked how it has ended.
@@ -341,6 +344,7 @@ impl<'a> Run<'a> {
         let handover = session.hand_over(sessions, command, &place)?;
         let marks = session.marks(offset, place.level, Some(last))?;
         let (level, ahead) = (place.level, place.ahead());
+        let is_far = level > 0 && turn.passes_on()?;
         let mut run = Run {
             session,
             wishes,
@@ -349,6 +353,7 @@ impl<'a> Run<'a> {
             is_nothing: shell::is_nothing(command),
             level,
             ahead,
+            is_far,
             inner: Inner::of(session, &place, command)?,
             handover,
             attempts: 0,
@@ -463,9 +468,9 @@ impl<'a> Run<'a> {
             // fish tells of an `exit`, too.
             outcome = Outcome::Ended;
         }
-        if let Some(code) = self.trace.outer {
+        if let Some(ended) = self.look_for_outer()? {
             self.await_outer_prompt()?;
-            outcome = Outcome::InnerEnded(code);
+            outcome = ended;
         }
         if let Outcome::Done(code) = &mut outcome
             && self.is_nothing
@@ -483,6 +488,9 @@ impl<'a> Run<'a> {
             self.printer.from = range.end;
         }
         self.leave_out_echo(true)?;
+        if let (Outcome::InnerEnded(_), Some((outer, _))) = (&outcome, self.trace.outer) {
+            range.end = range.end.min(outer).max(range.start);
+        }
         if matches!(outcome, Outcome::Ended) {
             // What began like a mark will never be one.
             range.end = self.trace.next;
@@ -532,8 +540,8 @@ impl<'a> Run<'a> {
                 begin = Deadline::after(BEGIN);
             }
             self.hand_text_over()?;
-            if let Some(code) = self.trace.outer {
-                return Ok(Outcome::InnerEnded(code));
+            if let Some(outcome) = self.look_for_outer()? {
+                return Ok(outcome);
             }
             let mut soon = Deadline::NEVER;
             if self.trace.unfinished && matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. })

@@ -47,7 +47,7 @@ pub(crate) fn second_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
         }
         _ => format!(
             "printf '\\33]133;Q;%s;%s;%s\\7' {nonce} \"${{BASH_VERSION:+bash}}${{ZSH_VERSION:+zsh}}\" \
-             \"${{BASH_VERSION-}}$( (: >/dev/tty) 2>/dev/null&&printf ' tty')\";{read};eval \"$(printf %b \"$__nbs_c\")\""
+             \"${{BASH_VERSION-}}$( (: >/dev/tty) 2>&-&&printf ' tty')\";{read};eval \"$(printf %b \"$__nbs_c\")\""
         ),
     };
     (line + "\n").into_bytes()
@@ -86,10 +86,10 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
         _ => ("printf '%b' '@CLEAR@' >&2", "unset REPLY __nbs_c __nbs_l"),
     };
     if dialect == Dialect::Bash {
-        script += "__nbs_c=$(HISTTIMEFORMAT= builtin history 1 2>/dev/null)\n\
+        script += "__nbs_c=$(HISTTIMEFORMAT= builtin history 1 2>&-)\n\
                    if [[ $__nbs_c == *@NONCE@* && $__nbs_c =~ ([0-9]+) ]]; then builtin history -d \"${BASH_REMATCH[1]}\"; fi\n";
     }
-    script += &format!("stty echo 2>/dev/null\n{show}\n{unset}\n");
+    script += &format!("stty echo 2>&-\n{show}\n{unset}\n");
     let script = script.replace("@NONCE@", nonce).replace("@CLEAR@", &escaped(clear.as_bytes()));
     lines(script.as_bytes())
 }

@@ -2,14 +2,14 @@
 # shows what it is told to, and prints the text, for `eval` to execute.
 __nbs_read() (
     __nbs_status=$?
-    stty -echo 2>/dev/null
+    stty -echo 2>&-
     printf '\033]133;Q;nbs=@SECRET@.%s\a' "$__nbs_seq" >&2
     for __nbs_part in shown text; do
         __nbs_text=
         while IFS= read -r __nbs_line && [ "$__nbs_line" != . ]; do __nbs_text=$__nbs_text$__nbs_line; done
         if [ "$__nbs_part" = shown ]; then __nbs_shown=$__nbs_text; fi
     done
-    stty echo 2>/dev/null
+    stty echo 2>&-
     @CHECK@
     printf '%b' "$__nbs_shown" >&2
     printf '%b' "$__nbs_text"

@@ -100,7 +100,9 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
         }
         Dialect::Fish => cut(include_str!("fish.fish"), "set -g __nbs_seq", KEY)
             .replace("bind -M $mode \\e'[25;9~' __nbs_take", "true"),
-        Dialect::Posix => with_controls(&cut(include_str!("posix.sh"), "# How a line editor", "\0")),
+        // There may be no such file where it runs.
+        Dialect::Posix => with_controls(&cut(include_str!("posix.sh"), "# How a line editor", "\0"))
+            .replace("2>/dev/null", "2>&-"),
     };
     let is_told = |line: &&str| !line.trim_start().starts_with('#');
     let mut read = include_str!("read.sh").lines().filter(is_told).collect::<Vec<_>>().join("\n");

@@ -41,8 +41,9 @@ pub(crate) struct Trace {
     pub(crate) has_started: bool,
     /// The shell reads the text that is to be handed over, since this place of the log.
     pub(crate) reads: Option<u64>,
-    /// A shell around this one has told the code of a command: this one has ended.
-    pub(crate) outer: Option<i32>,
+    /// A mark of a shell around this one, and the code of a command that it tells: if it is
+    /// no old one that is printed again, this shell has ended there.
+    pub(crate) outer: Option<(u64, i32)>,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
     /// Where `set -v` has shown, up to here, the hook that reports the end.
@@ -255,8 +256,7 @@ impl Trace {
                 self.begin(seq, found.end);
             }
             (_, Mark::Outer { code }) => {
-                self.outer = Some(code);
-                self.ended_at = Some(self.ended_at.unwrap_or(found.start));
+                self.outer = Some((found.start, code));
                 self.cuts.push(found.start..found.end);
             }
             (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,

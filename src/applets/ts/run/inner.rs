@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Run};
+use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
 use crate::{
     outcome::{Result, Trying},
     session::{
@@ -66,6 +66,17 @@ impl Run<'_> {
             let soon = if local { Deadline::after(GLANCE) } else { Deadline::NEVER };
             self.news.news_or(until.min(soon), Some(self.signals.as_fd()))?;
         }
+    }
+
+    /// Has this shell ended, so that one around it reports? An old mark of that one may have
+    /// been printed again: the relay has seen them all.
+    pub(super) fn look_for_outer(&mut self) -> Result<Option<Outcome>> {
+        let Some((_, code)) = self.trace.outer else { return Ok(None) };
+        let has_ended = self.turn.shell_place()?.is_some_and(|place| place.level < self.level);
+        if !has_ended {
+            self.trace.outer = None;
+        }
+        Ok(has_ended.then_some(Outcome::InnerEnded(code)))
     }
 
     /// Until the next call finds the shell around it at its prompt.

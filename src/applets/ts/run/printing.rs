@@ -73,7 +73,9 @@ impl Run<'_> {
 
     /// Where in this stretch a `\r` before a `\n` is the program's own.
     pub(super) fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
+        // A terminal that is elsewhere translates them all, and this one none.
         if !range.is_empty()
+            && !self.is_far
             && let Some(ranges) = self.turn.untranslated(range.start)?
         {
             self.printer.untranslated = ranges;

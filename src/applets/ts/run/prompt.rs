@@ -58,7 +58,7 @@ pub(super) fn await_prompt(
         }
         let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
         // It is seen at a glance, mostly.
-        if place.prompt == Prompt::Stands && place.last.is_some() && session.ends_with_prompt(place.offset)? {
+        if place.prompt == Prompt::Stands && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
         }
         let prompt = place.prompt;
@@ -69,7 +69,7 @@ pub(super) fn await_prompt(
             continue;
         }
         let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let deadline = match (prompt, doing, place.last) {
+        let deadline = match (prompt, doing, place.seq) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`.
             (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line, Some(_)) => {
@@ -122,7 +122,7 @@ pub(super) fn await_prompt(
 pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
     let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-    if place.last.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
+    if place.seq.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
         return Ok(place);
     }
     if let Some(name) = successor {
