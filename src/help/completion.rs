@@ -4,9 +4,16 @@
 //! `--complete` and the words so far. So they know what this very file knows,
 //! and the sessions that live now.
 
+use std::process::Stdio;
+
 use crate::{
     help::page::{Entry, Page},
+    machine::{
+        call,
+        name::{self, MachineName},
+    },
     session::{Glance, StateDir},
+    sys::child,
     terminal::keys,
 };
 
@@ -111,7 +118,17 @@ impl Offers<'_> {
     /// Values of a kind that we know, each with `before` in front.
     fn values(&mut self, kind: Option<&str>, before: &str) {
         match kind {
-            Some("SESSION") => self.sessions(before),
+            Some("SESSION") => match name::split(self.typed.strip_prefix(before).unwrap_or_default()) {
+                Some(machine) => self.sessions_on(&machine, before),
+                None => {
+                    self.sessions(before);
+                    self.machines(before, ":");
+                }
+            },
+            Some("MACHINE") => {
+                self.machines(before, "");
+                self.offer(&format!("{before}{}", name::ALL), "here, and all that are known");
+            }
             Some("KEY") => {
                 for name in keys::OFFERED {
                     self.offer(name, "");
@@ -131,6 +148,32 @@ impl Offers<'_> {
             if !self.lines.is_empty() {
                 break;
             }
+        }
+    }
+
+    /// Those that live on a machine to which there is a connection: else it could take long.
+    fn sessions_on(&mut self, machine: &MachineName, before: &str) {
+        let has_bridge = StateDir::open().and_then(|state_dir| call::bridged(&state_dir));
+        if !has_bridge.is_ok_and(|bridged| bridged.contains(machine)) {
+            return;
+        }
+        let mut list = child::ourselves("nbs-ts");
+        list.args(["list", "--on", machine.as_str()]).stdin(Stdio::null()).stderr(Stdio::null());
+        let Ok(listed) = list.output() else { return };
+        for line in String::from_utf8_lossy(&listed.stdout).lines() {
+            let [handle, "alive", name, command] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+            self.offer(&format!("{before}{handle}"), command);
+            if name != "-" {
+                self.offer(&format!("{before}{machine}:@{name}"), command);
+            }
+        }
+    }
+
+    /// Those that were added.
+    fn machines(&mut self, before: &str, after: &str) {
+        let machines = StateDir::open().and_then(|state_dir| name::machines(&state_dir)).unwrap_or_default();
+        for machine in machines {
+            self.offer(&format!("{before}{}{after}", machine.name), &machine.command);
         }
     }
 

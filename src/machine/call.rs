@@ -25,6 +25,7 @@ use crate::{
     sys::{
         child,
         deadline::Deadline,
+        files::Folder,
         poll::{self, PollSet},
         random,
     },
@@ -435,7 +436,10 @@ pub(crate) fn dismiss(state_dir: &StateDir, machine: &MachineName) -> Result<()>
 
 /// The machines that a bridge runs for, or has run for.
 pub(crate) fn bridged(state_dir: &StateDir) -> Result<Vec<MachineName>> {
-    let names = machine::folder(state_dir, BRIDGES)?.names().trying("list the bridges")?;
+    let names = match Folder::open(&state_dir.path().join(BRIDGES)).and_then(|bridges| bridges.names()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.trying("list the bridges")?,
+    };
     let of_socket = |name: std::ffi::OsString| {
         let name = name.to_str()?.strip_suffix(".sock")?.to_owned();
         MachineName::parse(name.as_bytes())

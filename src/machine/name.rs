@@ -209,6 +209,11 @@ pub(crate) fn of_session(word: &[u8]) -> Option<Result<(MachineName, &[u8])>> {
     }))
 }
 
+/// The machine's name at the beginning of a word that is being typed.
+pub(crate) fn split(word: &str) -> Option<MachineName> {
+    word.split_once(':').and_then(|(machine, _)| MachineName::parse(machine.as_bytes()))
+}
+
 pub(crate) fn parse(word: &[u8]) -> Result<MachineName> {
     MachineName::parse(word).ok_or_else(|| {
         Failure::BadArgs(format!(

@@ -132,8 +132,8 @@ const ROWS: [Row; 8] = [
 ];
 
 /// Options that no tool has: how an answer is printed, and what comes by another way than
-/// arguments.
-const NEVER: [&str; 5] = ["json", "stdin", "secret-fd", "secret-stdin", "no-secret"];
+/// arguments. Which machine a call is for, MACHINE tells in all of them.
+const NEVER: [&str; 6] = ["json", "stdin", "secret-fd", "secret-stdin", "no-secret", "on"];
 
 /// A call of `nbs-ts`.
 #[derive(Debug, PartialEq, Eq)]
@@ -180,6 +180,8 @@ enum Place<'a> {
     Operand,
     /// On standard input, where a text may be of any length.
     Input,
+    /// Before each session, or behind `--on` where none is named.
+    Machine,
 }
 
 impl<'a> Tools<'a> {
@@ -262,6 +264,14 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
     });
     let mut arguments: Vec<Argument> = operands.collect();
     arguments.extend(options);
+    arguments.push(Argument {
+        name: MACHINE.to_owned(),
+        takes: Takes::Text,
+        place: Place::Machine,
+        help: ON_MACHINE.to_owned(),
+        required: false,
+        default: None,
+    });
     let names: Vec<String> = arguments.iter().map(|argument| argument.name.clone()).collect();
     for argument in &mut arguments {
         argument.help = in_words_of_arguments(&argument.help, &names);
@@ -269,6 +279,9 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
     arguments
 }
 
+const MACHINE: &str = "machine";
+const ON_MACHINE: &str = "the machine that it is on, where it is another one than this: a host that ssh \
+    reaches, or a name that was added by nbs-ts machine add";
 const TIME: &str = "a time like 30, 500ms or 2m";
 const SIZE: &str = "a size like 512, 64K or 2M";
 const SESSION: &str = "a session: its handle, or @ and its name";
@@ -368,11 +381,21 @@ impl Tool<'_> {
         if self.row.name == ToolName::Screen && !draws {
             invocation.words.push("--json".into());
         }
+        let machine = given.get(MACHINE).and_then(Value::as_str);
+        let names_session = is_given("session") || is_given("sessions");
         let mut operands: Vec<OsString> = Vec::new();
         for argument in &self.arguments {
             let value = given.get(&argument.name).filter(|value| !value.is_null());
             for word in argument.words(value)? {
+                let word = match machine {
+                    Some(machine) if argument.is_session() && !word.contains(':') => {
+                        format!("{machine}:{word}")
+                    }
+                    _ => word,
+                };
                 match argument.place {
+                    Place::Machine if names_session => {}
+                    Place::Machine => invocation.words.push(format!("--on={word}").into()),
                     Place::Option(option) if argument.takes == Takes::Nothing => {
                         invocation.words.push(option.into());
                     }
@@ -397,6 +420,11 @@ fn in_sentence_case(text: &str) -> String {
 }
 
 impl Argument<'_> {
+    /// Does it name a session, or several?
+    fn is_session(&self) -> bool {
+        ["session", "sessions", "inherit_cwd"].contains(&&*self.name)
+    }
+
     fn schema(&self) -> Object {
         let schema = match self.takes {
             Takes::Nothing => Object::new().text("type", "boolean"),

@@ -340,6 +340,53 @@ fn a_machine_that_prints_and_has_odd_folders_is_reached_all_the_same() {
     there.ts(&["wait", &session, "--pattern=it works"]).code(0);
 }
 
+/// In a mount namespace, where the test may be as root.
+#[test]
+fn a_folder_that_will_not_do_is_passed_over() {
+    let there = Elsewhere::unadded();
+    // Others may have what is called so on the path.
+    let forged = "mkdir $HOME/f; for name in cat head ls id mv uname; do \
+         printf '#!/bin/sh\\nexit 1\\n' >$HOME/f/$name; chmod 700 $HOME/f/$name; done; PATH=$HOME/f";
+    let cases = [
+        ("mount -t tmpfs -o noexec none $HOME/.cache", "tmp/nbs-0", "nothing can be executed there"),
+        ("mount -t tmpfs -o size=512k none $HOME/.cache", "tmp/nbs-0", "does not run, or is not whole"),
+        ("mount -t tmpfs -o ro none $HOME/.cache", "tmp/nbs-0", "not ours, or others may write"),
+        ("mount -t tmpfs -o mode=777 none $HOME/.cache", "tmp/nbs-0", "others may write above it"),
+        (
+            "mount -t tmpfs -o noexec none $HOME/.cache; mkdir -m 700 /tmp/nbs-0; chown 12345 /tmp/nbs-0",
+            "/dev/shm/nbs-0",
+            "/tmp/nbs-0 it is not ours",
+        ),
+        (
+            "mount -t tmpfs -o noexec none $HOME/.cache; ln -s $HOME /tmp/nbs-0",
+            "/dev/shm/nbs-0",
+            "/tmp/nbs-0 it is not ours",
+        ),
+        (
+            "mount -t tmpfs -o noexec none $HOME/.cache; chmod 777 /tmp",
+            "/dev/shm",
+            "what it is in is not safe",
+        ),
+        (forged, ".cache/nbs", ""),
+        ("unset PATH", ".cache/nbs", ""),
+    ];
+    for (preparation, folder, why) in cases {
+        let script = format!(
+            "export HOME='{}'; mount -t tmpfs -o mode=1777 none /tmp; mount -t tmpfs -o mode=1777 none /dev/shm; \
+             mkdir -p $HOME/.cache; {preparation}; exec /bin/sh",
+            there.home.display()
+        );
+        there.add(&["unshare", "-m", "sh", "-c", &script]);
+        let checked = there.ts(&["machine", "check", "box"]).code(0).stdout_has(folder).stdout_has(why);
+        drop(checked.stdout_has("ok    calls"));
+    }
+    let homeless = ["env", "-u", "HOME", "sh"];
+    there.add(&homeless);
+    there.ts(&["machine", "check", "box"]).code(1).stdout_has("neither NBS_TS_HOME nor HOME is set");
+    there.ts(&["list", "--on=box"]).code(255).complains("neither NBS_TS_HOME nor HOME is set");
+    there.add(&["env", &format!("HOME={}", there.home.display()), "sh"]);
+}
+
 #[test]
 fn a_killed_bridge_loses_nothing() {
     let there = Elsewhere::new();
@@ -363,9 +410,44 @@ fn a_call_whose_far_side_was_killed_does_not_guess() {
     for pid in there.processes().iter().filter(|pid| name_of(pid) == "nbs-far") {
         kill(pid);
     }
-    call.finish().code(255).stdout("one\n").complains("whether it was done is not known");
+    let ran = call.finish().code(255).complains("whether it was done is not known");
+    assert!("one\n".starts_with(&ran.out()), "{ran:?}");
     // Sessions go on.
     there.ts(&["status", &session]).code(0).stdout("alive\n");
+}
+
+#[test]
+fn a_shell_completes_machines_and_their_sessions() {
+    let there = Elsewhere::new();
+    let complete = |word: &str| there.ts(&["--complete", "nbs-ts", "status", word]).code(0).out();
+    assert!(complete("b").starts_with("box:\tenv HOME="));
+    assert_eq!(complete("box:"), "");
+    let named = there.ts(&["create", "--on=box", "--no-helper", "--name=work", "cat"]).code(0).out();
+    assert_eq!(complete("box:"), format!("{}\tcat\nbox:@work\tcat\n", named.trim_end()));
+    let on = there.ts(&["--complete", "nbs-ts", "list", "--on="]).code(0);
+    on.stdout_has("--on=all\t").stdout_has("--on=box\t");
+}
+
+#[test]
+fn a_client_of_the_model_context_protocol_names_the_machine() {
+    let there = Elsewhere::new();
+    let session = there.create("bash");
+    let (_, bare) = session.split_once(':').unwrap();
+    let calls = [
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"send","arguments":{{"session":"{bare}","machine":"box","text":"exit 6"}}}}}}"#),
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list","arguments":{"machine":"box"}}}"#.to_owned(),
+    ];
+    let input = there.scratch.path.join("messages");
+    fs::write(&input, calls.join("\n") + "\n").unwrap();
+    let mut server = there.scratch.applet("nbs-mcp");
+    let answers = run(server.stdin(fs::File::open(input).unwrap())).code(0).out();
+    let answer =
+        |id: u32| answers.lines().find(|line| line.contains(&format!("\"id\":{id},"))).unwrap().to_owned();
+    assert!(answer(1).contains("bytes typed"), "{answers}");
+    assert!(answer(2).contains(&format!("{session}\\t")), "{answers}");
+    there.ts(&["wait", &session, "--exit"]).code(0).stdout(format!("{session}\texit\t6\n"));
 }
 
 #[test]

@@ -263,7 +263,7 @@ fn tools_say_what_the_help_says() {
         for (name, property) in properties {
             let Some(option) = find(&name.replace('_', "-")) else {
                 assert!(
-                    ["session", "sessions", "command", "text", "keys"].contains(&&**name),
+                    ["session", "sessions", "command", "text", "keys", "machine"].contains(&&**name),
                     "{name} is not in the help of {}",
                     tool["name"]
                 );
