@@ -48,13 +48,14 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 34] = [
+const OF_A_SESSION: [(&str, Nature); 35] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
     (dir::COMMAND, Nature::File),
     (dir::META, Nature::File),
     (dir::NAME, Nature::File),
+    (dir::HOST, Nature::File),
     (SETTINGS, Nature::File),
     (dir::PID, Nature::File),
     (dir::RELAY_PID, Nature::File),
@@ -321,7 +322,7 @@ impl SessionDir {
     fn fault_of_lock(&self) -> io::Result<Option<String>> {
         let is_relay = |process: &Process| process.name == RELAY && !process.has_ended();
         let relay = self.relay_pid().and_then(Process::read).filter(is_relay);
-        let is_anothers = relay.is_none() && self.is_alive().unwrap_or(false);
+        let is_anothers = relay.is_none() && self.elsewhere().is_none() && self.is_alive().unwrap_or(false);
         Ok(is_anothers.then(|| "is locked by a process that is not its relay".into()))
     }
 }

@@ -36,6 +36,7 @@ use crate::{
         clock::unix_seconds,
         deadline::Deadline,
         files::{self, Folder},
+        host::Host,
         lock, poll,
         processes::{PidFd, Process},
         pty::Size,
@@ -63,6 +64,8 @@ pub(super) const SLAVE: &str = "slave_pty";
 pub(super) const META: &str = "meta";
 pub(super) const COMMAND: &str = "command";
 pub(super) const NAME: &str = "name";
+/// Which machine it is on, for where several have this state folder.
+pub(super) const HOST: &str = "host";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
 pub(super) const RUN_TEXT: &str = "run.text";
@@ -93,6 +96,16 @@ pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
 /// How much before a place an echo that comes after it may have been typed.
 const BEFORE: u64 = 64 * 1024;
+
+/// The other machine that the session of this folder is on. In a folder of our own
+/// machine there is none, whatever it was called before.
+pub(super) fn host_elsewhere(folder: &Folder) -> Option<Host> {
+    if !folder.may_be_shared() {
+        return None;
+    }
+    let host = Host::parse(&folder.read(HOST, LONGEST_WORD * 2).ok()?)?;
+    Host::ours().is_ok_and(|ours| ours.is_another(&host)).then_some(host)
+}
 
 /// What is about to become of a dead session's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,11 +213,29 @@ impl SessionDir {
         self.trying(self.is_locked(), "look at the lock")
     }
 
+    /// Of one on another machine neither a lock nor a socket tells here: it is alive until
+    /// its end is written down.
     fn is_locked(&self) -> io::Result<bool> {
+        let elsewhere = || self.elsewhere().is_some() && !self.folder.has(EXIT_RECORD);
         match self.folder.open_file(META) {
-            Ok(meta) => Ok(files::is_locked(&meta)? || self.is_served()),
-            Err(_) => Ok(self.is_served()),
+            Ok(meta) => Ok(files::is_locked(&meta)? || self.is_served() || elsewhere()),
+            Err(_) => Ok(self.is_served() || elsewhere()),
         }
+    }
+
+    /// The name of the other machine that it is on, with which ours shares the state
+    /// folder. No process of ours, no lock and no socket has to do with it.
+    pub(crate) fn elsewhere(&self) -> Option<String> {
+        let host = host_elsewhere(&self.folder)?;
+        Some(text::escaped(&host.name))
+    }
+
+    /// What to say where it has to be on this machine.
+    pub(crate) fn is_elsewhere(&self, host: &str) -> Failure {
+        Failure::Failed(format!(
+            "session '{}' is on the machine '{host}', which has the same state folder; nbs-ts there reaches it",
+            self.handle
+        ))
     }
 
     /// Is a relay there, though it does not hold the lock of what is `meta` now?
@@ -509,8 +540,10 @@ impl SessionDir {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
             {
-                match self.is_locked() {
-                    Ok(true) => Err(error).trying(format_args!("{what}, which is alive")),
+                let alive = self.is_locked();
+                match (alive, self.elsewhere()) {
+                    (Ok(true), Some(host)) => Err(self.is_elsewhere(&host)),
+                    (Ok(true), None) => Err(error).trying(format_args!("{what}, which is alive")),
                     _ => Ok(None),
                 }
             }

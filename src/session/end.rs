@@ -48,6 +48,11 @@ enum Ended {
 /// Ends a session as [`end`] does; anybody who is left is an error.
 pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let handle = session.handle();
+    if let Some(host) = session.elsewhere()
+        && session.is_alive()?
+    {
+        return Err(session.is_elsewhere(&host));
+    }
     if let Ended::But(left) = end(session, grace, cause)? {
         return Err(Failure::Failed(format!(
             "cannot end all of session '{handle}': still there: {}",

@@ -25,6 +25,7 @@ use crate::{
     sys::{
         deadline::Deadline,
         files::{self, Folder},
+        host::Host,
         lock,
     },
 };
@@ -167,7 +168,7 @@ impl StateDir {
     pub(crate) fn is_first_to_miss_helper(&self) -> bool {
         let note = || {
             const LONGEST: u64 = 64;
-            let boot = Folder::open(Path::new("/proc/sys/kernel/random"))?.read("boot_id", LONGEST)?;
+            let boot = Host::ours()?.boot;
             let folder = Folder::open(&self.path)?;
             let mut note = folder.open_lock(HELPER_MISSED)?;
             match note.try_lock() {
@@ -469,8 +470,9 @@ pub(super) fn is_on_its_way(name: &OsStr) -> bool {
 /// The lock of a session that is half made, if nobody makes it any more: its
 /// `create` was killed.
 fn lock_of_nobody(sessions: &Folder, name: &OsStr) -> Option<File> {
-    let lock = sessions.open_folder(name).and_then(|folder| folder.open_lock(dir::META)).ok()?;
-    lock.try_lock().is_ok().then_some(lock)
+    let folder = sessions.open_folder(name).ok()?;
+    let lock = folder.open_lock(dir::META).ok()?;
+    (dir::host_elsewhere(&folder).is_none() && lock.try_lock().is_ok()).then_some(lock)
 }
 
 /// How long ago; a moment that is still to come, by a clock that was set back,

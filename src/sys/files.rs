@@ -289,6 +289,31 @@ impl Folder {
         Ok(fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
+    /// May several machines have it, so that not all locks on its files are seen here? By
+    /// its file system: those of networks, of hypervisors, and FUSE, which may be any.
+    pub(crate) fn may_be_shared(&self) -> bool {
+        /// linux/magic.h, and the sources of those that are not in the kernel.
+        const SHARED: [u32; 15] = [
+            0x6969,      // NFS
+            0x517b,      // SMB
+            0xff53_4d42, // CIFS
+            0xfe53_4d42, // SMB 2
+            0x0102_1997, // 9P
+            0x00c3_6400, // Ceph
+            0x5346_414f, // AFS
+            0x6b41_4653, // AFS of the kernel
+            0x7375_7245, // Coda
+            0x0bd0_0bd0, // Lustre
+            0x4750_4653, // GPFS
+            0x1983_0326, // BeeGFS
+            0xaad7_aaea, // PanFS
+            0x786f_4256, // VirtualBox's
+            0x6573_5546, // FUSE
+        ];
+        // All are numbers of 32 bits, whatever the type.
+        fs::fstatfs(self).is_ok_and(|stat| SHARED.contains(&(stat.f_type as u32)))
+    }
+
     /// Why this folder cannot be trusted with private files, if it cannot.
     pub(crate) fn distrust(&self) -> io::Result<Option<&'static str>> {
         let stat = fs::fstat(self)?;

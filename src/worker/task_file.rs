@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    sys::{clock, files::Folder},
+    sys::{clock, files::Folder, host::Host},
     worker::{
         Role, WorkerHandle,
         phase::Reading,
@@ -19,6 +19,9 @@ use crate::{
 
 /// Where workers are, below the root of their project.
 const FOLDER: &str = ".nbs/workers";
+
+/// The field that tells which machine a worker is on.
+const MACHINE: &str = "Machine";
 
 /// More than anybody writes into a file of Markdown.
 const LONGEST: u64 = 64 * 1024 * 1024;
@@ -59,10 +62,12 @@ impl TaskFile {
 
     /// Writes it, whole or not at all.
     pub(crate) fn write(&self, root: &Path, skill: &[u8], instructions: &[u8]) -> Result<()> {
-        let content = content(&self.worker, skill, instructions, SystemTime::now());
         let added = [root.join(".nbs"), self.folder.clone()].into_iter().filter(|folder| !folder.exists());
         let added: Vec<PathBuf> = added.collect();
         let written = fs::create_dir_all(&self.folder).and_then(|()| {
+            let is_shared = Folder::open(&self.folder)?.may_be_shared();
+            let machine = if is_shared { Host::ours().ok() } else { None };
+            let content = content(&self.worker, skill, instructions, SystemTime::now(), machine);
             OpenOptions::new().write(true).create_new(true).open(self.beside())?.write_all(&content)?;
             Folder::open(&self.folder)?.rename(self.beside().as_ref(), self.path().as_ref())
         });
@@ -115,6 +120,16 @@ impl TaskFile {
         Ok(Some((status::state(&content), started)))
     }
 
+    /// The name of the other machine that it is said to be on, where several may have the
+    /// project: who looks after it is not to be seen from here.
+    pub(crate) fn elsewhere(&self) -> Option<String> {
+        let folder = Folder::open(&self.folder).ok().filter(Folder::may_be_shared)?;
+        let content = folder.read(&format!("{}.md", self.worker), LONGEST).ok()?;
+        let machine = status::field(&content, MACHINE)?;
+        let is_another = Host::ours().is_ok_and(|ours| ours.name != machine);
+        is_another.then(|| String::from_utf8_lossy(machine).into_owned())
+    }
+
     pub(crate) fn reading(&self) -> Result<Reading> {
         Ok(match self.read()? {
             None => Reading::Absent,
@@ -144,16 +159,24 @@ impl TaskFile {
     }
 }
 
-fn content(worker: &WorkerHandle, skill: &[u8], instructions: &[u8], started: SystemTime) -> Vec<u8> {
+fn content(
+    worker: &WorkerHandle,
+    skill: &[u8],
+    instructions: &[u8],
+    started: SystemTime,
+    machine: Option<Host>,
+) -> Vec<u8> {
     let mut content = format!("# Worker {worker}\n\n## Skill\n\n").into_bytes();
     content.extend_from_slice(skill);
     content.extend_from_slice(b"\n\n## Task\n\n");
     content.extend_from_slice(instructions);
     content.extend_from_slice(TIPS.as_bytes());
     let started = clock::plain(started);
-    content.extend(
-        format!("\n## Status\n\nState: running\nStarted: {started}\nCompleted:\n\n## Log\n\n").bytes(),
-    );
+    content.extend(format!("\n## Status\n\nState: running\nStarted: {started}\n").bytes());
+    if let Some(machine) = machine {
+        content.extend([MACHINE.as_bytes(), b": ", &machine.name, b"\n"].concat());
+    }
+    content.extend(b"Completed:\n\n## Log\n\n");
     content
 }
 
@@ -183,7 +206,7 @@ mod tests {
         let skill = b"# Skill\r\n```\n## Status\nState: done\n\xff\x01 no end";
         let task = b"`$(x)` '\"\n## Status\nState: failed\nStarted: 1999-01-01 00:00:00";
         let started = UNIX_EPOCH + Duration::from_secs(1_774_449_000);
-        let content = content(&worker, skill, task, started);
+        let content = content(&worker, skill, task, started, None);
         for part in [&skill[..], &task[..]] {
             assert!(content.windows(part.len()).any(|window| window == part));
         }

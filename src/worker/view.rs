@@ -49,7 +49,8 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
         // What it says is read after who could have written it was looked for.
         let Some((state, started)) = task.read()? else { continue };
         let state = state.unwrap_or_else(|| "unknown".into());
-        let is_lost = verdict(&state).is_none() && session.is_none() && monitor.is_none();
+        let is_here = || task.elsewhere().is_none();
+        let is_lost = verdict(&state).is_none() && session.is_none() && monitor.is_none() && is_here();
         let state = if is_lost { LOST.into() } else { state };
         views.push(View { task, state, session, monitor, started });
     }
@@ -136,6 +137,9 @@ fn followed(task: &TaskFile) -> Result<Vec<Option<PidFd>>> {
     }
     let state_dir = StateDir::open()?;
     let found = sessions::find(&state_dir, worker, &task.all_workers())?;
+    if found.live.is_empty() && task.elsewhere().is_some() {
+        return Ok(vec![None]);
+    }
     let open = |handle| match Followed::open(&state_dir, handle) {
         Err(Failure::NotFound(_)) => None,
         other => Some(other.map(Followed::into_relay)),

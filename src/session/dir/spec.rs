@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    COMMAND, COMPLETIONS, INPUT, LOG_START, LONGEST_COMMAND, NAME, OUTPUT, PID, PRIVATE, RELAY_PID, RUN,
-    RUN_TEXT, SECRET, SIZES, SLAVE, TIMES, size_line,
+    COMMAND, COMPLETIONS, HOST, INPUT, LOG_START, LONGEST_COMMAND, LONGEST_WORD, NAME, OUTPUT, PID, PRIVATE,
+    RELAY_PID, RUN, RUN_TEXT, SECRET, SIZES, SLAVE, TIMES, size_line,
 };
 use crate::{
     session::{
@@ -21,6 +21,7 @@ use crate::{
         child,
         clock::unix_seconds,
         files::{self, Folder},
+        host::Host,
         pty::Size,
         random,
     },
@@ -67,6 +68,11 @@ impl SessionSpec {
 
     /// Writes the files by which a relay starts the command.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+        if folder.may_be_shared()
+            && let Ok(host) = Host::ours()
+        {
+            folder.create(HOST, &host.line())?;
+        }
         folder.create(COMMAND, &self.command)?;
         if !self.settings.write_roots.is_empty() {
             folder.make_folder(OsStr::new(PRIVATE))?;
