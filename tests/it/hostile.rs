@@ -230,7 +230,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
 }
 
 /// Every command that takes a session, before and after whose handle these words stand.
-const COMMANDS: [(&[&str], &[&str]); 21] = [
+const COMMANDS: [(&[&str], &[&str]); 22] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
     (&["exit-code"], &[]),
@@ -244,6 +244,7 @@ const COMMANDS: [(&[&str], &[&str]); 21] = [
     (&["send", "--timeout=100ms"], &["true"]),
     (&["key"], &["C-l"]),
     (&["eof"], &[]),
+    (&["integrate", "--timeout=100ms"], &[]),
     (&["run", "--timeout=100ms"], &["true"]),
     (&["ask", "--timeout=100ms"], &["true"]),
     (&["screen", "--json"], &[]),

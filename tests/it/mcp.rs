@@ -661,8 +661,9 @@ fn no_message_is_too_bad() {
         client.is_well();
         sizes.push(client.memory());
     }
-    // What one took, the next one takes again.
-    assert!(sizes[5] < sizes[1] + 8_192, "{sizes:?} kB");
+    // What one took, the next one takes again, but for what lies between: if one of them
+    // were kept, that would be 9 MB more a round.
+    assert!(sizes[5] < sizes[1] + 32_768, "{sizes:?} kB");
 
     let wait = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["marker"]}));
     client.last_id -= 1;
