@@ -64,6 +64,11 @@ soak minutes='60':
 sdks:
     tests/sdks/run
 
+# Uses nbs-page by Debian's chromium, which has to be there; leaves pictures of it in a folder, if
+# one is named.
+browser pictures='':
+    tests/page/run target/debug/nbs {{ pictures }}
+
 # Tries dist/nbs in a root folder of its own, as a container has one.
 container:
     tests/dist/container '{{ static }}'

@@ -273,9 +273,15 @@ function drawAbout(session) {
 	const word = describe(session, state);
 	root.className = "tile " + about.activity;
 	put(name, label(session));
-	put(foot, about.title || about.command);
+	put(foot, about.activity === "waiting" && atCursor(session) || about.title || about.command);
 	const text = `${label(session)}, ${word}, ${about.command}`;
 	if (root.getAttribute("aria-label") !== text) root.setAttribute("aria-label", text);
+}
+
+// The line that somebody is to answer.
+function atCursor({ screen, rows }) {
+	const row = screen?.cursor && rows.get(screen.at[screen.cursor[0]]);
+	return row?.map(span => typeof span === "string" ? span : span[0]).join("").trim();
 }
 
 const put = (element, text) => {
@@ -442,7 +448,7 @@ function drawNext() {
 	drawCounts(all);
 }
 
-// What has scrolled off is asked for when somebody looks at it.
+// What has scrolled off is asked for when somebody begins to look at it.
 async function drawHistory() {
 	if (hasHistory || !focus) return;
 	hasHistory = true;
@@ -459,10 +465,20 @@ async function drawHistory() {
 	}
 }
 
+const lookBack = () => {
+	if (atEnd) hasHistory = false;
+	drawHistory();
+};
+let looking = 0;
+large.addEventListener("wheel", event => {
+	// A turn of the wheel is many events.
+	if (event.deltaY >= 0 || event.timeStamp - looking < 500) return;
+	looking = event.timeStamp;
+	lookBack();
+}, { passive: true });
+large.addEventListener("touchstart", lookBack, { passive: true });
 large.addEventListener("scroll", () => {
 	atEnd = large.scrollHeight - large.scrollTop - large.clientHeight < 8;
-	if (atEnd) hasHistory = false;
-	else drawHistory();
 }, { passive: true });
 
 new ResizeObserver(() => {
@@ -529,6 +545,7 @@ large.addEventListener("keydown", event => {
 	const { key, ctrlKey, altKey, metaKey, shiftKey } = event;
 	const isLetter = [...key].length === 1;
 	// What is the browser's stays so: to leave by Shift+Tab, to copy and to paste.
+	if (shiftKey && key === "PageUp") lookBack();
 	if (metaKey || event.isComposing || key === "Tab" && shiftKey || shiftKey && /^Page/.test(key)) return;
 	if (ctrlKey && (key === "v" || shiftKey || key === "c" && !getSelection().isCollapsed)) return;
 	const name = NAMES[key] ?? (/^F\d+$/.test(key) && key !== "F5" && key !== "F12" ? key : isLetter ? key : "");
@@ -576,6 +593,7 @@ function go() {
 		if (!session) break list;
 		drawLarge(session);
 		drawNext();
+		drawHistory();
 	} else {
 		reordered = true;
 		sessions.forEach(session => changed.add(session));

@@ -1,0 +1,264 @@
+// Does with nbs-page what people do, in a browser.
+//
+// Usage: browser.mjs LINKS CHROMIUM [PICTURES]
+//
+// LINKS is the folder with nbs-ts and nbs-page. Every wait here is for something to be seen; what
+// does not come within the time of a wait fails.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const [links, executablePath, pictures] = process.argv.slice(2);
+const TIMEOUT = 30_000;
+
+const ts = (...words) => execFileSync(`${links}/nbs-ts`, words, { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }).trim();
+const create = (name, command, ...options) => ts("create", "--no-helper", `--name=${name}`, ...options, command);
+
+async function serve(...words) {
+    const server = spawn(`${links}/nbs-page`, words, { stdio: ["ignore", "pipe", "inherit"] });
+    const ended = new Promise(resolve => server.on("exit", resolve));
+    for await (const url of createInterface({ input: server.stdout })) {
+        const stop = async () => {
+            server.kill("SIGTERM");
+            assert.equal(await ended, 0);
+        };
+        return { url, base: url.split("#")[0], stop };
+    }
+    throw new Error("nbs-page has printed no address");
+}
+
+let server = await serve();
+const browser = await chromium.launch({
+    executablePath,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+});
+const faults = [];
+
+// A page of its own, whose every complaint is a fault, but that nobody answered.
+async function visit(options = {}) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    context.setDefaultTimeout(TIMEOUT);
+    const page = await context.newPage();
+    page.on("pageerror", error => faults.push(error.message));
+    page.on("console", message => {
+        const isLost = /ERR_(CONNECTION|INCOMPLETE|NETWORK|EMPTY)/.test(message.text());
+        if (message.type() === "error" && !isLost) faults.push(message.text());
+    });
+    page.on("dialog", dialog => faults.push(dialog.message()));
+    page.on("request", request => {
+        const url = request.url();
+        if (!url.startsWith(server.base) && !url.startsWith("data:")) faults.push(`asks elsewhere: ${url}`);
+        if (url.includes(server.url.split("#")[1])) faults.push(`shows the token: ${url}`);
+        if (request.headers().referer?.includes("#")) faults.push("sends a referrer");
+    });
+    await page.goto(server.url);
+    return page;
+}
+
+const text = (page, part) => page.waitForFunction(part => document.querySelector("#rows").innerText.includes(part), part);
+const tile = (page, name) => page.locator(".tile", { has: page.locator(`.name:text-is("${name}")`) });
+const names = page => page.locator(".tile .name").allInnerTexts();
+const openSession = async (page, name) => {
+    await tile(page, name).click();
+    await page.locator("#name", { hasText: name }).waitFor();
+};
+const typeLine = async (page, line) => {
+    await page.locator("#line").fill(line);
+    await page.getByRole("button", { name: "Send" }).click();
+};
+
+const steps = {
+    async "it opens, waiting ones first, and the token is not to be seen"() {
+        create("shell", "bash --norc");
+        create("printer", "i=0; while :; do i=$((i+1)); echo \"tick $i\"; sleep 0.2; done");
+        create("asks", "printf 'Go on? [y/N] '; read -r x; echo \"answer: $x\"; cat");
+        const page = await visit();
+        await tile(page, "asks").locator(".state.waiting").waitFor();
+        await page.waitForFunction(() => document.querySelector(".tile .name").textContent === "asks");
+        assert.equal(await page.evaluate(() => location.href.includes(sessionStorage.getItem("token"))), false);
+        await tile(page, "asks").getByText("Go on? [y/N]").last().waitFor();
+        assert.match(await page.title(), /^\(\d+\) nbs$/);
+        return page;
+    },
+    async "a session that comes, ends and goes is seen at once"(page) {
+        const handle = create("brief", "read -r x; exit $x");
+        await tile(page, "brief").waitFor();
+        ts("send", handle, "7");
+        await tile(page, "brief").getByText("exit 7").waitFor();
+        await openSession(page, "brief");
+        await page.locator("#receipt", { hasText: "7" }).waitFor();
+        assert.equal(await page.locator("#typing").isVisible(), false);
+        await page.goBack();
+        ts("kill", handle);
+        await tile(page, "brief").waitFor({ state: "detached" });
+    },
+    async "a line, keys, and what is typed into the terminal get there"(page) {
+        await openSession(page, "asks");
+        await typeLine(page, "é 漢 <b>");
+        await text(page, "answer: é 漢 <b>");
+        await page.getByRole("button", { name: "Control C" }).click();
+        await page.locator("#receipt").waitFor();
+        await page.getByRole("link", { name: "All sessions" }).click();
+        await openSession(page, "shell");
+        await page.locator("#large").click();
+        await page.keyboard.type("echo $((6*7)) 'a b'");
+        await page.keyboard.press("Backspace");
+        await page.keyboard.type("'");
+        await page.keyboard.press("Enter");
+        await text(page, "\n42 a b");
+        await page.keyboard.press("ArrowUp");
+        await page.keyboard.press("Control+a");
+        await page.keyboard.type(": ");
+        await text(page, ": echo");
+        await page.keyboard.press("Control+c");
+        await page.evaluate(() => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", "echo pa\\\nsted\n");
+            document.querySelector("#large").dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        });
+        await page.keyboard.press("Enter");
+        await text(page, "\npasted");
+        // Nobody is caught in the terminal.
+        await page.keyboard.press("Shift+Tab");
+        assert.notEqual(await page.evaluate(() => document.activeElement.id), "large");
+    },
+    async "what has scrolled off is there for who scrolls up"(page) {
+        await typeLine(page, "seq 300");
+        await text(page, "\n300");
+        await page.locator("#large").hover();
+        await page.mouse.wheel(0, -100);
+        await page.waitForFunction(() => /\n150\n/.test(document.querySelector("#history").innerText));
+        await page.locator("#large").evaluate(large => large.scrollTo(0, large.scrollHeight));
+    },
+    async "a secret is not shown"(page) {
+        await typeLine(page, "read -s x; echo ${#x}");
+        await page.locator("#line[type=password]").waitFor();
+        await typeLine(page, "hunter2");
+        await text(page, "\n7");
+        assert.equal((await page.locator("#rows").innerText()).includes("hunter2"), false);
+        await page.locator("#line[type=text]").waitFor();
+    },
+    async "it survives a reload"(page) {
+        await page.reload();
+        await text(page, "\n7");
+        await typeLine(page, "echo after the re''load");
+        await text(page, "\nafter the reload");
+    },
+    async "it survives a process of the page that is another"(page) {
+        await server.stop();
+        await page.locator("#notice", { hasText: "does not answer" }).waitFor();
+        const before = server.base;
+        server = await serve();
+        assert.equal(server.base, before);
+        await page.locator("#notice").waitFor({ state: "hidden" });
+        await typeLine(page, "echo after the re''start");
+        await text(page, "\nafter the restart");
+    },
+    async "a page that was frozen goes on where it was"(page) {
+        const control = await page.context().newCDPSession(page);
+        await control.send("Page.setWebLifecycleState", { state: "frozen" });
+        ts("run", "@shell", "seq 100000; echo woken");
+        await control.send("Page.setWebLifecycleState", { state: "active" });
+        await text(page, "\nwoken");
+        await typeLine(page, "echo a''wake");
+        await text(page, "\nawake");
+    },
+    async "a page that nobody sees asks for nothing, and then goes on"(page) {
+        const show = hidden =>
+            page.evaluate(hidden => {
+                Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+                document.dispatchEvent(new Event("visibilitychange"));
+            }, hidden);
+        await page.clock.install();
+        await show(true);
+        await page.clock.fastForward(20_000);
+        ts("run", "@shell", "echo un''seen");
+        await show(false);
+        await text(page, "\nunseen");
+        await page.context().close();
+    },
+    async "what a session prints, and what it is called, is text"() {
+        const evil = "<img src=x onerror=\"window.taken=1\"></script><script>window.taken=1</script>";
+        writeFileSync("evil", `\x1b]2;${evil}\x07${evil}\r\n\x1b[31m${evil}\x1b[m\r\n`);
+        create("evil", `cat evil - # ${evil}`);
+        const page = await visit();
+        await tile(page, "evil").getByText("onerror").first().waitFor();
+        await openSession(page, "evil");
+        await text(page, evil);
+        const found = await page.evaluate(() => [window.taken, document.images.length, document.scripts.length]);
+        assert.deepEqual(found, [undefined, 0, 1]);
+        await page.context().close();
+    },
+    async "fifty sessions that print at once are all shown"() {
+        const page = await visit();
+        for (let number = 0; number < 50; number++) {
+            create(`many-${number}`, "for i in $(seq 300); do echo \"line $i\"; done; echo all $((40 + 2)); cat");
+        }
+        await page.waitForFunction(() => document.querySelectorAll(".tile").length > 50);
+        for (let number = 0; number < 50; number += 7) {
+            const shown = tile(page, `many-${number}`);
+            await shown.scrollIntoViewIfNeeded();
+            await shown.getByText("all 42").first().waitFor();
+        }
+        await page.locator("#filter").fill("many-4");
+        await page.waitForFunction(() => document.querySelectorAll(".tile").length === 11);
+        ts("kill", "--name=many-");
+        await page.context().close();
+    },
+    async "it fits on every screen"() {
+        for (const [width, height] of [[360, 740], [768, 1024], [1280, 800], [3840, 2160]]) {
+            const page = await visit({ viewport: { width, height } });
+            await tile(page, "shell").locator(".row").first().waitFor();
+            const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+            assert.ok((await overflow()) <= 0, `${width} px: the wall is too wide`);
+            await openSession(page, "shell");
+            await text(page, "unseen");
+            assert.ok((await overflow()) <= 0, `${width} px: the session is too wide`);
+            for (const button of await page.locator("#keys button").all()) {
+                const box = await button.boundingBox();
+                assert.ok(box.x >= 0 && box.x + box.width <= width && box.width >= 36 && box.height >= 44, `${width} px: a key`);
+            }
+            await page.context().close();
+        }
+    },
+    async "whoever has no token is told so"() {
+        const page = await browser.newPage();
+        await page.goto(server.base);
+        await page.locator("#notice", { hasText: "no token" }).waitFor();
+        assert.deepEqual(await names(page), []);
+        await page.close();
+    },
+};
+
+let page;
+for (const [name, step] of Object.entries(steps)) {
+    try {
+        page = (await step(page)) ?? page;
+        assert.deepEqual(faults, [], name);
+    } catch (error) {
+        console.error(`not ok - ${name}\n${error.stack}`);
+        for (const context of browser.contexts()) {
+            for (const page of context.pages()) console.error("---\n" + (await page.locator("body").innerText()).slice(-3000));
+        }
+        process.exit(1);
+    }
+    console.log(`ok - ${name}`);
+}
+
+if (pictures) {
+    for (const colorScheme of ["dark", "light"]) {
+        for (const [width, height] of [[360, 740], [1440, 900], [3840, 2160]]) {
+            const page = await visit({ viewport: { width, height }, colorScheme });
+            await tile(page, "shell").locator(".row").first().waitFor();
+            await page.screenshot({ path: `${pictures}/wall-${colorScheme}-${width}.png` });
+            await openSession(page, "shell");
+            await text(page, "unseen");
+            await page.screenshot({ path: `${pictures}/session-${colorScheme}-${width}.png` });
+            await page.context().close();
+        }
+    }
+}
+await browser.close();
+await server.stop();
