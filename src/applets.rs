@@ -271,9 +271,19 @@ pub(crate) fn page_of_verb(name: &str) -> Page<'static> {
     help::parse(find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts").help)
 }
 
+/// The page of an applet, which there must be.
+pub(crate) fn page_of(name: &str) -> Page<'static> {
+    help::parse(find(APPLETS, name.as_ref()).expect("it is an applet").help)
+}
+
 /// Executes a call of `nbs-ts`.
 pub(crate) fn run_verb(args: &mut Args) -> Result<()> {
     ts::run(args)
+}
+
+/// Executes a call of `nbs-spawn-worker`.
+pub(crate) fn run_worker(args: &mut Args) -> Result<()> {
+    spawn_worker::run(args)
 }
 
 /// The commands that an applet has.

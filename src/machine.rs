@@ -56,6 +56,17 @@ pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
 
 /// Is it a command that waits for something? Without whoever wants to know, it is of no use; the
 /// others are brief.
-pub(crate) fn waits(verb: &[u8]) -> bool {
-    [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events"].contains(&verb)
+pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
+    match words.next() {
+        // A worker in the foreground ends with whoever waits for it.
+        Some(verb) if verb == WORKER.as_bytes() => {
+            words.any(|word| word == b"--foreground" || word.starts_with(b"--wait"))
+        }
+        Some(verb) => [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events"]
+            .contains(&verb),
+        None => false,
+    }
 }
+
+/// What stands for a command of `nbs-ts` in a call of `nbs-spawn-worker`.
+pub(crate) const WORKER: &str = "spawn-worker";

@@ -2,7 +2,7 @@
 //!
 //! An internal role. `nbs-call PARENT UMASK pipes|terminal COMMAND...` is started by `nbs-mcp` or
 //! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts` as if called with that
-//! umask; with `terminal`, on its standard input as the terminal that it is on. One that waits is
+//! umask, or `nbs-spawn-worker` where COMMAND is `spawn-worker`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
 //! of no use without who started it, and ends with it: what it waits for goes on. The others are
 //! brief, and end by themselves.
 
@@ -26,9 +26,18 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if how == "terminal" {
         pty::adopt_stdin_as_terminal().trying("take the terminal")?;
     }
-    if words.first().is_some_and(|command| machine::waits(command.as_bytes())) {
+    if machine::waits(words.iter().map(|word| word.as_bytes())) {
         child::die_with_parent(parent).trying("end with who started this")?;
     }
-    *args = Args::new(words.to_vec(), cli::umask(umask)?);
-    applets::run_verb(args)
+    let umask = cli::umask(umask)?;
+    match words {
+        [worker, words @ ..] if worker.as_bytes() == machine::WORKER.as_bytes() => {
+            *args = Args::new(words.to_vec(), umask);
+            applets::run_worker(args)
+        }
+        words => {
+            *args = Args::new(words.to_vec(), umask);
+            applets::run_verb(args)
+        }
+    }
 }

@@ -33,12 +33,19 @@
 //!
 //! Options:
 //!   --foreground      wait until the worker has ended; end it when told to end
+//!   --list            show the workers of a project
+//!   --wait=WORKER     wait until that one has ended, and print its state
 //!   --timeout=TIME    how long the task may take (default: 10m); of --wait, how
 //!                     long to wait (default: until there is nothing to wait for)
 //!   --startup=TIME    how long the session may take to appear before the
 //!                     monitor notes that it has not (default: 15s)
 //!   --agent=PATH      the agent's program
 //!   --root=DIR        the project of --wait and --list (default: .)
+//!   --on=MACHINE      on that machine, whose paths PROJECT-ROOT and SKILL-FILE
+//!                     are, from the home folder there; NBS_TS_ON is the
+//!                     default. Workers there are MACHINE:WORKER, also to
+//!                     --wait. Of --list repeatable, and --on=all is this one
+//!                     and all that are known; 'nbs help machines'
 //!   --json            print an object for each worker
 //!
 //! Example:
@@ -53,12 +60,15 @@ use std::{
 };
 
 use crate::{
+    applets,
     cli::{self, Args},
     json::Object,
+    machine,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     terminal::text,
+    ts::elsewhere,
     worker::{
         self, Foreground, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
     },
@@ -79,6 +89,9 @@ struct Options {
 }
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
+    if let Some(called) = elsewhere::call(&applets::page_of(machine::WORKER), args) {
+        return called;
+    }
     let options = parse(args)?;
     let spawns = !options.list && options.wait.is_none();
     match &options {

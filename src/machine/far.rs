@@ -453,7 +453,7 @@ impl Call {
         let stdout = of(process.stdout.take().map(OwnedFd::from))?;
         let stderr = of(process.stderr.take().map(OwnedFd::from))?;
         let pidfd = PidFd::open(process.id())?;
-        let waits = order.words.first().is_some_and(|verb| machine::waits(verb));
+        let waits = machine::waits(order.words.iter().map(Vec::as_slice));
         let child = Some((process, pidfd));
         Ok(Call { waits, child, stdin, stdout, stderr, terminal, ..Call::none() })
     }

@@ -2,7 +2,7 @@
 //!
 //! Before a verb reads its words, it is looked here whether they name another machine: in a
 //! `MACHINE:HANDLE` where the usage has a SESSION, by `--on`, or by NBS_TS_ON. Such a call is made
-//! there, with the machine's name taken out of its words; what it prints has the machine's name put
+//! there (also one of `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), with the machine's name taken out of its words; what it prints has the machine's name put
 //! in. Where several machines are named, or this one besides, each has a call of its own, side by
 //! side.
 //!
@@ -22,6 +22,7 @@ use crate::{
     cli::{self, Args},
     help::page::Page,
     machine::{
+        WORKER,
         call::{self, Call, Came, End},
         name::{self, MachineName},
     },
@@ -31,7 +32,7 @@ use crate::{
         child,
         deadline::Deadline,
         poll::PollSet,
-        signals::{SIGINT, SIGTERM, Signals},
+        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
     terminal::text,
     ts::{attach, secret},
@@ -93,6 +94,9 @@ struct Scanned {
     any: bool,
     interactive: bool,
     ansi: bool,
+    /// Of `nbs-spawn-worker`: it asks about those that there are; about this one.
+    lists: bool,
+    waits: bool,
 }
 
 /// What a call reads.
@@ -112,6 +116,7 @@ impl Scanned {
         let is_many = operands.first() == Some(&"SESSION...");
         let is_one = operands.first() == Some(&"SESSION");
         let has_text = operands.iter().any(|operand| ["TEXT...", "COMMAND..."].contains(operand));
+        let is_worker = page.name == WORKER;
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let bytes = word.as_bytes();
@@ -142,7 +147,8 @@ impl Scanned {
             let option = page.options.iter().find(|option| option.option().as_bytes() == name);
             let is_common = [&b"--json"[..], b"--help", b"-h"].contains(&bytes);
             // A key, or a text.
-            if option.is_none() && !is_common && !scanned.sessions.is_empty() {
+            let may_be_text = !scanned.sessions.is_empty() || is_worker && scanned.after.len() == 3;
+            if option.is_none() && !is_common && may_be_text {
                 scanned.after.push(word.clone());
                 continue;
             }
@@ -185,6 +191,19 @@ impl Scanned {
                 );
                 return;
             }
+            b"--list" if known => self.lists = true,
+            b"--wait" if known => {
+                self.waits = true;
+                let value = value.unwrap_or_default();
+                let (machine, worker) =
+                    match value.as_bytes().split(|byte| *byte == b':').collect::<Vec<_>>()[..] {
+                        [machine, worker] => (Some(machine), worker),
+                        _ => (None, value.as_bytes()),
+                    };
+                self.on.extend(machine.map(|machine| OsStr::from_bytes(machine).to_owned()));
+                self.before.push([OsStr::new("--wait="), OsStr::from_bytes(worker)].into_iter().collect());
+                return;
+            }
             b"--owner" if known => self.owner = true,
             b"--all" | b"--name" if known => self.all = true,
             b"--any" if known => self.any = true,
@@ -224,7 +243,7 @@ impl Plan {
         let takes_on = page.options.iter().any(|option| option.option() == "--on");
         let mut on = scanned.on.clone();
         // It is the default of --on, and so of no call that names its sessions.
-        if on.is_empty() && takes_on && scanned.sessions.is_empty() {
+        if on.is_empty() && takes_on && scanned.sessions.is_empty() && !scanned.waits {
             on.extend(env::var_os(ON).filter(|on| !on.is_empty()));
         }
         let mut parts: Vec<Part> = Vec::new();
@@ -258,6 +277,9 @@ impl Plan {
         if on.is_empty() && parts.iter().all(|part| part.machine.is_none()) {
             return Ok(None);
         }
+        if page.name == WORKER && !scanned.lists && (parts.len() > 1 || on.iter().any(|on| on == name::ALL)) {
+            return Err(Failure::BadArgs("a worker is on one machine".into()));
+        }
         if ["create", "ensure"].contains(&page.name) {
             if parts.len() > 1 || on.iter().any(|on| on == name::ALL) {
                 return Err(Failure::BadArgs("a session is started on one machine".into()));
@@ -269,7 +291,7 @@ impl Plan {
             }
         }
         let json = scanned.json;
-        let timeout = scanned.timeout.filter(|_| !["create", "ensure"].contains(&page.name));
+        let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
         Ok(Some(Plan { parts, json, stdin: scanned.stdin, timeout, any, interactive, ansi }))
     }
@@ -302,7 +324,11 @@ impl Plan {
             }
         };
         // The others end by them, as they would here.
-        let passed: &[i32] = if verb == "run" { &[SIGINT, SIGTERM] } else { &[] };
+        let passed: &[i32] = match verb {
+            "run" => &[SIGINT, SIGTERM],
+            WORKER => &[SIGINT, SIGTERM, SIGHUP],
+            _ => &[],
+        };
         let mut signals = passed
             .iter()
             .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
@@ -540,7 +566,7 @@ impl Running {
             && !self.told
         {
             // Those of other machines have been told already, as they were there.
-            if let Some(line) = failure.line("nbs-ts", self.printer.json) {
+            if let Some(line) = failure.line(voice(&self.printer.verb), self.printer.json) {
                 let _ = io::stderr().write_all(line.as_bytes());
             }
             self.told = true;
@@ -573,8 +599,11 @@ struct Here {
 
 impl Here {
     fn start(verb: &str, words: Vec<OsString>) -> Result<Here> {
-        let mut command = child::ourselves("nbs-ts");
-        command.arg(verb).args(words).env_remove(ON);
+        let mut command = match verb {
+            WORKER => child::ourselves("nbs-spawn-worker"),
+            _ => child::ourselves("nbs-ts"),
+        };
+        command.args(Some(verb).filter(|verb| *verb != WORKER)).args(words).env_remove(ON);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(child::why_not_ourselves).trying("call here")?;
         let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
@@ -642,6 +671,17 @@ struct Printer {
     nonsense: bool,
 }
 
+/// Who says what is said of a call.
+fn voice(verb: &str) -> &'static str {
+    if verb == WORKER { "nbs-spawn-worker" } else { "nbs-ts" }
+}
+
+/// Does a line begin with the handle of a worker, and is no state?
+fn is_of_worker(line: &str) -> bool {
+    let first = line.split('\t').next().unwrap_or_default();
+    first.rsplit_once('-').is_some_and(|(_, digits)| Handle::parse(digits.as_bytes()).is_some())
+}
+
 /// A line that is longer is cut; a command may be that long.
 const LONGEST_LINE: usize = 4 << 20;
 
@@ -704,11 +744,11 @@ impl Printer {
 
     fn error_shown(&self, line: &str) -> String {
         let Some(machine) = &self.machine else { return format!("{line}\n") };
-        match line.strip_prefix("nbs-ts: ") {
-            Some(said) => format!("nbs-ts: {machine}: {said}\n"),
-            None if line.starts_with("{\"") => format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]),
-            None => format!("nbs-ts: {machine}: {line}\n"),
+        if line.starts_with("{\"") {
+            return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
         }
+        let said = line.strip_prefix("nbs-ts: ").unwrap_or(line);
+        format!("{}: {machine}: {said}\n", voice(&self.verb))
     }
 
     /// A line with the machine in it.
@@ -730,7 +770,8 @@ impl Printer {
                 self.nonsense |= Handle::parse(line.as_bytes()).is_none();
                 format!("{machine}:{line}\n")
             }
-            "list" | "wait" => format!("{machine}:{line}\n"),
+            WORKER if !is_of_worker(&line) => format!("{line}\n"),
+            "list" | "wait" | WORKER => format!("{machine}:{line}\n"),
             "gc" | "doctor" => format!("{machine}: {line}\n"),
             _ => format!("{line}\n"),
         }
