@@ -34,6 +34,10 @@ fn main() {
     let (verbs, _) = rows(&root.join("src/applets/ts"));
     let verbs = table("VERBS", "The commands of `nbs-ts`.", &verbs);
     fs::write(out.join("verbs.rs"), verbs).unwrap();
+    for name in ["index.html", "page.css", "page.js"] {
+        let text = fs::read_to_string(root.join("src/page").join(name)).unwrap();
+        fs::write(out.join(name), without_what_is_for_us(&text)).unwrap();
+    }
 
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
@@ -45,6 +49,13 @@ fn main() {
 
 /// All that goes into the file.
 const PARTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "build.rs", "src"];
+
+/// A file of the page without indentation and lines that are comments: a sixth of it.
+fn without_what_is_for_us(text: &str) -> String {
+    let is_comment = |line: &str| line.starts_with("//") || line.starts_with("/*") && line.ends_with("*/");
+    let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !is_comment(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
 
 struct Row {
     name: String,

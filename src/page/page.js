@@ -280,8 +280,11 @@ function drawAbout(session) {
 
 // The line that somebody is to answer.
 function atCursor({ screen, rows }) {
-	const row = screen?.cursor && rows.get(screen.at[screen.cursor[0]]);
-	return row?.map(span => typeof span === "string" ? span : span[0]).join("").trim();
+	for (let at = screen?.cursor?.[0] ?? -1; at >= 0; at--) {
+		const row = rows.get(screen.at[at]) ?? [];
+		const text = row.map(span => typeof span === "string" ? span : span[0]).join("").trim();
+		if (text) return text;
+	}
 }
 
 const put = (element, text) => {

@@ -31,9 +31,10 @@ use crate::{
     },
 };
 
-const INDEX: &str = include_str!("index.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+// As they are in `src/page`, without comments and indentation (`build.rs`).
+const INDEX: &str = include_str!(concat!(env!("OUT_DIR"), "/index.html"));
+const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 
 /// A browser has six for a page.
 const MOST_CONNECTIONS: usize = 128;
@@ -57,7 +58,7 @@ const AT_ONCE: usize = 128 * 1024;
 
 /// How often a screen is looked at: one that is large, one on the wall, and one that nobody
 /// sees.
-const LARGE: Duration = Duration::from_millis(20);
+const LARGE: Duration = Duration::from_millis(10);
 const ON_THE_WALL: Duration = Duration::from_millis(200);
 const UNSEEN: Duration = Duration::from_secs(1);
 
@@ -280,12 +281,13 @@ impl Server<'_> {
 
     /// Of those that have ended only the newest are shown.
     fn leave_out_old(&mut self) {
-        let mut dead: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::started).collect();
-        if dead.len() > MOST_DEAD {
-            dead.sort_unstable();
-            let oldest = dead[dead.len() - MOST_DEAD];
-            self.tiles.retain(|tile| tile.is_alive() || tile.started() >= oldest);
-        }
+        // They came in the order in which they were started.
+        let mut surplus = self.tiles.iter().filter(|tile| !tile.is_alive()).count().saturating_sub(MOST_DEAD);
+        self.tiles.retain(|tile| {
+            let is_old = surplus > 0 && !tile.is_alive();
+            surplus -= usize::from(is_old);
+            !is_old
+        });
     }
 
     fn hear_sessions(&mut self) -> io::Result<()> {
@@ -513,15 +515,10 @@ impl Server<'_> {
             }
         }
         self.tiles.retain(|tile| !removed.contains(&tile.key));
-        let mut kept: Vec<(Instant, usize)> = Vec::new();
-        for (index, tile) in self.tiles.iter().enumerate() {
-            kept.extend(tile.kept_since().map(|looked| (looked, index)));
-        }
-        if kept.len() > MOST_SCREENS {
-            kept.sort_unstable();
-            for (_, index) in &kept[..kept.len() - MOST_SCREENS] {
-                self.tiles[*index].forget(self.state_dir);
-            }
+        while self.tiles.iter().filter(|tile| tile.kept_since().is_some()).count() > MOST_SCREENS {
+            let kept = self.tiles.iter_mut().filter(|tile| tile.kept_since().is_some());
+            let Some(oldest) = kept.min_by_key(|tile| tile.kept_since()) else { break };
+            oldest.forget(self.state_dir);
         }
     }
 

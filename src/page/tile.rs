@@ -39,8 +39,9 @@ const LONGEST_RECEIPT: usize = 64 * 1024;
 const FIRST_RECHECK: Duration = Duration::from_millis(150);
 const LAST_RECHECK: Duration = Duration::from_secs(64);
 
-/// A program that polls the keyboard while it works prints something meanwhile.
-const SETTLED: Duration = Duration::from_secs(1);
+/// A program that polls the keyboard while it works prints something meanwhile; `top` does every
+/// three seconds.
+const SETTLED: Duration = Duration::from_secs(4);
 
 /// What the relay of a session is asked, each on a connection of its own.
 struct Watching {
@@ -118,10 +119,6 @@ impl Tile {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.glance.alive
-    }
-
-    pub(crate) fn started(&self) -> Option<SystemTime> {
-        self.glance.started
     }
 
     /// When something of it changed last.
@@ -250,7 +247,11 @@ impl Tile {
             Some(Doing::Raw) => quiet >= SETTLED,
             Some(Doing::Running) | None => false,
         };
-        self.recheck = if settled { Deadline::NEVER } else { Deadline::after(self.pause) };
+        self.recheck = match self.doing {
+            _ if settled => Deadline::NEVER,
+            Some(Doing::Raw) => Deadline::after(SETTLED.saturating_sub(quiet)),
+            _ => Deadline::after(self.pause),
+        };
         self.pause = (self.pause * 2).min(LAST_RECHECK);
     }
 
