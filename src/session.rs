@@ -32,6 +32,7 @@ mod handle;
 mod left_run;
 mod log;
 mod patience;
+mod prompts;
 mod screen_cache;
 mod settings;
 pub(crate) mod shell;

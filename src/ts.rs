@@ -9,5 +9,6 @@ pub(crate) mod create_options;
 pub(crate) mod elsewhere;
 pub(crate) mod frames;
 pub(crate) mod output;
+pub(crate) mod rendered;
 pub(crate) mod screen_output;
 pub(crate) mod secret;

@@ -73,7 +73,7 @@ pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: Prompt)
 /// the echo is off, but nobody reads the terminal: there it is `running`.
 pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Sample {
     let doing = doing(master, shell, reporting, prompt);
-    let mut sample = Sample { doing, ..Sample::default() };
+    let mut sample = Sample::of(doing);
     let (Some(device), Some(group)) = (master.slave_device().ok(), master.foreground()) else {
         return sample;
     };
@@ -88,7 +88,6 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
         false
     });
     let members = members.into_inner();
-    sample.has_no_timeout = true;
     // What works for them may have groups of its own, as a shell's jobs have.
     for process in processes::family(&members, |_| true) {
         sample.processes.insert(process.pid);
@@ -97,8 +96,8 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
             let used = thread.cpu_time().unwrap_or_default();
             sample.cpu_time += used;
             if is_member && waits_for(device, &thread, doing == Doing::Line) {
-                sample.has_no_timeout &= thread.has_no_timeout();
-                sample.readers.extend(thread.id().map(|id| (id, used)));
+                sample.timeout = sample.timeout.max(thread.timeout());
+                sample.readers.extend(thread.id());
             }
         }
     }

@@ -162,8 +162,9 @@ impl Relay {
         let passes_on = foreground::passes_on(&self.master, self.child);
         self.read_what_was_printed();
         let doing = if unread > 0 { Doing::Running } else { sample.doing };
+        let has_timer = sample.has_timer();
         let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
-        Response::Rest { doing, rest, passes_on, offset: self.recorder.output_bytes() }
+        Response::Rest { doing, rest, has_timer, passes_on, offset: self.recorder.output_bytes() }
     }
 
     fn doing(&self) -> Doing {

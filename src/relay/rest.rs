@@ -9,17 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::session::client::Doing;
+use crate::{session::client::Doing, sys::processes::Timeout};
 
 /// What is seen of it at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) doing: Doing,
-    /// The threads that sleep until the terminal can be read, by their TIDs, and how long
-    /// each has run in all, in nanoseconds.
-    pub(crate) readers: Vec<(u32, u64)>,
-    /// Nothing but input (or a signal) wakes them.
-    pub(crate) has_no_timeout: bool,
+    /// The threads that sleep until the terminal can be read, by their TIDs.
+    pub(crate) readers: Vec<u32>,
+    /// How long they sleep at most.
+    pub(crate) timeout: Timeout,
     /// The foreground process group, and all below it.
     pub(crate) processes: BTreeSet<u32>,
     /// How long all of those have run together, in nanoseconds.
@@ -27,9 +26,26 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Has nobody done anything since another one, that long before? Those that read have
-    /// not run at all; others may have had a hundredth of the time, and a moment: a Java, a
-    /// Node and a Go have threads that look after things now and then.
+    /// Of a terminal that nobody has been seen to read.
+    pub(crate) fn of(doing: Doing) -> Sample {
+        let (readers, processes) = (Vec::new(), BTreeSet::new());
+        Sample { doing, readers, timeout: Timeout::Never, processes, cpu_time: 0 }
+    }
+
+    /// Is there anything but input that the readers can be waiting for? Who wakes up often
+    /// only looks, and has looked by now.
+    pub(crate) fn has_timer(&self) -> bool {
+        const OFTEN: Duration = Duration::from_millis(250);
+        match self.timeout {
+            Timeout::Never => false,
+            Timeout::After(time) => time > OFTEN,
+            Timeout::Unknown => true,
+        }
+    }
+
+    /// Has nobody done anything since another one, that long before? They may have had a
+    /// hundredth of the time, and a moment: a Java, a Node and a Go have threads that look
+    /// after things now and then, and Python's own line editor wakes up ten times a second.
     fn is_at_rest_since(&self, before: &Sample, time: Duration) -> bool {
         const MOMENT: Duration = Duration::from_millis(2);
         let most = (time / 100 + MOMENT).as_nanos();
@@ -49,7 +65,7 @@ impl Rest {
     /// For how long, as far as anybody has looked, it has been as in this sample, which is
     /// of `now`; nothing has been printed or typed for `silence`.
     pub(crate) fn note(&mut self, sample: Sample, silence: Duration, now: Instant) -> Duration {
-        let asleep = sample.doing == Doing::Line && sample.has_no_timeout;
+        let asleep = sample.doing == Doing::Line && sample.timeout == Timeout::Never;
         let kept = self.first.take().filter(|(since, before)| {
             let time = now.saturating_duration_since(*since);
             time <= silence && sample.is_at_rest_since(before, time)
@@ -65,9 +81,9 @@ impl Rest {
 mod tests {
     use super::*;
 
-    fn sample(doing: Doing, reader: u64, cpu_time: u64) -> Sample {
-        let (readers, processes) = (vec![(7, reader)], BTreeSet::from([7]));
-        Sample { doing, readers, has_no_timeout: false, processes, cpu_time }
+    fn sample(doing: Doing, reader: u32, cpu_time: u64) -> Sample {
+        let timeout = Timeout::After(Duration::from_millis(100));
+        Sample { doing, readers: vec![reader], timeout, processes: BTreeSet::from([7]), cpu_time }
     }
 
     #[test]
@@ -82,9 +98,9 @@ mod tests {
         assert_eq!(note(600, still.clone(), long), 600);
         assert_eq!(note(1_000, still.clone(), Duration::from_millis(300)), 0, "printed meanwhile");
         assert_eq!(note(1_500, still.clone(), Duration::from_millis(800)), 500);
-        assert_eq!(note(2_000, woken.clone(), long), 0, "the reader has run");
-        assert_eq!(note(2_500, sample(Doing::Raw, 6, 5_000_000), long), 500, "others have, a little");
-        assert_eq!(note(3_000, sample(Doing::Raw, 6, 500_000_000), long), 0, "others work");
+        assert_eq!(note(2_000, woken.clone(), long), 0, "another one reads");
+        assert_eq!(note(2_500, sample(Doing::Raw, 6, 5_000_000), long), 500, "it has run, a little");
+        assert_eq!(note(3_000, sample(Doing::Raw, 6, 500_000_000), long), 0, "it works");
         assert_eq!(note(4_000, sample(Doing::Secret, 6, 500_000_000), long), 0);
         let other = Sample { processes: BTreeSet::from([7, 8]), ..sample(Doing::Secret, 6, 500_000_000) };
         assert_eq!(note(5_000, other, long), 0, "a process has begun");
@@ -92,7 +108,7 @@ mod tests {
 
     #[test]
     fn who_sleeps_until_a_line_comes_has_done_so_since_something_was_printed() {
-        let asleep = Sample { has_no_timeout: true, ..sample(Doing::Line, 5, 5) };
+        let asleep = Sample { timeout: Timeout::Never, ..sample(Doing::Line, 5, 5) };
         let silence = Duration::from_secs(3);
         assert_eq!(Rest::default().note(asleep, silence, Instant::now()), silence);
     }

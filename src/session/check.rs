@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 35] = [
+const OF_A_SESSION: [(&str, Nature); 36] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -76,6 +76,7 @@ const OF_A_SESSION: [(&str, Nature); 35] = [
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
     (dir::RUN_LEFT, Nature::File),
+    (dir::PROMPTS, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),
     (dir::TIMES, Nature::File),

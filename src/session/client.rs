@@ -409,8 +409,8 @@ impl RelayClient {
     /// ended.
     pub(crate) fn rest(&mut self) -> Result<Option<Rest>> {
         match self.ask(&Request::Rest)? {
-            Some(Response::Rest { doing, rest, passes_on, offset }) => {
-                Ok(Some(Rest { doing, rest, passes_on, offset }))
+            Some(Response::Rest { doing, rest, has_timer, passes_on, offset }) => {
+                Ok(Some(Rest { doing, rest, has_timer, passes_on, offset }))
             }
             // A relay of an older version cannot tell.
             Some(Response::Unknown) => Ok(Some(Rest::default())),

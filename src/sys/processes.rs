@@ -273,6 +273,15 @@ pub(crate) enum Awaited {
     Other,
 }
 
+/// How long a thread sleeps at most, as far as we may see; the longer, the later in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timeout {
+    /// Until something happens.
+    Never,
+    After(Duration),
+    Unknown,
+}
+
 impl Thread {
     /// What it waits for, if it sleeps.
     ///
@@ -292,11 +301,11 @@ impl Thread {
         if awaited == Awaited::Input(Vec::new()) || !self.is_asleep() { Awaited::Other } else { awaited }
     }
 
-    /// Does it sleep in its call until something happens, however long that takes? A read
-    /// has no time of its own.
-    pub(crate) fn has_no_timeout(&self) -> bool {
+    /// How long it sleeps in its call at most. A read has no time of its own.
+    pub(crate) fn timeout(&self) -> Timeout {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
-        called.as_deref().and_then(Called::parse).is_some_and(|called| called.has_no_timeout())
+        let called = called.as_deref().and_then(Called::parse);
+        called.map_or(Timeout::Unknown, |called| called.timeout(|address| self.memory(address, 16)))
     }
 
     /// How long it has run on a CPU in all, in nanoseconds: the first word of its
@@ -477,20 +486,29 @@ impl Called {
         }
     }
 
-    /// Of a poll, a select or an epoll by its timeout, which is a number of milliseconds
-    /// or a pointer to the time.
-    fn has_no_timeout(&self) -> bool {
+    /// Of a poll, a select or an epoll; `memory` gives a `struct timespec` or `timeval`.
+    fn timeout(&self, memory: impl Fn(u64) -> Vec<u8>) -> Timeout {
         let [_, _, third, fourth, fifth, _] = self.arguments;
-        let is_negative = |argument: u64| argument & 1 << 31 != 0;
-        match self.kind() {
-            SyscallKind::Read => true,
-            SyscallKind::Poll if self.number == 7 => is_negative(third),
-            SyscallKind::Poll => third == 0,
-            SyscallKind::Select => fifth == 0,
+        let millis = |argument: u64| match u32::try_from(argument & u64::from(u32::MAX)) {
+            Ok(millis) if millis <= i32::MAX as u32 => Timeout::After(Duration::from_millis(millis.into())),
+            _ => Timeout::Never,
+        };
+        let pointer = |address, fraction: fn(u64) -> Duration| {
+            let bytes = if address == 0 { return Timeout::Never } else { memory(address) };
+            let Ok(words) = <[u8; 16]>::try_from(bytes) else { return Timeout::Unknown };
+            let word = |at: usize| words[at..at + 8].try_into().map(u64::from_ne_bytes).unwrap_or(0);
+            Timeout::After(Duration::from_secs(word(0)).saturating_add(fraction(word(8))))
+        };
+        match (self.kind(), self.number) {
+            (SyscallKind::Read, _) => Timeout::Never,
+            (SyscallKind::Poll, 7) => millis(third),
+            (SyscallKind::Poll, _) => pointer(third, Duration::from_nanos),
+            (SyscallKind::Select, 23) => pointer(fifth, Duration::from_micros),
+            (SyscallKind::Select, _) => pointer(fifth, Duration::from_nanos),
             // epoll_pwait2
-            SyscallKind::Epoll if self.number == 441 => fourth == 0,
-            SyscallKind::Epoll => is_negative(fourth),
-            SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown => false,
+            (SyscallKind::Epoll, 441) => pointer(fourth, Duration::from_nanos),
+            (SyscallKind::Epoll, _) => millis(fourth),
+            (SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown, _) => Timeout::Unknown,
         }
     }
 }
@@ -686,20 +704,23 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_call_has_a_timeout_or_none() {
+        let after = |millis| Timeout::After(Duration::from_millis(millis));
         for (line, expected) in [
-            ("0 0x0 0x7f00 0x1000 0x0 0x0 0x0 0x1 0x2", true),
-            ("7 0x7f00 0x1 0xffffffff 0x0 0x0 0x0 0x1 0x2", true),
-            ("7 0x7f00 0x1 0x64 0x0 0x0 0x0 0x1 0x2", false),
-            ("271 0x7f00 0x1 0x0 0x0 0x8 0x0 0x1 0x2", true),
-            ("271 0x7f00 0x1 0x7ffc 0x0 0x8 0x0 0x1 0x2", false),
-            ("270 0x1 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", true),
-            ("23 0x1 0x7f00 0x0 0x0 0x7ffc 0x0 0x1 0x2", false),
-            ("232 0x4 0x7f00 0x20 0xffffffffffffffff 0x0 0x0 0x1 0x2", true),
-            ("281 0x4 0x7f00 0x20 0x64 0x0 0x8 0x1 0x2", false),
-            ("441 0x4 0x7f00 0x20 0x0 0x0 0x8 0x1 0x2", true),
-            ("61 0xffffffff 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", false),
+            ("0 0x0 0x7f00 0x1000 0x0 0x0 0x0 0x1 0x2", Timeout::Never),
+            ("7 0x7f00 0x1 0xffffffff 0x0 0x0 0x0 0x1 0x2", Timeout::Never),
+            ("7 0x7f00 0x1 0x64 0x0 0x0 0x0 0x1 0x2", after(100)),
+            ("271 0x7f00 0x1 0x0 0x0 0x8 0x0 0x1 0x2", Timeout::Never),
+            ("271 0x7f00 0x1 0x7ffc 0x0 0x8 0x0 0x1 0x2", after(2_005)),
+            ("270 0x1 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", Timeout::Never),
+            ("23 0x1 0x7f00 0x0 0x0 0x7ffc 0x0 0x1 0x2", after(7_000)),
+            ("232 0x4 0x7f00 0x20 0xffffffffffffffff 0x0 0x0 0x1 0x2", Timeout::Never),
+            ("281 0x4 0x7f00 0x20 0x64 0x0 0x8 0x1 0x2", after(100)),
+            ("441 0x4 0x7f00 0x20 0x0 0x0 0x8 0x1 0x2", Timeout::Never),
+            ("61 0xffffffff 0x7f00 0x0 0x0 0x0 0x0 0x1 0x2", Timeout::Unknown),
         ] {
-            assert_eq!(Called::parse(line).unwrap().has_no_timeout(), expected, "{line}");
+            let time = [2_u64.to_ne_bytes(), 5_000_000_u64.to_ne_bytes()].concat();
+            let called = Called::parse(line).unwrap();
+            assert_eq!(called.timeout(|_| time.clone()), expected, "{line}");
         }
     }
 

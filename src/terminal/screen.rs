@@ -27,6 +27,7 @@
 //! written to, and the next character goes to the line below.
 
 mod grid;
+mod rendering;
 mod saved;
 mod sgr;
 mod shown;
@@ -39,6 +40,7 @@ use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Grid, Line, Pen};
 pub(crate) use spans::{Ink, Span};
+pub(crate) use rendering::{Rendered, Rendering};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 use crate::terminal::{
@@ -51,6 +53,7 @@ const TITLES: usize = 10;
 
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
+#[derive(Clone)]
 pub(crate) struct Screen {
     parser: Parser,
     // Invariant: the first bytes of a character, at most three; empty but in ground state.
@@ -80,6 +83,8 @@ pub(crate) struct Screen {
     entered: Option<(Cursor, Pen)>,
     title: Option<String>,
     titles: Vec<Option<String>>,
+    /// What has scrolled off stays, also where a program erases it.
+    is_endless: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +128,7 @@ impl Screen {
             entered: None,
             title: None,
             titles: Vec::new(),
+            is_endless: false,
         }
     }
 
@@ -581,7 +587,7 @@ impl Screen {
                 self.grid.erase(row, 0, col + 1, blank);
             }
             2 => self.grid.clear(blank),
-            3 => self.grid.clear_history(),
+            3 if !self.is_endless => self.grid.clear_history(),
             _ => {}
         }
     }

@@ -13,6 +13,7 @@ use regex_lite::Regex;
 use crate::{
     cli::{self, Args},
     outcome::Result,
+    terminal::text::Prompts,
 };
 pub(crate) use watch::{From, SessionWatch, WatchEnd, until};
 
@@ -30,6 +31,13 @@ pub(crate) struct Conditions {
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
     pub(crate) passed_over: bool,
+    /// That the command of a shell waits for input, and has done nothing else for so long.
+    /// Counts as input.
+    pub(crate) asks_after: Option<Duration>,
+    /// What was typed at, if it was at a prompt: it counts that one like those stands again,
+    /// or what looks like one; else who waits is still at work, until nothing can come any
+    /// more.
+    pub(crate) prompts: Option<Prompts>,
     /// Whoever passes on what is typed counts as waiting after a while, too,
     /// whatever stands there.
     is_lenient: bool,

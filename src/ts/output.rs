@@ -8,9 +8,13 @@ use std::{
 use crate::{
     cli,
     json::Object,
-    outcome::{Result, Trying},
+    outcome::{Failure, Result, Trying},
     session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
-    terminal::text::Strip,
+    terminal::{
+        queries,
+        text::{Strip, cut_off_length},
+    },
+    ts::rendered,
 };
 
 /// How output is printed.
@@ -18,6 +22,8 @@ use crate::{
 pub(crate) struct OutputForm {
     /// Without escape sequences.
     pub(crate) strip: bool,
+    /// As a person would have seen it, with colours or without.
+    pub(crate) rendered: Option<Colours>,
     /// Nothing will be added to it: what is cut off at its end stays so.
     pub(crate) complete: bool,
     /// Its first and its last part only, if it is longer than so many bytes.
@@ -25,9 +31,61 @@ pub(crate) struct OutputForm {
     pub(crate) json: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colours {
+    None,
+    Kept,
+}
+
+impl OutputForm {
+    /// What `--rendered` and `--ansi` say of it.
+    pub(crate) fn rendered(rendered: bool, ansi: bool) -> Result<Option<Colours>> {
+        match (rendered, ansi) {
+            (true, true) => Ok(Some(Colours::Kept)),
+            (true, false) => Ok(Some(Colours::None)),
+            (false, true) => Err(Failure::BadArgs("--ansi is for --rendered".into())),
+            (false, false) => Ok(None),
+        }
+    }
+}
+
+/// The same of what is rendered, all of it.
+fn print_rendered(
+    session: &SessionDir,
+    range: Range<u64>,
+    form: OutputForm,
+    colours: Colours,
+) -> Result<u64> {
+    let log = session.log()?;
+    // What is cut off at the end comes whole the next time.
+    let tail =
+        log.bytes(range.end.saturating_sub(4096).max(range.start), range.end).trying("read the output")?;
+    let cut_off =
+        if form.complete { 0 } else { queries::unfinished_length(&tail).max(cut_off_length(&tail)) };
+    let end = range.end - cut_off as u64;
+    let (text, lost) = rendered::text(session, &log, range.start..end, &[], colours == Colours::Kept)?;
+    let (text, left_out) = shortened(text, form.max, session.handle(), &(range.start..end));
+    if !form.json {
+        cli::print(text)?;
+    } else {
+        let object = Object::new()
+            .text("handle", session.handle().as_str())
+            .number("offset", number(range.start))
+            .number("next_offset", number(end))
+            .bytes("output", &text);
+        let object = with_left_out(object, (left_out > 0).then_some(left_out));
+        cli::print(object.count_if_any("lost", lost).line())?;
+    }
+    tell_lost(lost, form.json);
+    Ok(end)
+}
+
 /// Prints it, and tells how far: with `strip`, what is incomplete at the end
 /// (half a character, half a sequence) is left for the next time.
 pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -> Result<u64> {
+    if let Some(colours) = form.rendered {
+        return print_rendered(session, range, form, colours);
+    }
     let log = session.log()?;
     let what = format!("read the output of '{}'", session.handle());
     let asked = range.start;
@@ -81,7 +139,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             .number("offset", number(range.start))
             .number("next_offset", number(end))
             .bytes("output", &collected);
-        let object = with_left_out(object, gap.as_ref()).count_if_any("lost", lost);
+        let object = with_left_out(object, gap.map(|gap| gap.end - gap.start)).count_if_any("lost", lost);
         cli::written(stdout.write_all(object.line().as_bytes()))?;
     }
     cli::written(stdout.flush())?;
@@ -281,10 +339,10 @@ pub(crate) fn shortened(
     ([first, line.as_bytes(), last].concat(), left_out)
 }
 
-/// The same for JSON: how many bytes were left out, where any could have been.
-pub(crate) fn with_left_out(object: Object, gap: Option<&Range<u64>>) -> Object {
-    match gap {
-        Some(gap) => object.number("left_out", number(gap.end - gap.start)),
+/// The same for JSON: how many bytes were left out, where any were.
+pub(crate) fn with_left_out(object: Object, left_out: Option<u64>) -> Object {
+    match left_out {
+        Some(count) => object.number("left_out", number(count)),
         None => object,
     }
 }

@@ -49,7 +49,7 @@ fn python_answers() {
             ("'1 + 1'", "'1 + 1'\n"),
             ("x = 5", ""),
             ("for n in range(3): print(n)", "... "),
-            ("", "0\n1\n2\n>>> "),
+            ("", "0\n1\n2\n"),
             ("import time; time.sleep(0.3); print(x, end='')", "5"),
             (&format!("'{}'", "x".repeat(300)), &format!("'{}'\n", "x".repeat(300))),
         ],
@@ -85,12 +85,14 @@ fn cat_says_the_question_again() {
 }
 
 #[test]
-fn colours_stay_and_switches_of_modes_go() {
+fn colours_stay_if_they_are_asked_for_and_switches_of_modes_go() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let text = r"printf '\033[31mred\033[m\033[?1h\033]0;title\007\033=\n'";
-    scratch.ts(&["ask", &handle, text]).code(0).stdout("\x1b[31mred\x1b[m\n");
-    scratch.ts(&["ask", "--strip", &handle, text]).code(0).stdout("red\n");
+    scratch.ts(&["ask", "--ansi", &handle, text]).code(0).stdout("\x1b[0;31mred\x1b[0m\n");
+    for plain in [&["ask", &handle, text][..], &["ask", "--strip", &handle, text]] {
+        scratch.ts(plain).code(0).stdout("red\n");
+    }
 }
 
 #[test]
@@ -227,9 +229,10 @@ fn a_prompt_behind_an_answer_without_an_end_is_none_of_the_answer() {
         ],
     );
     answers("dash", &[("true", ""), ("printf x", "x"), ("printf x", "x"), ("echo y", "y\n")]);
-    // A prompt that has changed is part of the answer, and no part of one is.
+    // A prompt that was never seen is part of the answer, and no part of one is; one that
+    // has been typed at is none, also where another one was between.
     let reader = "read -p 'db=> ' x; read -p \"$x\"$'\\ndb-> ' x; read -p $'db=> ' x; read x";
-    answers(reader, &[("one", "one\ndb-> "), ("two", "db=> ")]);
+    answers(reader, &[("one", "one\ndb-> "), ("two", "")]);
 }
 
 #[test]
@@ -237,29 +240,32 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let long = "--timeout=1000";
-    for (begun, rest, answer) in [
-        ("for i in 1 2", "do echo $i; done", "1\n2\n"),
-        ("echo 'a", "b'", "a\nb\n"),
-        ("cat <<X", "x\nX", "x\n"),
+    for (begun, wants, rest, answer) in [
+        ("for i in 1 2", "> ", "do echo $i; done", "1\n2\n"),
+        // That has been seen.
+        ("echo 'a", "", "b'", "a\nb\n"),
+        ("cat <<X", "", "x\nX", "x\n"),
     ] {
-        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout("> ").complains("it is not complete");
+        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("it is not complete");
         scratch.ts(&["ask", long, &handle, rest]).code(0).stdout(answer).silent();
     }
     let ran = scratch.ts(&["ask", long, &handle, "echo !nosuch"]).code(1);
     ran.stdout("bash: !nosuch: event not found\n").complains("did not execute it");
     scratch.ts(&["ask", long, &handle, "echo on"]).code(0).stdout("on\n").silent();
-    // A command that reads is done when it is done.
+    // A command that reads has asked, unless it is to be waited for.
+    scratch.ts(&["ask", long, &handle, "read x"]).code(0).stdout("").silent();
+    scratch.ts(&["ask", long, &handle, "it"]).code(0).stdout("").silent();
+    scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
     let evidence = "a program waits for input; nothing was printed; with --input that is an answer";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| {
-            let ran = scratch.ts(&["ask", timeout, &handle, "read x"]).code(3);
+            let ran = scratch.ts(&["ask", "--complete", timeout, &handle, "read x"]).code(3);
             scratch.ts(&["ask", "--input", &handle, "it"]).code(0);
             ran
         },
     );
     ran.complains(evidence);
-    scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
 }
 
 #[test]
@@ -272,13 +278,15 @@ fn a_screen_that_is_drawn_anew_is_answered_once() {
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     let shown = (501..=522).map(|n| format!("line {n}\n")).collect::<String>();
     let expected = format!("line 500 word\n{shown}:\n");
-    scratch.ts(&["ask", "--strip", &handle, "/word"]).code(0).stdout(&expected).silent();
+    let asked = scratch.ts(&["ask", "--strip", &handle, "/word"]).code(0).stdout(&expected);
+    asked.complains(&format!("'nbs-ts screen {handle}'"));
     scratch.ts(&["screen", &handle]).code(0).stdout(expected);
-    // Not so what a command has printed, wherever it placed the cursor.
+    // Not so what a command has printed, wherever it placed the cursor: that is seen with what
+    // has scrolled off.
     let handle = scratch.create("bash");
-    let draw = "for n in {1..24}; do printf '\\e[%dH%d\\n' $n $n; done";
-    let drawn = (1..=24).map(|n| format!("{n}\n")).collect::<String>();
-    scratch.ts(&["ask", &handle, &format!("clear; {draw}; {draw}")]).code(0).stdout(drawn.repeat(2));
+    let draw = "clear; for n in {1..24}; do printf '\\e[%dHrow %02d\\n' $n $n; done";
+    let drawn = (1..=24).map(|n| format!("row {n:02}\n")).collect::<String>();
+    scratch.ts(&["ask", &handle, &format!("{draw}; {draw}")]).code(0).stdout(drawn.repeat(2)).silent();
     // Nor lines that are text, with a drawing after them.
     let handle = scratch.create("PS1='> ' dash");
     let text = "seq 100; n=1; while [ $n -lt 25 ]; do printf '\\033[%dH' $n; n=$((n+1)); done";
@@ -297,4 +305,81 @@ fn what_is_done_at_the_other_end_of_a_terminal_is_waited_for() {
     }
     scratch.ts(&["ask", "--timeout=0.5", &handle, "cat"]).code(3).complains("timed out");
     scratch.ts(&["ask", "--pattern=said", &handle, "said"]).code(0).stdout_has("said");
+}
+
+/// What a terminal of endless height would show, and nothing that was drawn over.
+#[test]
+fn an_answer_is_what_is_seen() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let draws = r"for n in 1 50 100; do printf '\r%d%%' $n; done; echo; printf 'one\ntwo\n\e[2A1\e[2B\r'";
+    scratch.ts(&["ask", &handle, draws]).code(0).stdout("100%\n1ne\ntwo\n");
+    let long = format!("{}\n", "0123456789".repeat(20));
+    scratch.ts(&["ask", &handle, "printf '0123456789%.0s' {1..20}; echo"]).code(0).stdout(&long);
+    let many: String = (1..=10_000).map(|n| format!("{n}\n")).collect();
+    scratch.ts(&["ask", &handle, "seq 10000"]).code(0).stdout(many);
+    scratch.ts(&["ask", &handle, "echo 日本 é; clear; echo after"]).code(0).stdout("日本 é\nafter\n");
+}
+
+#[test]
+fn a_question_is_an_answer() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let asked = scratch.ts(&["ask", "--json", &handle, "read -sp 'PIN: ' x; (exit $x)"]).code(0);
+    let of = |name| asked.field(name);
+    assert_eq!([of("output"), of("condition"), of("terminal")], ["\"PIN: \"", "\"input\"", "\"secret\""]);
+    scratch.ts(&["ask", &handle, "5"]).code(1).complains("it waits for a secret");
+    scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"5\n").code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout_has("5");
+    scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("Name: ").silent();
+    scratch.ts(&["ask", &handle, "me"]).code(0).stdout("").silent();
+    // Seen before: it is a prompt now.
+    scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("").silent();
+    scratch.ts(&["ask", &handle, "you"]).code(0).stdout("").silent();
+    // The first prompt of a program has not been.
+    scratch.ts(&["ask", &handle, "python3 -q"]).code(0).stdout(">>> ").silent();
+    scratch.ts(&["ask", &handle, "1 + 1"]).code(0).stdout("2\n").silent();
+    scratch.ts(&["ask", &handle, "exit()"]).code(0).silent();
+}
+
+/// One that reads while it works tells by its prompt that it has answered.
+#[test]
+fn a_prompt_that_is_known_is_waited_for() {
+    let scratch = Scratch::new();
+    let program = "import asyncio, sys, tty, os
+tty.setcbreak(0)
+line, loop = b'', asyncio.new_event_loop()
+def prompt(): print('calc> ', end='', flush=True)
+def answer(text):
+    if text.endswith('.'): print('answer', text)
+    prompt()
+def typed():
+    global line
+    for byte in os.read(0, 100):
+        os.write(1, bytes([byte]))
+        if byte != 10: line += bytes([byte]); continue
+        text, line = line.decode(), b''
+        loop.call_later(0.7 if text.startswith('slow') else 0, answer, text)
+loop.add_reader(0, typed)
+prompt()
+loop.run_forever()
+";
+    fs::write(scratch.path.join("calc.py"), program).unwrap();
+    let handle = scratch.create("python3 calc.py");
+    for (text, answer) in
+        [("one.", "answer one.\n"), ("slow.", "answer slow.\n"), ("slow", ""), ("two.", "answer two.\n")]
+    {
+        scratch.ts(&["ask", &handle, text]).code(0).stdout(answer).silent();
+    }
+}
+
+#[test]
+fn a_paste_is_one_text() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch
+        .ts(&["ask", "--paste", &handle, "for i in 1 2\ndo echo $i\ndone"])
+        .code(0)
+        .stdout("1\n2\n")
+        .silent();
 }

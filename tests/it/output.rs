@@ -335,3 +335,24 @@ fn who_follows_and_is_late_learns_how_a_session_ended_that_is_gone() {
     let shown = fs::read_to_string(shown).unwrap();
     assert!(shown.contains("[process exited with code 143]"), "{shown}");
 }
+
+#[test]
+fn rendered_is_what_a_person_would_have_seen() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"printf 'one\r\e[1mtwo\e[m\n%090d\n' 5; seq 30; printf 'a\rb'");
+    scratch.wait_for_end(&handle);
+    let long = format!("{:090}\n", 5);
+    let lines: String = (1..=30).map(|n| format!("{n}\n")).collect();
+    let seen = format!("two\n{long}{lines}b");
+    scratch.ts(&["read", "--rendered", &handle]).code(0).stdout(&seen);
+    scratch.ts(&["read-new", "--rendered", &handle]).code(0).stdout(&seen);
+    scratch.ts(&["read-new", "--rendered", &handle]).code(0).stdout("");
+    scratch.ts(&["read", "--rendered", "--ansi", &handle]).code(0).stdout_has("\x1b[0;1mtwo\x1b[0m\n");
+    scratch.ts(&["read", "--rendered", "--last=1", &handle]).code(0).stdout("b");
+    scratch.ts(&["read", "--ansi", &handle]).code(4).complains("--rendered");
+    let shell = scratch.create("bash");
+    let bar = r"for n in 1 50 100; do printf '\r%d%%' $n; done; echo; (exit 3)";
+    scratch.ts(&["run", "--rendered", &shell, bar]).code(3).stdout("100%\n").silent();
+    let told = scratch.ts(&["run", "--rendered", "--json", &shell, bar]).code(3);
+    assert_eq!(told.field("output"), "\"100%\\n\"");
+}

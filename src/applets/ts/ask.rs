@@ -6,13 +6,15 @@
 //! For any program: a shell, a debugger, a database, a Python. Waits until the
 //! program waits for input, types the text and Enter, waits for the command to
 //! be done (in a shell) or for the program to wait for input again, and prints
-//! what came after the text: without the text's echo and the next prompt, if
-//! that is the same as before. Escape sequences but for colours are left out.
+//! what a person would have seen of it: without the text's echo, and without the
+//! next prompt if text was typed at one like it before; one that was never seen
+//! is printed, for it may be a question.
 //!
-//! A command in a shell that itself waits for input is not done: ask it with
-//! --input. A line that the shell does not execute is exit 1, at once: one that
-//! is not complete (ask the rest, or drop it by `key C-c`), or that has a `!`.
-//! What comes after SESSION is text, also where it begins with `--`.
+//! A command in a shell that itself waits for input has asked something: that is
+//! the end of the answer, and the next ask answers it. A line that the shell does
+//! not execute is exit 1, at once: one that is not complete (ask the rest, or drop
+//! it by `key C-c`), or that has a `!`. What comes after SESSION is text, also
+//! where it begins with `--`.
 //!
 //! Of ssh and others that pass on what is typed it cannot be seen whether the
 //! other end waits: there it counts that the last line ends as prompts and
@@ -21,17 +23,19 @@
 //! Several that ask one session get their answers one after another. A program
 //! that asks for a secret is asked nothing. When it takes too long, or the
 //! session ends, what has come is printed, and the program is left alone; of
-//! more than there is time to print, a line tells how to read the rest. Where
-//! a program has drawn its screen anew, row by row, the answer is what the
-//! screen shows. Exit codes are those of `wait`; that of a command in a shell is
-//! in --json's detail.
+//! more than there is time to print, a line tells how to read the rest. Of a
+//! program that has drawn its screen, the answer is what the screen shows:
+//! `screen` and `key` are for that. Exit codes are those of `wait`; that of a
+//! command in a shell is in --json's detail.
 //!
 //! Which wait when: none of them for a shell or a prompt that comes back;
-//! --input where a command asks something; --pattern where it runs on (a
-//! server); --idle where nothing else tells; --fail beside any of them.
+//! --pattern where it runs on (a server); --idle where nothing else tells; --fail
+//! beside any of them.
 //!
 //! Options:
 //!   --stdin           read the text from standard input instead
+//!   --paste           type it as one paste, if the program knows those: what
+//!                     indents by itself takes it as it is
 //!   --pattern=TEXT    wait until this text is printed (repeatable)
 //!   --regex=REGEX     wait until what this matches is printed (repeatable)
 //!   --fail=TEXT       this text is a failure, and ends the wait (repeatable)
@@ -40,17 +44,21 @@
 //!   --stable=TIME     wait until the screen has stayed as it is for so long
 //!   --input           wait until the program waits for input
 //!   --exit            wait until the session ends
-//!   --strip           leave out colours, too
+//!   --ansi            keep colours
+//!   --strip           leave them out, as without --ansi
 //!   --max=SIZE        at most so much: the first and the last part, and between
 //!                     them a line that tells how to read what was left out
 //!   --timeout=TIME    give up after this (default: 60)
-//!   --json            print an object: handle, output, condition, detail, offset
-//!                     (how far the output had come)
+//!   --json            print an object: handle, output, condition, detail,
+//!                     terminal (what it is doing), offset (how far the output
+//!                     had come)
 //!
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
 
-use std::{collections::BTreeSet, io, iter, ops::Range, time::Duration};
+mod seen;
+
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use crate::{
     cli::{self, Args},
@@ -58,27 +66,31 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending, typing::Typing},
-        shell::{self, LONGEST_SHOWN_HOOK, Mark, TextForm},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending},
+        shell::{self, LONGEST_SHOWN_HOOK, Mark},
     },
     sys::{deadline::Deadline, pty::Size},
     terminal::{
-        queries::{self, Part, Sequences},
-        text::{self, Strip},
+        queries::{Part, Sequences},
+        screen::{Rendered, Rendering, Screen},
+        text::{Prompts, Strip},
     },
     ts::{
         conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
-        output::{self, Newlines},
+        output,
+        rendered::{self, Fed},
     },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut conditions, mut strip, mut timeout, mut max, mut from_stdin) =
-        (Conditions::default(), false, Wait::TIMEOUT, None, false);
+    let (mut conditions, mut timeout, mut max) = (Conditions::default(), Wait::TIMEOUT, None);
+    let (mut strip, mut ansi, mut paste, mut from_stdin) = (false, false, false, false);
     let target = loop {
         match args.next()? {
             Some(Long("strip")) => strip = true,
+            Some(Long("ansi")) => ansi = true,
+            Some(Long("paste")) => paste = true,
             Some(Long("stdin")) => from_stdin = true,
             Some(Long("max")) => max = Some(args.size_value("max")?),
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
@@ -103,7 +115,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         // Enter is typed anyway.
         text.pop_if(|last| *last == b'\n');
     }
-    text.push(b'\r');
 
     let session = StateDir::open()?.session(&target)?.within(deadline);
     session.check_input()?;
@@ -133,19 +144,33 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     // At the prompt, or at PS2 with the rest of what was typed there.
     let entered = turn.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
     let in_shell = ready == Doing::Prompt || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
-    if conditions.are_none() {
+    let by_default = conditions.are_none();
+    if by_default {
         conditions.complete = in_shell;
         conditions.input = !in_shell;
+        conditions.asks_after = in_shell.then_some(QUESTION);
     }
     conditions.passed_over = in_shell && conditions.complete;
 
     let typed = turn.typing(0)?.ok_or_else(ended)?;
     let ShellPlace { offset, last, level, seq, .. } = turn.shell_place()?.ok_or_else(ended)?;
-    let prompt = prompt(&session.log()?, &typed, offset)?;
-    let typed_before = typed.total;
+    let log = session.log()?;
+    let screen = ScreenCache::look_at(&session, &log, offset)?.screen;
+    let at = screen.before_cursor();
+    let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
+    let places: Vec<u64> = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
+    for place in places.into_iter().rev().filter(|place| *place < offset) {
+        prompts.add(&unfinished_line(&log, place)?, false);
+    }
+    conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
     if let (true, Some(last)) = (in_shell && conditions.complete, last) {
         turn.claim(last.saturating_add(1))?;
     }
+    let words = String::from_utf8_lossy(&text).into_owned();
+    if paste && turn.modes()?.ok_or_else(ended)?.bracketed_paste {
+        text = sending::bracketed(text);
+    }
+    text.push(b'\r');
     let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
@@ -167,15 +192,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     // Whatever becomes of the wait, what has come is printed.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
-    let place = Place { offset, last: seq.filter(|_| in_shell), level, typed_before, prompt };
+    let place = Place { offset, last: seq.filter(|_| in_shell), level, screen, at, words, prompts };
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
     };
-    let Answer { mut output, unread, lost } = place.answer(&session, end).map_err(late)?;
-    if strip {
-        output = without_colours(&output);
-    }
+    let Answer { output, unread, lost, is_screen } =
+        place.answer(&session, end, ansi && !strip).map_err(late)?;
     let (mut output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
     let mut left_out = max.map(|_| left_out);
     if !unread.is_empty() {
@@ -185,12 +208,27 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     print(&session, &output, watch.met.as_ref(), end, left_out, lost, args.json())?;
     output::tell_lost(lost, args.json());
+    if is_screen && !args.json() {
+        let handle = session.handle();
+        let how = format!(
+            "'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY' are for a program that draws its screen"
+        );
+        cli::warn("nbs-ts", &how);
+    }
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
-        Some(met) if met.condition == "input" && !conditions.input => Err(passed_over(&session, met.offset)?),
+        Some(met) if met.condition == "input" && !conditions.input && is_passed_over(&session)? => {
+            Err(passed_over(&session, met.offset)?)
+        }
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
+}
+
+/// Does the shell itself wait, and not what it executes?
+fn is_passed_over(session: &SessionDir) -> Result<bool> {
+    let place = RelayClient::open(session)?.map_or(Ok(None), |mut client| client.shell_place())?;
+    Ok(place.is_none_or(|place| place.prompt != Prompt::Left))
 }
 
 /// What to say of a line that the shell has read, and does not execute.
@@ -213,10 +251,11 @@ fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) ->
     }
 }
 
+/// How long a command in a shell must have waited for input, and done nothing else.
+const QUESTION: Duration = Duration::from_millis(300);
+
 /// How many of the last places where something was typed tell what the prompt is.
 const MOST_PROMPTS: usize = 64;
-/// With its colours.
-const LONGEST_PROMPT: usize = 1024;
 
 /// Waits until somebody waits for what we are going to type, and tells as what.
 fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<Doing> {
@@ -233,37 +272,15 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
     }
 }
 
-/// The program's prompt, which stands on the line that has not been ended before
-/// `offset`, perhaps behind an answer without an end of its own. So it is the
-/// longest that was typed at before, if one of those ends that line.
-fn prompt(log: &OutputLog, typed: &Typing, offset: u64) -> Result<Vec<u8>> {
-    let places = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS);
-    let mut places: Vec<u64> = places.filter(|place| *place < offset).collect();
-    places.reverse();
-    let mut known: Vec<Vec<u8>> = Vec::new();
-    for place in places.into_iter().chain([offset]) {
-        let line = unfinished_line(log, place)?;
-        let ends_it = |prompt: &&Vec<u8>| line.ends_with(prompt);
-        let prompt = known.iter().filter(ends_it).max_by_key(|prompt| prompt.len()).cloned();
-        known.push(prompt.unwrap_or(line));
-        known.retain(|prompt| !prompt.is_empty() || place == offset);
-    }
-    Ok(known.pop().unwrap_or_default())
-}
-
 /// What stands on the line that was not ended before `offset`.
-fn unfinished_line(log: &OutputLog, offset: u64) -> Result<Vec<u8>> {
+fn unfinished_line(log: &OutputLog, offset: u64) -> Result<String> {
     let tail = log.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
     let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
-    let line = without_colours(&tail[start..]);
-    Ok(line.into_iter().skip_while(|byte| *byte == b'\r').collect())
-}
-
-fn without_colours(bytes: &[u8]) -> Vec<u8> {
-    let (mut strip, mut plain) = (Strip::new(), Vec::with_capacity(bytes.len()));
-    strip.feed(bytes, &mut plain);
+    let (mut strip, mut plain) = (Strip::new(), Vec::new());
+    strip.feed(&tail[start..], &mut plain);
     strip.finish(&mut plain);
-    plain
+    let line = String::from_utf8_lossy(&plain);
+    Ok(line.rsplit('\r').next().unwrap_or_default().to_owned())
 }
 
 /// Where a session stood when it was asked.
@@ -273,8 +290,12 @@ struct Place {
     /// session's shells that is.
     last: Option<u64>,
     level: usize,
-    typed_before: u64,
-    prompt: Vec<u8>,
+    /// What it showed, and what stood before the cursor.
+    screen: Screen,
+    at: String,
+    /// The text.
+    words: String,
+    prompts: Prompts,
 }
 
 /// What came of the text.
@@ -284,6 +305,8 @@ struct Answer {
     unread: Range<u64>,
     /// How many bytes of it are gone, at its beginning.
     lost: u64,
+    /// It is what the screen shows.
+    is_screen: bool,
 }
 
 /// Where in the log the output of a command in our shell lies.
@@ -298,53 +321,44 @@ struct Output {
 
 impl Place {
     /// It is looked at for as long as the call may take.
-    fn answer(&self, session: &SessionDir, end: u64) -> Result<Answer> {
+    fn answer(self, session: &SessionDir, end: u64, colours: bool) -> Result<Answer> {
         let log = session.log()?;
         let until = session.patience().last();
-        let what = format!("read the output of session '{}'", session.handle());
         let output = match self.last {
             Some(last) => self.output_of_command(session, &log, last, end, until)?,
             None => None,
         };
+        let is_done = output.as_ref().is_some_and(|output| output.is_done);
         // A line of a command that is not complete, or a mistake in it: what bash says
         // is all there is.
         let drawn = output.as_ref().map_or(self.offset..end, |output| output.range.clone());
-        if !output.as_ref().is_some_and(|output| output.is_done) && draws_screen(session, &log, drawn, until)?
-        {
-            return Ok(Answer { output: screen(session, &log, end)?, unread: end..end, lost: 0 });
-        }
-        if let Some(Output { range, cuts, unread, lost, .. }) = output {
-            let (shown, came_to) = shown(&log, range.clone(), cuts, until).trying(&what)?;
-            let unread = if came_to < range.end { came_to..unread.end } else { unread };
-            return Ok(Answer { output: shown, unread, lost });
-        }
-        // Where the relay does not answer, the text is part of the answer.
-        let mut client = RelayClient::open(session)?;
-        let typing = client.as_mut().and_then(|client| client.typing(self.typed_before).ok().flatten());
-        let typing = typing.or_else(|| session.typed());
-        let form = TextForm::Answer { colours: true };
-        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), self.offset, form)?;
-        let (mut output, mut lost, mut at) = (Vec::new(), 0, start);
-        let mut pieces = log.pieces(start, end);
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => {
-                    echo.skip(gone, &mut output);
-                    output.clear();
-                    at += gone;
-                    lost = at.saturating_sub(self.offset);
-                }
-                Piece::Bytes(block) => {
-                    echo.feed(block, &mut output);
-                    at += block.len() as u64;
-                    if until.has_passed() {
-                        break;
-                    }
-                }
+        let draws = !is_done && draws_screen(session, &log, drawn, until)?;
+        let in_shell = output.is_some();
+        let (begin, range, cuts, more, lost) = match output {
+            Some(Output { range, cuts, unread, lost, .. }) => {
+                (rendered::empty_screen(session, range.start)?, range, cuts, unread, lost)
             }
+            None => (self.screen.clone(), self.offset..end, Vec::new(), end..end, 0),
+        };
+        let render = |colours| -> Result<(Rendered, Fed)> {
+            let mut rendering = Rendering::new(begin.clone(), colours);
+            let fed = rendered::feed(session, &log, range.clone(), &cuts, &mut rendering, until)?;
+            Ok((rendering.finish(), fed))
+        };
+        let (plain, fed) = render(false)?;
+        if !is_done && (draws || plain.is_alternate) {
+            let output = screen(session, &log, end, colours)?;
+            return Ok(Answer { output, unread: end..end, lost: 0, is_screen: true });
         }
-        echo.finish(&mut output);
-        Ok(Answer { output: self.without_prompt(output), unread: at.min(end)..end, lost })
+        let unread = if fed.came_to < range.end { fed.came_to..more.end } else { more };
+        let shown = if colours { &render(true)?.0 } else { &plain };
+        let output = match (in_shell, is_done) {
+            (true, true) => shown.text.clone(),
+            // A question of the command's, or the first prompt of a program.
+            (true, false) => seen::without_prompt(&plain, shown, &self.prompts),
+            (false, _) => seen::answer(&plain, shown, &self.at, &self.words, &self.prompts),
+        };
+        Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false })
     }
 
     /// `None` where the shell has executed nothing.
@@ -399,64 +413,6 @@ impl Place {
         let cuts = cuts.map(|found| found.start..found.end).collect();
         Ok(Some(Output { range: start..stop, cuts, is_done, unread, lost }))
     }
-
-    fn without_prompt(&self, mut output: Vec<u8>) -> Vec<u8> {
-        if self.prompt.is_empty() {
-            return output;
-        }
-        let start = memchr::memrchr(b'\n', &output).map_or(0, |at| at + 1);
-        let plain = without_colours(&output[start..]);
-        if self.prompt.ends_with(&plain) && shell::ends_like_a_prompt(&plain) {
-            // Before the first text, the rest of something else may have stood
-            // before it.
-            output.truncate(start);
-        } else if plain.ends_with(&self.prompt) {
-            let start = start.max(output.len().saturating_sub(LONGEST_PROMPT));
-            let is_prompt = |at: &usize| without_colours(&output[*at..]) == self.prompt;
-            let at = (start..output.len()).find(is_prompt);
-            output.truncate(at.unwrap_or(output.len()));
-        }
-        output
-    }
-}
-
-/// Without escape sequences but colours, and with lines that end as they do in
-/// files; and how far in the log there was time for.
-fn shown(
-    log: &OutputLog,
-    range: Range<u64>,
-    cuts: Vec<Range<u64>>,
-    until: Deadline,
-) -> io::Result<(Vec<u8>, u64)> {
-    let (mut strip, mut newlines) = (Strip::new(), Newlines::default());
-    let (mut waiting, mut plain, mut shown, mut at) = (Vec::new(), Vec::new(), Vec::new(), range.start);
-    for cut in cuts.into_iter().chain(iter::once(range.end..range.end)) {
-        let mut pieces = log.pieces(at, cut.start);
-        while let Some(piece) = pieces.next()? {
-            let Piece::Bytes(block) = piece else { continue };
-            waiting.extend_from_slice(block);
-            // A colour that is begun here comes whole with the next block.
-            let whole = waiting.len() - queries::unfinished_length(&waiting);
-            plain.clear();
-            text::strip_but_colours(&mut strip, &waiting[..whole], &mut plain);
-            waiting.drain(..whole);
-            newlines.feed(&plain, &mut shown);
-            if until.has_passed() {
-                break;
-            }
-        }
-        at = pieces.offset();
-        if at < cut.start {
-            break;
-        }
-        at = cut.end;
-    }
-    plain.clear();
-    text::strip_but_colours(&mut strip, &waiting, &mut plain);
-    strip.finish(&mut plain);
-    newlines.feed(&plain, &mut shown);
-    newlines.finish(&mut shown);
-    Ok((shown, at))
 }
 
 /// Has a program drawn all of the screen there, row by row, so that the text of that is
@@ -507,9 +463,9 @@ impl Drawing {
 }
 
 /// What the screen shows, but for empty rows at its end.
-fn screen(session: &SessionDir, log: &OutputLog, end: u64) -> Result<Vec<u8>> {
-    let cache = ScreenCache::look_at(session, log, end)?;
-    let mut lines = cache.screen.coloured_lines(0);
+fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Result<Vec<u8>> {
+    let screen = ScreenCache::look_at(session, log, end)?.screen;
+    let mut lines = if colours { screen.coloured_lines(0) } else { screen.lines(0) };
     lines.truncate(lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1));
     Ok(lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
 }
@@ -531,6 +487,7 @@ fn print(
         .bytes("output", output)
         .bytes_or_null("condition", met.map(|met| met.condition.as_bytes()))
         .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
+        .bytes_or_null("terminal", Diagnosis::now(session).doing().map(|doing| doing.word().as_bytes()))
         .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
     let object = match left_out {
         Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),

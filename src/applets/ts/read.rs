@@ -11,6 +11,9 @@
 //!   --max=SIZE        at most so much: the first and the last part, and between
 //!                     them a line that tells how to read what is left out
 //!   --strip           leave escape sequences out
+//!   --rendered        print what a person would have seen of it: no escape
+//!                     sequences, nothing that was drawn over, long lines whole
+//!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!
 //! Example:
@@ -20,13 +23,13 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     session::StateDir,
-    ts::output,
+    ts::output::{self, OutputForm},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut target, mut offset, mut last, mut limit) = (None, None, None, u64::MAX);
-    let (mut max, mut strip) = (None, false);
+    let (mut max, mut strip, mut rendered, mut ansi) = (None, false, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("offset") => offset = Some(args.number_value("offset")?),
@@ -34,11 +37,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Long("limit") => limit = args.size_value("limit")?,
             Long("max") => max = Some(args.size_value("max")?),
             Long("strip") => strip = true,
+            Long("rendered") => rendered = true,
+            Long("ansi") => ansi = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
         }
     }
     let target = target.ok_or_else(cli::missing_handle)?;
+    let rendered = OutputForm::rendered(rendered, ansi)?;
     if offset.is_some() && last.is_some() {
         return Err(Failure::BadArgs("--offset and --last exclude each other".into()));
     }
@@ -62,7 +68,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     output::print(
         &session,
         start..end,
-        output::OutputForm { strip, complete: true, max, json: args.json() },
+        OutputForm { strip, rendered, complete: true, max, json: args.json() },
     )?;
     Ok(())
 }

@@ -13,6 +13,9 @@
 //!                     them a line that tells how to read what is left out
 //!   --strip           leave escape sequences out; one that is cut off at the
 //!                     end is left for the next time
+//!   --rendered        print what a person would have seen of it: no escape
+//!                     sequences, nothing that was drawn over, long lines whole
+//!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!
 //! Example:
@@ -22,22 +25,26 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     session::StateDir,
-    ts::output,
+    ts::output::{self, OutputForm},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut target, mut reader, mut max, mut strip) = (None, None, None, false);
+    let (mut target, mut reader, mut max) = (None, None, None);
+    let (mut strip, mut rendered, mut ansi) = (false, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("reader") => reader = Some(args.name_value("reader")?),
             Long("max") => max = Some(args.size_value("max")?),
             Long("strip") => strip = true,
+            Long("rendered") => rendered = true,
+            Long("ansi") => ansi = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
         }
     }
     let target = target.ok_or_else(cli::missing_handle)?;
+    let rendered = OutputForm::rendered(rendered, ansi)?;
 
     let session = StateDir::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());
@@ -56,7 +63,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let end = output::print(
         &session,
         start..length,
-        output::OutputForm { strip, complete, max, json: args.json() },
+        OutputForm { strip, rendered, complete, max, json: args.json() },
     )?;
     if end == start { Ok(()) } else { reader.advance(end) }
 }

@@ -30,6 +30,9 @@
 //!                     leave it when it has waited for so long (default: 1)
 //!   --no-input        go on waiting then
 //!   --strip           leave out escape sequences
+//!   --rendered        print what a person would have seen of it, at the end: no
+//!                     escape sequences, nothing that was drawn over
+//!   --ansi            with --rendered: keep colours
 //!   --timeout=TIME    interrupt the command after this, counted from the call
 //!                     (default: never); one that ignores that has 3 s more
 //!   --max=SIZE        at most so much output: the first and the last part, and
@@ -85,7 +88,7 @@ use crate::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
     },
-    ts::output::{self, Printer},
+    ts::output::{self, Colours, OutputForm, Printer},
 };
 
 /// As coreutils `timeout` has them.
@@ -133,6 +136,7 @@ struct Wishes {
     input_after: Option<Duration>,
     max: Option<u64>,
     strip: bool,
+    rendered: Option<Colours>,
     json: bool,
 }
 
@@ -140,11 +144,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut timeout, mut max, mut strip, mut from_stdin, mut resumes) = (None, None, false, false, false);
     let (mut input_after, mut no_input) = (question::AFTER, false);
+    let (mut rendered, mut ansi) = (false, false);
     let target = loop {
         match args.next()? {
             Some(Long("timeout")) => timeout = Some(args.time_value("timeout")?),
             Some(Long("max")) => max = Some(args.size_value("max")?),
             Some(Long("strip")) => strip = true,
+            Some(Long("rendered")) => rendered = true,
+            Some(Long("ansi")) => ansi = true,
             Some(Long("stdin")) => from_stdin = true,
             Some(Long("resume")) => resumes = true,
             Some(Long("input-after")) => input_after = args.time_value("input-after")?,
@@ -173,7 +180,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("the command has a NUL in it, which no shell takes".into()));
     }
     let input_after = (!no_input).then_some(input_after);
-    let wishes = Wishes { timeout, deadline, input_after, max, strip, json: args.json() };
+    let rendered = OutputForm::rendered(rendered, ansi)?;
+    let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: args.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
@@ -453,7 +461,7 @@ impl<'a> Run<'a> {
     }
 
     fn streams(&self) -> bool {
-        !self.wishes.json && self.wishes.max.is_none() && !self.unread
+        !self.wishes.json && self.wishes.max.is_none() && self.wishes.rendered.is_none() && !self.unread
     }
 
     /// Sees the command to its end, and prints what it prints.

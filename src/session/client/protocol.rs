@@ -435,10 +435,12 @@ pub(crate) enum Response {
     },
     /// What the terminal is doing, if a secret counts only where somebody reads it; how long,
     /// to the millisecond and as far as anybody has looked, who waits has done nothing else;
-    /// whether it passes on what is typed; and the length of the log.
+    /// whether it may wait for a time to pass, too, and whether it passes on what is typed; and the
+    /// length of the log.
     Rest {
         doing: Doing,
         rest: Duration,
+        has_timer: bool,
         passes_on: bool,
         offset: u64,
     },
@@ -533,9 +535,10 @@ impl Response {
                 line + "\n"
             }
             Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
-            Response::Rest { doing, rest, passes_on, offset } => {
-                let on = if *passes_on { " on" } else { "" };
-                format!("rest {doing} {} {offset}{on}\n", rest.as_millis())
+            Response::Rest { doing, rest, has_timer, passes_on, offset } => {
+                let flag = |flag, word| if flag { word } else { "" };
+                let (timer, on) = (flag(*has_timer, " timer"), flag(*passes_on, " on"));
+                format!("rest {doing} {} {offset}{timer}{on}\n", rest.as_millis())
             }
             Response::Awaited { seq } => {
                 format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
@@ -647,13 +650,18 @@ impl Response {
             }
             ["rest", doing, rest] => {
                 let (rest, offset) = rest.split_once(' ')?;
-                let (offset, passes_on) = match offset.strip_suffix(" on") {
-                    Some(offset) => (offset, true),
-                    None => (offset, false),
-                };
+                fn flag<'a>(text: &'a str, word: &str) -> (&'a str, bool) {
+                    match text.strip_suffix(word) {
+                        Some(rest) => (rest, true),
+                        None => (text, false),
+                    }
+                }
+                let (offset, passes_on) = flag(offset, " on");
+                let (offset, has_timer) = flag(offset, " timer");
                 Response::Rest {
                     doing: Doing::parse(doing),
                     rest: Duration::from_millis(rest.parse().ok()?),
+                    has_timer,
                     passes_on,
                     offset: offset.parse().ok()?,
                 }
@@ -779,6 +787,7 @@ mod tests {
             Response::Rest {
                 doing: Doing::Raw,
                 rest: Duration::from_millis(1_500),
+                has_timer: false,
                 passes_on: true,
                 offset: 9,
             },

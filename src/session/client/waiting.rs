@@ -25,6 +25,8 @@ pub(crate) struct Rest {
     /// waits has done nothing else: neither woken up, nor used the CPU. Zero at the first look, but for who sleeps until a line
     /// comes; the relay remembers it for the next.
     pub(crate) rest: Duration,
+    /// Who waits may wait for a time to pass, too.
+    pub(crate) has_timer: bool,
     /// It passes on what is typed, as ssh.
     pub(crate) passes_on: bool,
     /// How long the log is.
@@ -57,7 +59,7 @@ pub(crate) fn look(
     client: &mut RelayClient,
     after: Duration,
 ) -> Result<Option<Attention>> {
-    let Some(Rest { doing, rest, passes_on, offset }) = client.rest()? else { return Ok(None) };
+    let Some(Rest { doing, rest, passes_on, offset, .. }) = client.rest()? else { return Ok(None) };
     if matches!(doing, Doing::Prompt | Doing::Running) {
         return Ok(Some(Attention::None));
     }

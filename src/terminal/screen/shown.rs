@@ -23,14 +23,29 @@ impl Screen {
         (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
     }
 
-    /// What stands in the cursor's row before it, without blanks at the end.
+    /// What stands before the cursor on its line, whose rows may be several, without blanks
+    /// at the end.
     pub(crate) fn before_cursor(&self) -> String {
-        let (line, mut text) = (&self.grid.rows[self.cursor.row], String::new());
-        for col in 0..self.cursor.col.min(self.cols()) {
-            line.push_text(col, &mut text);
-        }
+        let row = self.cursor.row;
+        let first = self.first_row();
+        let whole =
+            self.grid.rows.range(first..row).map(|line| self.plain(line, self.cols().min(line.cells.len())));
+        let mut text: String = whole.collect();
+        text += &self.plain(&self.grid.rows[row], self.cursor.col.min(self.cols()));
         text.truncate(text.trim_end_matches(' ').len());
         text
+    }
+
+    /// Is there a row above that line, and is it empty?
+    pub(crate) fn is_below_blank(&self) -> bool {
+        let above = self.first_row().checked_sub(1);
+        above.is_some_and(|row| self.visible_length(&self.grid.rows[row]) == 0)
+    }
+
+    /// The first row of the line that the cursor is on.
+    pub(super) fn first_row(&self) -> usize {
+        let row = self.cursor.row;
+        row - self.grid.rows.range(..row).rev().take_while(|line| line.wrapped).count()
     }
 
     pub(crate) fn has_visible_cursor(&self) -> bool {
@@ -48,13 +63,15 @@ impl Screen {
     /// A line for each row, and before them up to so many of those that have scrolled
     /// off, without the blanks at their ends.
     pub(crate) fn lines(&self, scrollback: usize) -> Vec<String> {
-        self.shown(scrollback).map(|line| self.plain(line)).collect()
+        self.shown(scrollback)
+            .map(|line| self.plain(line, self.visible_length(line)).trim_end_matches(' ').to_owned())
+            .collect()
     }
 
     /// The same with the sequences that choose colours. Each line stands for itself:
     /// it begins and ends with none chosen.
     pub(crate) fn coloured_lines(&self, scrollback: usize) -> Vec<String> {
-        self.shown(scrollback).map(|line| self.coloured(line)).collect()
+        self.shown(scrollback).map(|line| self.coloured(line, self.visible_length(line))).collect()
     }
 
     pub(super) fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Line> {
@@ -84,7 +101,7 @@ impl Screen {
     fn draw_rows<'a>(&self, rows: impl Iterator<Item = &'a Line>, text: &mut String) {
         *text += "\x1b[H\x1b[2J";
         for (row, line) in (1..).zip(rows).filter(|(_, line)| self.visible_length(line) > 0) {
-            push(text, format_args!("\x1b[{row};1H{}", self.coloured(line)));
+            push(text, format_args!("\x1b[{row};1H{}", self.coloured(line, self.visible_length(line))));
         }
     }
 
@@ -100,19 +117,19 @@ impl Screen {
         text
     }
 
-    fn plain(&self, line: &Line) -> String {
-        let length = self.visible_length(line);
+    /// The first so many columns of it.
+    pub(super) fn plain(&self, line: &Line, length: usize) -> String {
         let mut text = String::with_capacity(length);
         for col in 0..length {
             line.push_text(col, &mut text);
         }
-        text.truncate(text.trim_end_matches(' ').len());
         text
     }
 
-    fn coloured(&self, line: &Line) -> String {
+    /// The same with the sequences that choose colours.
+    pub(super) fn coloured(&self, line: &Line, length: usize) -> String {
         let (mut text, mut pen) = (String::new(), Pen::default());
-        for col in 0..self.visible_length(line) {
+        for col in 0..length {
             let cell = line.cell(col);
             if cell.pen != pen && !cell.is_right_half() {
                 pen = cell.pen;

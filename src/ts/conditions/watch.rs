@@ -7,7 +7,11 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, typing::Typing, waiting},
+        client::{
+            Diagnosis, Doing, News, Prompt, RelayClient,
+            typing::Typing,
+            waiting::{self, Attention},
+        },
         shell::{EchoFilter, TextForm},
     },
     sys::{deadline::Deadline, poll::PollSet},
@@ -43,6 +47,11 @@ const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 /// How long nothing need be printed until whoever passes on what is typed (ssh)
 /// counts as waiting, though no prompt stands there.
 const STEADY_ELSEWHERE: Duration = Duration::from_secs(3);
+
+/// How long who was typed to at a prompt, and waits without one, must have done nothing
+/// else; and how often that is looked at.
+const STEADY_WITHOUT_PROMPT: Duration = Duration::from_millis(500);
+const LOOK_FOR_PROMPT: Duration = Duration::from_millis(100);
 
 /// How waiting for several ended.
 pub(crate) enum WatchEnd {
@@ -342,6 +351,15 @@ impl<'a> SessionWatch<'a> {
         {
             return Ok(self.met("input", doing.word()));
         }
+        if let (Some(after), Some(client)) = (self.conditions.asks_after, &mut self.asks) {
+            match waiting::look(self.session, client, after)? {
+                Some(Attention::Waiting(waiting)) if self.has_seen(waiting.offset) => {
+                    return Ok(self.met("input", waiting.doing.word()));
+                }
+                Some(Attention::Perhaps(again)) => self.look_again = self.look_again.min(again),
+                _ => self.look_again = self.look_again.min(Deadline::after(after)),
+            }
+        }
         if let Some(time) = self.conditions.stable
             && let Some(since) = self.look_at_screen()?
             && since.elapsed() >= time
@@ -399,6 +417,11 @@ impl<'a> SessionWatch<'a> {
             self.waits = Some((since, doing, offset));
             return Ok(None);
         }
+        if since.elapsed() >= steady && !self.has_come_to_prompt(offset)? {
+            self.look_again = Deadline::after(LOOK_FOR_PROMPT);
+            self.waits = Some((since, doing, offset));
+            return Ok(None);
+        }
         if since.elapsed() >= steady {
             // Of one who did not wait when that was asked, it is not known.
             let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
@@ -413,6 +436,22 @@ impl<'a> SessionWatch<'a> {
         self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
         self.waits = Some((since, doing, offset));
         Ok(None)
+    }
+
+    /// Does a prompt stand again, where the text was typed at one? What else may stand there
+    /// is a question if nothing else can come: who waits has done nothing for a while, and
+    /// nothing but input wakes it.
+    fn has_come_to_prompt(&mut self, offset: u64) -> Result<bool> {
+        let (Some(prompts), Some(client)) = (&self.conditions.prompts, &mut self.asks) else {
+            return Ok(true);
+        };
+        let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
+        let line = screen.before_cursor();
+        if screen.is_alternate() || prompts.place(&line).is_some() || text::asks(&line) {
+            return Ok(true);
+        }
+        let rest = client.rest()?;
+        Ok(rest.is_none_or(|rest| !rest.has_timer && rest.rest >= STEADY_WITHOUT_PROMPT))
     }
 
     /// Nobody waits for input now.

@@ -11,7 +11,10 @@ use crate::{
     cli,
     outcome::{Failure, Result, Trying},
     session::shell::{self, LONGEST_SHOWN_HOOK},
-    ts::output,
+    ts::{
+        output::{self, Colours},
+        rendered,
+    },
 };
 
 impl Run<'_> {
@@ -99,6 +102,24 @@ impl Run<'_> {
         }
     }
 
+    fn give_parts(
+        &mut self,
+        range: &Range<u64>,
+        gap: Option<&Range<u64>>,
+        give: &mut impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for (number, part) in output::parts(range, gap).into_iter().enumerate() {
+            if let (1, Some(gap)) = (number, gap) {
+                let line = output::gap_line(self.session.handle(), gap, self.printer.last);
+                give(line.as_bytes())?;
+            }
+            self.printer.from = part.start;
+            self.printer.print(part, &mut self.trace.cuts, &mut *give)?;
+            give(self.printer.rest())?;
+        }
+        Ok(())
+    }
+
     /// Prints the whole output, or its two parts.
     pub(super) fn print_at_once(
         &mut self,
@@ -119,14 +140,17 @@ impl Run<'_> {
             }
             false => cli::print(bytes),
         };
-        for (number, part) in output::parts(&range, gap.as_ref()).into_iter().enumerate() {
-            if let (1, Some(gap)) = (number, &gap) {
-                let line = output::gap_line(self.session.handle(), gap, self.printer.last);
-                give(line.as_bytes())?;
-            }
-            self.printer.from = part.start;
-            self.printer.print(part, &mut self.trace.cuts, &mut give)?;
-            give(self.printer.rest())?;
+        let mut left_out = gap.as_ref().map(|gap| gap.end - gap.start);
+        if let Some(colours) = self.wishes.rendered {
+            let (log, cuts) = (&self.printer.log, &self.trace.cuts);
+            let colours = colours == Colours::Kept;
+            let (text, lost) = rendered::text(self.session, log, range.clone(), cuts, colours)?;
+            let (text, count) = output::shortened(text, self.wishes.max, self.session.handle(), &range);
+            left_out = (count > 0).then_some(count);
+            self.printer.lost += lost;
+            give(&text)?;
+        } else {
+            self.give_parts(&range, gap.as_ref(), &mut give)?;
         }
         if !json {
             output::tell_lost(self.printer.lost, json);
@@ -151,7 +175,7 @@ impl Run<'_> {
             Outcome::Asks(waiting) => object.text("terminal", waiting.doing.word()),
             _ => object,
         };
-        let object = output::with_left_out(object, gap.as_ref());
+        let object = output::with_left_out(object, left_out);
         cli::print(object.count_if_any("lost", self.printer.lost).line())
     }
 }

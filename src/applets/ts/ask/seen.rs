@@ -1,0 +1,199 @@
+//! The answer in what a person has seen: without what was typed, and without the next prompt.
+
+use crate::terminal::{
+    screen::Rendered,
+    text::{Prompts, asks},
+};
+
+/// So much may stand before a line that was typed at another prompt than the first.
+const LONGEST_PROMPT: usize = 400;
+
+/// A part of a line: so many of its first characters are not of the answer, and what follows
+/// so many is not.
+struct Part {
+    line: usize,
+    from: usize,
+    to: usize,
+}
+
+/// Gives the answer, in the form of `shown`, whose lines are those of `plain` but for colours.
+///
+/// `before` is what stood before the cursor on its line when the text was typed.
+pub(super) fn answer(
+    plain: &Rendered,
+    shown: &Rendered,
+    before: &str,
+    typed: &str,
+    prompts: &Prompts,
+) -> String {
+    let lines: Vec<&str> = plain.text.split('\n').collect();
+    let mut parts = without_echo(&lines, before, typed, prompts);
+    drop_prompt(&lines, plain, prompts, &mut parts);
+    joined(&parts, shown)
+}
+
+/// The same of what has no echo in it.
+pub(super) fn without_prompt(plain: &Rendered, shown: &Rendered, prompts: &Prompts) -> String {
+    let lines: Vec<&str> = plain.text.split('\n').collect();
+    let mut parts = (0..lines.len()).map(|line| Part { line, from: 0, to: usize::MAX }).collect();
+    drop_prompt(&lines, plain, prompts, &mut parts);
+    joined(&parts, shown)
+}
+
+fn joined(parts: &[Part], shown: &Rendered) -> String {
+    let shown: Vec<&str> = shown.text.split('\n').collect();
+    let parts =
+        parts.iter().map(|part| cut(shown.get(part.line).copied().unwrap_or_default(), part.from, part.to));
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) -> Vec<Part> {
+    let whole = |line| Part { line, from: 0, to: usize::MAX };
+    let mut parts = Vec::with_capacity(lines.len());
+    let mut typed = typed.split(['\n', '\r']).map(squeezed).peekable();
+    let first = typed.next().unwrap_or_default();
+    let before = squeezed(before);
+    let mut rest = lines.iter().enumerate();
+    if let Some((_, line)) = rest.next() {
+        let squeezed = squeezed(line);
+        let echo = format!("{before}{first}");
+        let is_last = lines.len() == 1;
+        if squeezed == echo && (!is_last || first.is_empty()) || (squeezed == before && !is_last) {
+            // The line that it was typed on; one that was not echoed is still none of the answer.
+        } else if squeezed.starts_with(&echo) {
+            parts.push(Part { line: 0, from: place_behind(line, &echo), to: usize::MAX });
+        } else if squeezed.starts_with(&before) {
+            parts.push(Part { line: 0, from: place_behind(line, &before), to: usize::MAX });
+        } else {
+            parts.push(whole(0));
+        }
+    }
+    // Where nobody had asked yet, the kernel has echoed, and the editor draws the line, too.
+    let mut again = before.is_empty() && !first.is_empty();
+    for (index, line) in rest {
+        let squeezed = squeezed(line);
+        let is_echo = |typed: &str| {
+            let prompt = squeezed.strip_suffix(typed).filter(|prompt| prompt.len() <= LONGEST_PROMPT);
+            prompt.is_some_and(|prompt| {
+                prompts.have(prompt) || asks(prompt) || (typed.is_empty() && prompt.is_empty())
+            })
+        };
+        if std::mem::take(&mut again) && is_echo(&first) {
+            continue;
+        }
+        if typed.peek().is_some_and(|typed| is_echo(typed)) && index + 1 < lines.len() {
+            typed.next();
+            continue;
+        }
+        parts.push(whole(index));
+    }
+    parts
+}
+
+/// The prompt on the cursor's line, and what is drawn below it.
+fn drop_prompt(lines: &[&str], plain: &Rendered, prompts: &Prompts, parts: &mut Vec<Part>) {
+    let Some(line) = lines.get(plain.cursor_line) else { return };
+    let end = line.char_indices().nth(plain.cursor_chars).map_or(line.len(), |(at, _)| at);
+    let Some(place) = prompts.place(&line[..end]) else { return };
+    let chars = line[..place].chars().count();
+    parts.retain(|part| part.line <= plain.cursor_line);
+    match parts.last_mut().filter(|part| part.line == plain.cursor_line) {
+        Some(part) => part.to = chars,
+        // It was the typed line itself.
+        None => parts.push(Part { line: plain.cursor_line, from: 0, to: 0 }),
+    }
+    let is_blank = |part: &Part| part.line < plain.cursor_line && lines[part.line].is_empty();
+    if prompts.have_with_blank(&line[place..end])
+        && place == 0
+        && parts.len() > 1
+        && is_blank(&parts[parts.len() - 2])
+    {
+        parts.remove(parts.len() - 2);
+    }
+}
+
+/// Without blanks, which editors draw as they like, and without what no terminal shows.
+fn squeezed(text: &str) -> String {
+    text.chars().filter(|character| !character.is_whitespace() && !character.is_control()).collect()
+}
+
+/// How many characters of a line its beginning takes that squeezes to this.
+fn place_behind(line: &str, squeezed: &str) -> usize {
+    let mut left = squeezed.chars().count();
+    line.chars()
+        .take_while(|character| {
+            let goes_on = left > 0;
+            left -= usize::from(goes_on && !character.is_whitespace() && !character.is_control());
+            goes_on
+        })
+        .count()
+}
+
+/// The characters from one to another of a line; colours are none.
+fn cut(line: &str, from: usize, to: usize) -> String {
+    let (mut text, mut place, mut escapes) = (String::new(), 0, false);
+    for character in line.chars() {
+        if escapes || character == '\x1b' {
+            escapes = character != 'm';
+            text.push(character);
+            continue;
+        }
+        if (from..to).contains(&place) {
+            text.push(character);
+        }
+        place += 1;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::screen::{Rendering, Screen};
+
+    fn seen(screen: &str, typed: &str, output: &str) -> String {
+        let mut before = Screen::new(40, 5);
+        before.feed(screen.as_bytes());
+        let mut prompts = Prompts::default();
+        let line = before.before_cursor();
+        prompts.add(&line, before.is_below_blank());
+        prompts.add("...> ", false);
+        let mut rendering = Rendering::new(before, false);
+        rendering.feed(output.as_bytes());
+        let rendered = rendering.finish();
+        answer(&rendered, &rendered, &line, typed, &prompts)
+    }
+
+    #[test]
+    fn the_answer_is_what_is_left() {
+        for (screen, typed, output, text) in [
+            (">>> ", "1+1", "1+1\r\n2\r\n>>> ", "2\n"),
+            (">>> ", "x", "\r\x1b[K>>> x\r\n5>>> ", "5"),
+            (">>> ", "x = 5", "x = 5\r\n>>> ", ""),
+            (">>> ", "", "\r\n>>> ", ""),
+            (">>> ", "input('? ')", "input('? ')\r\n? ", "? "),
+            ("", "hi", "hi\r\nhi\r\n", "hi\n"),
+            ("", "hi", "hi\r\n", ""),
+            ("", "hi", "ho\r\n", "ho\n"),
+            ("? ", "4*5", "4*5 = 20\r\n? ", " = 20\n"),
+            ("PIN: ", "secret", "\r\nfine\r\n", "fine\n"),
+            (">>> ", "1", "1\r\n1\r\n>>> \r\n\r\n toolbar\x1b[2A\r\x1b[4C", "1\n"),
+            ("\r\n\r\nIn [1]: ", "1", "1\r\nOut[1]: 1\r\n\r\nIn [2]: ", "Out[1]: 1\n"),
+            (">>> ", "clear", "clear\r\n\x1b[H\x1b[2Jtop\r\n>>> ", "top\n"),
+            (">>> ", "a\nb", "a\r\n...> b\r\n7\r\n>>> ", "7\n"),
+            (
+                ">>> ",
+                "'long line that has to be broken at the margin'",
+                "'long line that has to be broken at the margin'\r\n'long line that has to be broken at the margin'\r\n>>> ",
+                "'long line that has to be broken at the margin'\n",
+            ),
+        ] {
+            assert_eq!(seen(screen, typed, output), text, "{screen:?} {typed:?} {output:?}");
+        }
+    }
+
+    #[test]
+    fn colours_are_no_characters() {
+        assert_eq!(cut("\x1b[31mab\x1b[0mcd", 1, 3), "\x1b[31mb\x1b[0mc");
+    }
+}

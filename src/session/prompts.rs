@@ -1,0 +1,34 @@
+//! The prompts that `ask` has typed at, for those that come after it: most programs tell
+//! by nothing else that they have answered.
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{SessionDir, dir::PROMPTS},
+    terminal::text::Prompts,
+};
+
+/// How many are remembered, the last ones.
+const MOST: usize = 64;
+const LONGEST: u64 = 64 * 1024;
+
+impl SessionDir {
+    /// Remembers one, which may stand behind a blank line, and gives all.
+    pub(crate) fn remember_prompt(&self, prompt: &str, blank: bool) -> Result<Prompts> {
+        let what = || format!("remember a prompt of session '{}'", self.handle());
+        let before = self.read_if_there(PROMPTS, LONGEST).trying(what())?;
+        let before = String::from_utf8_lossy(&before);
+        let mut lines: Vec<&str> = before.lines().collect();
+        let line = format!("{} {prompt}", if blank { "blank" } else { "-" });
+        if !prompt.trim().is_empty() && !lines.contains(&line.as_str()) {
+            lines.push(&line);
+            let surplus = lines.len().saturating_sub(MOST);
+            let content: String = lines[surplus..].iter().flat_map(|line| [*line, "\n"]).collect();
+            self.folder.exchange(PROMPTS, content.as_bytes()).trying(what())?;
+        }
+        let mut prompts = Prompts::default();
+        for (flag, prompt) in lines.iter().filter_map(|line| line.split_once(' ')) {
+            prompts.add(prompt, flag == "blank");
+        }
+        Ok(prompts)
+    }
+}

@@ -1,0 +1,121 @@
+//! Prompts: what stands before the cursor when a program waits for a line.
+
+/// Prompts that text was typed at.
+#[derive(Clone, Default)]
+pub(crate) struct Prompts(Vec<Known>);
+
+#[derive(Clone)]
+struct Known {
+    form: String,
+    /// A blank line belongs to it: it has never come without one before it.
+    blank: bool,
+}
+
+impl Prompts {
+    /// Blanks alone are no prompt, and one that is known behind something else is no other
+    /// one: so the first comes first. `blank`: it stood behind a blank line.
+    pub(crate) fn add(&mut self, prompt: &str, blank: bool) {
+        if self.place(prompt).is_some_and(|place| place > 0) {
+            return;
+        }
+        let form = form(prompt);
+        match self.0.iter_mut().find(|known| known.form == form) {
+            Some(known) => known.blank &= blank,
+            None if form.is_empty() => {}
+            None => self.0.push(Known { form, blank }),
+        }
+    }
+
+    fn known(&self, form: &str) -> Option<&Known> {
+        self.0.iter().find(|known| known.form == form)
+    }
+
+    /// Where in a line, which ends before the cursor, a prompt like one of them begins; it
+    /// may follow an answer that has no end of its own.
+    pub(crate) fn place(&self, line: &str) -> Option<usize> {
+        let starts = line.char_indices().map(|(at, _)| at);
+        let begins = |at: &usize| *at == 0 || !line[*at..].starts_with(char::is_whitespace);
+        starts.filter(begins).find(|at| {
+            let form = form(&line[*at..]);
+            // Half of a question is none.
+            (*at == 0 || !matches!(form.as_str(), "?" | ":")) && self.known(&form).is_some()
+        })
+    }
+
+    /// Is all of a line like one of them?
+    pub(crate) fn have(&self, line: &str) -> bool {
+        self.known(&form(line)).is_some()
+    }
+
+    /// Does a blank line before it belong to a prompt like this?
+    pub(crate) fn have_with_blank(&self, line: &str) -> bool {
+        self.known(&form(line)).is_some_and(|known| known.blank)
+    }
+}
+
+/// What prompts that are alike have in common: not a number that counts up, nor the folder.
+fn form(prompt: &str) -> String {
+    let mut form = String::with_capacity(prompt.len());
+    let mut characters = prompt.trim().chars().peekable();
+    while let Some(character) = characters.next() {
+        if character.is_ascii_digit() {
+            while characters.next_if(char::is_ascii_digit).is_some() {}
+            form.push('0');
+        } else if matches!(character, '/' | '~')
+            && form.chars().last().is_none_or(|last| !last.is_alphanumeric())
+        {
+            let of_path = |character: &char| !character.is_whitespace() && !"$#%>)]:|".contains(*character);
+            while characters.next_if(of_path).is_some() {}
+            form.push('/');
+        } else {
+            form.push(character);
+        }
+    }
+    form
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_alike_but_for_numbers_and_folders() {
+        let mut prompts = Prompts::default();
+        for prompt in ["In [7]: ", "me@host:~/a b$ ", "irb(main):001:0> ", "[me /usr/lib]# ", "  "] {
+            prompts.add(prompt, true);
+        }
+        for prompt in ["In [12]: ", "me@host:/tmp b$", "irb(main):042:1>", "[me ~]# "] {
+            assert!(prompts.have(prompt), "{prompt:?}");
+        }
+        for other in ["", "In [x]: ", "...: ", "me@host:~/a b# ", "Name: "] {
+            assert!(!prompts.have(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_blank_line_belongs_to_a_prompt_that_always_has_one() {
+        let mut prompts = Prompts::default();
+        prompts.add("In [1]: ", true);
+        prompts.add(">>> ", true);
+        prompts.add(">>> ", false);
+        let have = |prompt| prompts.have_with_blank(prompt);
+        assert_eq!([have("In [5]: "), have(">>> "), have("$ ")], [true, false, false]);
+    }
+
+    #[test]
+    fn a_prompt_may_stand_behind_an_answer() {
+        let mut prompts = Prompts::default();
+        prompts.add(">>> ", false);
+        prompts.add("In [1]: ", true);
+        assert_eq!(prompts.place("5>>> "), Some(1));
+        assert_eq!(prompts.place("5In [22]: "), Some(1));
+        assert_eq!(prompts.place(">>> "), Some(0));
+        assert_eq!(prompts.place(">>> x"), None);
+        assert_eq!(prompts.place(""), None);
+        assert_eq!(prompts.place(">>> >>> "), Some(4));
+        prompts.add("5>>> ", false);
+        assert_eq!(prompts.place("5>>> "), Some(1));
+        prompts.add("? ", false);
+        assert_eq!((prompts.place("Really? "), prompts.place("?")), (None, Some(0)));
+    }
+}
