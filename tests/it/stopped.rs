@@ -33,7 +33,10 @@ fn relay(scratch: &Scratch, handle: &str) -> String {
 fn shell(scratch: &Scratch) -> String {
     let handle = scratch.create_with(&["--record"], "bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
-    scratch.ts(&["run", &handle, "echo hello"]).code(0).stdout("hello\n");
+    // Not by run, which tells the code itself.
+    scratch.ts(&["send", &handle, "echo hello"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
     handle
 }
 
