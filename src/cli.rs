@@ -15,6 +15,8 @@ use std::{
     time::Duration,
 };
 
+use regex_lite::Regex;
+
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
@@ -237,6 +239,11 @@ pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
 
 fn zero(option: &str) -> Failure {
     Failure::BadArgs(format!("--{option} is zero"))
+}
+
+/// What is given as the value of an option, as a regex.
+pub(crate) fn regex(value: &str, option: &str) -> Result<Regex> {
+    Regex::new(value).map_err(|error| bad_value(option, value.as_ref(), &format!("is no regex: {error}")))
 }
 
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {

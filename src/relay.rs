@@ -157,6 +157,8 @@ pub(crate) struct Relay {
     awaited: Option<u64>,
     // Whose call a completion belongs to.
     claimant: Option<ClientId>,
+    // Who has seen at which length of the log that a secret is asked for elsewhere.
+    seen: Option<(ClientId, u64)>,
     interactive: bool,
     phase: Phase,
     ending: Ending,
@@ -205,6 +207,7 @@ impl Relay {
             rest: Rest::default(),
             awaited: None,
             claimant: None,
+            seen: None,
             interactive: start.interactive,
             phase: Phase::Running,
             ending: Ending::new(now),

@@ -90,16 +90,18 @@ impl Keyboard {
     }
 
     /// May a secret be typed now, where `others` tells whether something else is still to
-    /// be typed, or to be read? A line that was typed ahead would be taken for the secret,
+    /// be typed, or to be read, and `seen` whether it is asked for elsewhere? A line that was typed ahead would be taken for the secret,
     /// and the secret for whatever is asked for next.
     pub(crate) fn takes_secret(
         &mut self,
         secret: &[u8],
         modes: &TerminalModes,
         others: bool,
+        seen: bool,
         now: Instant,
     ) -> Result<(), &'static str> {
-        if !modes.hide_line() {
+        let hidden_elsewhere = seen && !modes.echoes();
+        if !modes.hide_line() && !hidden_elsewhere {
             return Err("no hidden line is asked for");
         }
         if others || now < self.settled || self.line.room_for(secret, modes) < secret.len() {
@@ -157,7 +159,7 @@ mod tests {
             (just_typed(&longest), &hidden, false, settled, false),
         ];
         for (number, (mut keyboard, modes, others, now, expected)) in cases.into_iter().enumerate() {
-            let taken = keyboard.takes_secret(&[b's'; 100], modes, others, now);
+            let taken = keyboard.takes_secret(&[b's'; 100], modes, others, false, now);
             assert_eq!(taken.is_ok(), expected, "{number}: {taken:?}");
         }
     }

@@ -97,7 +97,8 @@ impl Relay {
             Request::Press { byte } => self.press(byte),
             Request::Secret { length } => {
                 let secret = self.clients.take_secret(id, length);
-                self.type_secret(&secret)
+                let seen = self.seen.take().is_some_and(|seen| seen == (id, self.recorder.output_bytes()));
+                self.type_secret(&secret, seen)
             }
             Request::Folder => match foreground::folder(&self.master, self.child) {
                 Ok(found) => Response::Folder { path: found.path, removed: found.removed },
@@ -124,6 +125,10 @@ impl Relay {
             }
             Request::Rest => self.rest(),
             Request::Awaited => Response::Awaited { seq: self.awaited() },
+            Request::Seen { offset } => {
+                self.seen = Some((id, offset));
+                Response::Noted
+            }
             Request::Claim { seq } => {
                 self.claimant = Some(id);
                 self.recorder.claim(Some(seq));
@@ -233,14 +238,14 @@ impl Relay {
         }
     }
 
-    /// Types a secret if a hidden line is asked for at this moment, and nothing
-    /// else is to be typed before it.
-    fn type_secret(&mut self, secret: &[u8]) -> Response {
+    /// Types a secret if a hidden line is asked for at this moment, or who gives it has `seen`
+    /// that somebody asks for it elsewhere, and nothing else is to be typed before it.
+    fn type_secret(&mut self, secret: &[u8], seen: bool) -> Response {
         let refused = |why: &str| Response::Refused { why: why.to_owned() };
         let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
         let unread = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
         let others = unread || self.wants_to_type();
-        if let Err(why) = self.keyboard.takes_secret(secret, &modes, others, Instant::now()) {
+        if let Err(why) = self.keyboard.takes_secret(secret, &modes, others, seen, Instant::now()) {
             return refused(why);
         }
         match self.master.write(secret) {

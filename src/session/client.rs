@@ -437,6 +437,13 @@ impl RelayClient {
         Ok(())
     }
 
+    /// Tells that the secret which is typed next is asked for, where the log is so long, though
+    /// the terminal's modes do not say so.
+    pub(crate) fn has_seen(&mut self, offset: u64) -> Result<()> {
+        self.ask(&Request::Seen { offset })?;
+        Ok(())
+    }
+
     /// Interrupts the foreground process group as the key would, past all that is queued.
     /// `false` where the session has ended.
     pub(crate) fn interrupt(&mut self) -> Result<bool> {

@@ -39,8 +39,8 @@ mod width;
 use std::{collections::VecDeque, mem};
 
 use grid::{Cell, Grid, Line, Pen};
-pub(crate) use spans::{Ink, Span};
 pub(crate) use rendering::{Rendered, Rendering};
+pub(crate) use spans::{Ink, Span};
 pub(crate) use svg::{BACKGROUND, FOREGROUND, colour};
 
 use crate::terminal::{

@@ -56,10 +56,7 @@ impl Conditions {
             "fail" => self.fails.push(args.some_value("fail")?.into_vec()),
             "regex" => {
                 let value = args.some_text_value("regex")?;
-                let regex = Regex::new(&value).map_err(|error| {
-                    cli::bad_value("regex", value.as_ref(), &format!("is no regex: {error}"))
-                })?;
-                self.regexes.push(regex);
+                self.regexes.push(cli::regex(&value, "regex")?);
             }
             "complete" => self.complete = true,
             "idle" => self.idle = Some(args.time_value("idle")?),

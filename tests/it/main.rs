@@ -34,6 +34,7 @@ mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod page; // nbs-page: who may, what is told, and clients of every kind
 mod places; // ensure, pwd, --inherit-cwd
+mod programs; // ask: real programs through one table
 mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else

@@ -199,3 +199,31 @@ fn a_secret_goes_with_nothing_else() {
     scratch.wait_for_end(&dead);
     scratch.ts_with_input(&["send", "--secret-stdin", &dead], b"x").code(1).complains("has ended");
 }
+
+/// At the other end of a connection the echo is off, and here nothing tells.
+#[test]
+fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("asks.sh"), ASKS).unwrap();
+    let handle = scratch.create("script -q -c 'bash asks.sh' /dev/null");
+    scratch.ts(&["wait", &handle, "--pattern=Password"]).code(0);
+    let send = |options: &[&str]| {
+        let words = [&["send", "--secret-stdin", "--timeout=0.5"], options, &[&handle]].concat();
+        scratch.ts_with_input(&words, format!("{SECRET}\n").as_bytes())
+    };
+    send(&[]).code(3).complains("none was asked for");
+    send(&["--prompt=^Passphrase"]).code(3).complains("none was asked for");
+    send(&["--prompt=^Password: *$"]).code(0).silent();
+    got(&scratch, SECRET);
+    assert!(!scratch.ts(&["read", &handle]).out().contains("horse"));
+    // Where the terminal itself would show it, it is not typed.
+    let shown = scratch.create("printf Password:; read x");
+    scratch.ts(&["wait", &shown, "--input"]).code(0);
+    let words = ["send", "--secret-stdin", "--timeout=0.2", "--prompt=Password", &shown];
+    scratch.ts_with_input(&words, b"horse\n").code(3);
+    scratch.ts(&["send", "--prompt=x", &shown, "text"]).code(4).complains("--prompt is for");
+    scratch
+        .ts_with_input(&["send", "--secret-stdin", "--prompt=(", &shown], b"x")
+        .code(4)
+        .complains("no regex");
+}

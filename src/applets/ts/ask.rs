@@ -160,7 +160,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
     let places: Vec<u64> = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
     for place in places.into_iter().rev().filter(|place| *place < offset) {
-        prompts.add(&unfinished_line(&log, place)?, false);
+        let line = unfinished_line(&log, place)?;
+        if prompts.place(&line).is_none() {
+            prompts.add(&line, false);
+        }
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
     if let (true, Some(last)) = (in_shell && conditions.complete, last) {
@@ -227,8 +230,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 /// Does the shell itself wait, and not what it executes?
 fn is_passed_over(session: &SessionDir) -> Result<bool> {
-    let place = RelayClient::open(session)?.map_or(Ok(None), |mut client| client.shell_place())?;
-    Ok(place.is_none_or(|place| place.prompt != Prompt::Left))
+    let Some(mut client) = RelayClient::open(session)? else { return Ok(true) };
+    let left = client.shell_place()?.is_some_and(|place| place.prompt == Prompt::Left);
+    Ok(!left && client.shell()?.is_none_or(|(waits, _)| waits))
 }
 
 /// What to say of a line that the shell has read, and does not execute.

@@ -11,7 +11,9 @@
 //! A secret, one line of text, is typed with a carriage return, and only while
 //! the program asks for a line with the echo off (`secret` in `status --json`).
 //! The kernel does not tell when a terminal's modes change, so this looks
-//! whenever something is printed, and at growing intervals of 5 to 50 ms.
+//! whenever something is printed, and at growing intervals of 5 to 50 ms. Where
+//! an ssh, a tmux or a container has the terminal, the echo that counts is at the
+//! other end: there --prompt tells which question the secret is for.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return
@@ -21,6 +23,8 @@
 //!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
 //!                     one newline at its end is dropped
 //!   --secret-stdin    the same from standard input
+//!   --prompt=REGEX    type the secret when what stands before the cursor matches
+//!                     this, in place of looking at the echo
 //!   --no-secret       type nothing while the program asks for a secret: exit 1
 //!   --timeout=TIME    how long a program that does not read may hold this up,
 //!                     or how long to wait for a secret to be asked for
@@ -46,7 +50,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, sending::TIMEOUT);
-    let (mut secret, mut no_secret) = (None, false);
+    let (mut secret, mut no_secret, mut prompt) = (None, false, None);
     let target = loop {
         match args.next()? {
             Some(Long("no-enter")) => enter = false,
@@ -54,6 +58,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Some(Long("paste")) => paste = true,
             Some(Long("secret-stdin")) if secret.is_none() => secret = Some(0),
             Some(Long("secret-fd")) if secret.is_none() => secret = Some(args.number_value("secret-fd")?),
+            Some(Long("prompt")) => prompt = Some(cli::regex(&args.some_text_value("prompt")?, "prompt")?),
             Some(Long("no-secret")) => no_secret = true,
             Some(Long("timeout")) => timeout = args.time_value("timeout")?,
             Some(Value(word)) => break cli::parse_target(&word)?,
@@ -69,12 +74,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let others = "a text, --stdin, --paste, --no-secret and --no-enter";
         return Err(Failure::BadArgs(format!("a secret excludes {others}")));
     }
+    if prompt.is_some() && secret.is_none() {
+        return Err(Failure::BadArgs("--prompt is for --secret-fd and --secret-stdin".into()));
+    }
     if let Some(descriptor) = secret {
         let session = StateDir::open()?.session(&target)?;
         session.check_input()?;
         let mut secret = secret::read(descriptor)?;
         let session = session.within(Deadline::after(timeout));
-        let typed = sending::type_secret(&session, &secret, timeout);
+        let typed = sending::type_secret(&session, &secret, prompt.as_ref(), timeout);
         secret.fill(0);
         typed?;
         return print(args, &session, |object| object.truth("secret", true));
@@ -108,7 +116,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 /// The option of ours that a text begins with, which is then easily typed unmeant, and
 /// into a file that somebody edits.
 fn option_in(text: &[u8]) -> Option<&'static str> {
-    let options = ["--no-enter", "--stdin", "--paste", "--no-secret", "--timeout", "--json"];
+    let options = ["--no-enter", "--stdin", "--paste", "--prompt", "--no-secret", "--timeout", "--json"];
     let word = text.split(|byte| matches!(byte, b' ' | b'=' | b'\r')).next()?;
     options.into_iter().find(|option| option.as_bytes() == word)
 }

@@ -48,6 +48,9 @@ pub(crate) enum Request {
     /// The exit code of this completion is for me, unless I go before it comes, and for
     /// nobody who waits for the next.
     Claim { seq: u64 },
+    /// The secret that I send next is asked for, where the log is so long: at the other end
+    /// of a connection, whose echo cannot be seen here.
+    Seen { offset: u64 },
     /// Send the foreground process group the signal that a key would, past whatever is
     /// still to be read or typed.
     Signal { key: SignalKey },
@@ -105,6 +108,7 @@ impl Request {
             | Request::Rest
             | Request::Awaited
             | Request::Claim { .. }
+            | Request::Seen { .. }
             | Request::Modes
             | Request::Folder
             | Request::Synced
@@ -134,6 +138,7 @@ impl Request {
             Request::Look => "look\n".to_owned(),
             Request::Rest => "rest\n".to_owned(),
             Request::Awaited => "awaited\n".to_owned(),
+            Request::Seen { offset } => format!("seen {offset}\n"),
             Request::Claim { seq } => format!("claim {seq}\n"),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
@@ -172,6 +177,7 @@ impl Request {
             ["look"] => Request::Look,
             ["rest"] => Request::Rest,
             ["awaited"] => Request::Awaited,
+            ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
             ["claim", seq] => Request::Claim { seq: seq.parse().ok()? },
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
@@ -708,6 +714,7 @@ mod tests {
             Request::Rest,
             Request::Awaited,
             Request::Claim { seq: 4 },
+            Request::Seen { offset: 9 },
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,
             Request::Press { byte: 3 },

@@ -2,11 +2,13 @@
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
+use regex_lite::Regex;
+
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir,
-        client::{Diagnosis, Doing, News, RelayClient, Typed},
+        client::{Diagnosis, Doing, News, RelayClient, Typed, waiting},
         shell::inner::Drawn,
     },
     sys::deadline::Deadline,
@@ -118,9 +120,14 @@ pub(crate) fn is_secret(session: &SessionDir) -> Failure {
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LATER_LOOKS: Duration = Duration::from_millis(50);
 
-/// Types a secret, and a carriage return, as soon as a hidden line is asked for; within
-/// the same time.
-pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration) -> Result<()> {
+/// Types a secret, and a carriage return, as soon as a hidden line is asked for, or what
+/// stands before the cursor matches `prompt`; within the same time.
+pub(crate) fn type_secret(
+    session: &SessionDir,
+    secret: &[u8],
+    prompt: Option<&Regex>,
+    timeout: Duration,
+) -> Result<()> {
     let what = format!("type the secret into session '{}'", session.handle());
     if secret.len() > LONGEST_SECRET {
         return Err(Failure::Failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
@@ -135,7 +142,7 @@ pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration
     let mut line = Vec::with_capacity(secret.len() + 1);
     line.extend_from_slice(secret);
     line.push(b'\r');
-    let done = deliver(session, &line, session.patience().over());
+    let done = deliver(session, &line, prompt, session.patience().over());
     line.fill(0);
     match done? {
         true => Ok(()),
@@ -147,7 +154,7 @@ pub(crate) fn type_secret(session: &SessionDir, secret: &[u8], timeout: Duration
 }
 
 /// `false` where the deadline passed first.
-fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool> {
+fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: Deadline) -> Result<bool> {
     // One to be told of changes by, and one to ask.
     let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
@@ -155,7 +162,17 @@ fn deliver(session: &SessionDir, line: &[u8], deadline: Deadline) -> Result<bool
     loop {
         // So the secret does not leave us before there is reason to think that
         // it will be wanted; whether it is, typing it decides.
-        let wanted = client.modes()?.ok_or_else(|| session.ended())?.secret;
+        let wanted = match prompt {
+            None => client.modes()?.ok_or_else(|| session.ended())?.secret,
+            Some(prompt) => {
+                let (_, _, offset) = client.look()?.ok_or_else(|| session.ended())?;
+                let matches = prompt.is_match(&waiting::before_cursor(session, offset)?);
+                if matches {
+                    client.has_seen(offset)?;
+                }
+                matches
+            }
+        };
         if wanted && client.type_secret(line)?.ok_or_else(|| session.ended())? {
             return Ok(true);
         }

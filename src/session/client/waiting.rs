@@ -82,10 +82,14 @@ pub(crate) fn question(session: &SessionDir, offset: u64) -> Result<Option<Strin
     Ok((!screen.is_alternate() && !row.trim().is_empty()).then_some(row))
 }
 
+/// What stands before the cursor, when the log has come to `offset`, without blanks at the
+/// end.
+pub(crate) fn before_cursor(session: &SessionDir, offset: u64) -> Result<String> {
+    Ok(ScreenCache::look_at(session, &session.log()?, offset)?.screen.before_cursor())
+}
+
 /// Does what stands before the cursor, when the log has come to `offset`, look like a prompt
 /// or a question? All that is known of who passes on what is typed.
 pub(crate) fn asks(session: &SessionDir, offset: u64) -> Result<bool> {
-    let log = session.log()?;
-    let cache = ScreenCache::look_at(session, &log, offset)?;
-    Ok(text::asks(&cache.screen.before_cursor()))
+    Ok(text::asks(&before_cursor(session, offset)?))
 }

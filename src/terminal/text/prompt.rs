@@ -53,6 +53,13 @@ impl Prompts {
     }
 }
 
+/// Are two the same but for what they end with? Some programs draw a prompt anew once they
+/// know that a line does not end what was begun, as irb.
+pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
+    let stem = |prompt| form(prompt).trim_end_matches(|last: char| !last.is_alphanumeric()).to_owned();
+    !stem(one).is_empty() && stem(one) == stem(other)
+}
+
 /// What prompts that are alike have in common: not a number that counts up, nor the folder.
 fn form(prompt: &str) -> String {
     let mut form = String::with_capacity(prompt.len());
@@ -90,6 +97,13 @@ mod tests {
         for other in ["", "In [x]: ", "...: ", "me@host:~/a b# ", "Name: "] {
             assert!(!prompts.have(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_prompt_may_be_drawn_anew_with_another_end() {
+        assert!(begin_alike("irb(main):001:0> ", "irb(main):002:1* "));
+        assert!(!begin_alike("irb(main):001:0> ", "other:002:1* "));
+        assert!(!begin_alike("> ", "* "));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::terminal::{
     screen::Rendered,
-    text::{Prompts, asks},
+    text::{Prompts, asks, begin_alike},
 };
 
 /// So much may stand before a line that was typed at another prompt than the first.
@@ -60,6 +60,10 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         let is_last = lines.len() == 1;
         if squeezed == echo && (!is_last || first.is_empty()) || (squeezed == before && !is_last) {
             // The line that it was typed on; one that was not echoed is still none of the answer.
+        } else if !is_last
+            && squeezed.strip_suffix(&*first).is_some_and(|prompt| begin_alike(prompt, &before))
+        {
+            // The same line, with another prompt.
         } else if squeezed.starts_with(&echo) {
             parts.push(Part { line: 0, from: place_behind(line, &echo), to: usize::MAX });
         } else if squeezed.starts_with(&before) {
@@ -180,6 +184,12 @@ mod tests {
             (">>> ", "1", "1\r\n1\r\n>>> \r\n\r\n toolbar\x1b[2A\r\x1b[4C", "1\n"),
             ("\r\n\r\nIn [1]: ", "1", "1\r\nOut[1]: 1\r\n\r\nIn [2]: ", "Out[1]: 1\n"),
             (">>> ", "clear", "clear\r\n\x1b[H\x1b[2Jtop\r\n>>> ", "top\n"),
+            (
+                "irb(main):001:0> ",
+                "def f",
+                "\r\x1b[Kirb(main):001:1* def f\r\nirb(main):002:1* ",
+                "irb(main):002:1* ",
+            ),
             (">>> ", "a\nb", "a\r\n...> b\r\n7\r\n>>> ", "7\n"),
             (
                 ">>> ",
