@@ -59,6 +59,10 @@ soak minutes='60':
     cargo build
     tests/soak {{ minutes }}
 
+# Asks programs that are heavy to install what the tests ask the light ones.
+programs:
+    tests/programs/run
+
 # Does twenty tasks through nbs-mcp by the official SDKs' clients, which it gets
 # from their registries.
 sdks:
