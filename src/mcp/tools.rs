@@ -133,7 +133,7 @@ const ROWS: [Row; 8] = [
 
 /// Options that no tool has: how an answer is printed, and what comes by another way than
 /// arguments. Which machine a call is for, MACHINE tells in all of them.
-const NEVER: [&str; 6] = ["json", "stdin", "secret-fd", "secret-stdin", "no-secret", "on"];
+const NEVER: [&str; 7] = ["json", "stdin", "secret-fd", "secret-stdin", "prompt", "no-secret", "on"];
 
 /// A call of `nbs-ts`.
 #[derive(Debug, PartialEq, Eq)]

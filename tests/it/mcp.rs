@@ -746,3 +746,19 @@ fn a_client_that_does_not_read_holds_up_nobody_but_itself() {
     let status = server.wait().unwrap();
     assert_eq!(status.signal(), Some(13), "{status}");
 }
+
+#[test]
+fn a_command_that_asks_is_told_of_and_gone_on_with() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    client.text("create", json!({"command": "bash", "name": "work"}));
+    let asks =
+        json!({"session": "@work", "command": "read -p 'Go? ' x; echo \"got $x\"", "input_after": "200ms"});
+    let asked = client.text("run", asks);
+    assert!(
+        asked.starts_with("Go? ") && asked.contains("waits for input") && asked.contains("line"),
+        "{asked}"
+    );
+    client.text("send", json!({"session": "@work", "text": "on"}));
+    assert_eq!(client.text("run", json!({"session": "@work", "resume": true})), "got on\n");
+}

@@ -471,12 +471,15 @@ impl<'a> SessionWatch<'a> {
             return Ok(false);
         }
         // Where the cursor stands, for below it there may be more, as in prompt_toolkit.
-        let stands = waiting::asks(self.session, offset)?;
+        let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
+        let stands = text::asks(&screen.before_cursor());
         let asked = match self.typed_at {
             Some(typed_at) => self.line_before(typed_at)?.1,
             None => false,
         };
         let answered = match self.typed_at {
+            // A tmux draws its rows, and ends none.
+            Some(typed_at) if screen.is_alternate() => offset > typed_at,
             Some(typed_at) => self.line_before(offset)?.0 > typed_at,
             None => true,
         };
