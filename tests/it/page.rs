@@ -621,7 +621,7 @@ fn a_page_that_does_not_read_costs_no_memory_and_goes_on_where_it_was() {
     let mut awake = page.open(&format!("focus={handle}"));
     // More than any connection holds: the kernel keeps no more than that of what nobody reads.
     let mut told = 0;
-    while told < 16_000_000 {
+    while told < 12_000_000 {
         told += awake.next().to_string().len();
     }
     let memory = page.memory();
