@@ -19,6 +19,7 @@ const create = (name, command, ...options) => ts("create", "--no-helper", `--nam
 async function serve(...words) {
     const server = spawn(`${links}/nbs-page`, words, { stdio: ["ignore", "pipe", "inherit"] });
     const ended = new Promise(resolve => server.on("exit", resolve));
+    process.on("exit", () => server.kill());
     for await (const url of createInterface({ input: server.stdout })) {
         const stop = async () => {
             server.kill("SIGTERM");

@@ -5,6 +5,7 @@ import { chromium } from "playwright-core";
 
 const [program, executablePath, path] = process.argv.slice(2);
 const server = spawn(program, { stdio: ["ignore", "pipe", "inherit"] });
+process.on("exit", () => server.kill());
 const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
 const { value: url } = await lines.next();
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
@@ -15,4 +16,4 @@ await page.waitForFunction(() => [...document.querySelectorAll(".tile")].slice(0
 await page.waitForFunction(() => document.getAnimations().every(animation => animation.effect.getTiming().iterations === Infinity));
 await page.screenshot({ path, animations: "disabled" });
 await browser.close();
-server.kill();
+process.exit();
