@@ -141,6 +141,9 @@ impl Meaning {
             return None;
         }
         if level != self.level {
+            if level < self.level {
+                self.marks.end_inside(level);
+            }
             self.level = level;
             self.prompt = Prompt::Unknown;
         }
@@ -266,6 +269,10 @@ mod tests {
         assert_eq!(done(&mut meaning, prompt("inner", 2, 6)), (vec![(4, 6)], (1, Some(2)), Some(4)));
         assert_eq!(done(&mut meaning, prompt("secret", 2, 7)), (vec![(5, 7)], (0, Some(2)), Some(5)));
         assert_eq!(done(&mut meaning, prompt("secret", 3, 8)).0, [(6, 8)]);
+        // What still knows a secret of theirs is not believed.
+        assert_eq!(done(&mut meaning, prompt("third", 9, 0)), (vec![], (0, Some(3)), Some(6)));
+        assert_eq!(done(&mut meaning, prompt("inner", 9, 0) + &mark("C", 4)).0, []);
+        assert_eq!(meaning.prompt(), Prompt::Left);
         // What has no shell of its own has no first prompt to count.
         let mut meaning = Meaning::new("");
         meaning.await_level("inner");

@@ -40,6 +40,15 @@ const BASH: Inner = Inner {
 
 const POSIX: Inner = Inner { shell: "posix", ..BASH };
 
+const FISH: Inner = Inner {
+    command: "fish --no-config -C 'function fish_prompt; echo -n \"mine# \"; end'",
+    shell: "fish",
+    set: "set x 5",
+    many: "for i in 1 2\n  echo $i\nend",
+    seven: "sh -c 'exit 7'",
+    ..BASH
+};
+
 fn integrate(scratch: &Scratch, handle: &str, shell: &str) {
     let integrated = scratch.ts(&["integrate", "--json", "--timeout=60", handle]).code(0).silent();
     assert_eq!(integrated.field("shell"), format!("\"{shell}\""));
@@ -151,14 +160,7 @@ inner_shells! {
     ksh93_in_bash: Inner { command: "PS1='mine# ' ksh93", ..POSIX };
     mksh_in_bash: Inner { command: "PS1='mine# ' mksh", ..POSIX };
     zsh_in_bash: Inner { command: "PS1='mine# ' zsh -f", shell: "zsh", ..BASH };
-    fish_in_bash: Inner {
-        command: "fish --no-config -C 'function fish_prompt; echo -n \"mine# \"; end'",
-        shell: "fish",
-        set: "set x 5",
-        many: "for i in 1 2\n  echo $i\nend",
-        seven: "sh -c 'exit 7'",
-        ..BASH
-    };
+    fish_in_bash: FISH;
     a_shell_without_jobs: Inner { command: "PS1='mine# ' sh +m -i", ..POSIX };
 }
 
@@ -249,6 +251,23 @@ fn busybox_ash_behind_ssh() {
     let scratch = Scratch::new();
     let sshd = Sshd::start(&scratch, "env PS1='mine# ' busybox ash");
     try_inner_of(&scratch, &POSIX, &sshd.command);
+}
+
+#[test]
+fn fish_behind_ssh() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("prompt.fish"), "function fish_prompt; echo -n 'mine# '; end\n").unwrap();
+    let fish = format!("fish --no-config -C 'source {}'", scratch.path.join("prompt.fish").display());
+    let sshd = Sshd::start(&scratch, &fish);
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, &sshd.command]).code(0);
+    integrate(&scratch, &handle, "fish");
+    let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+    run("echo hi").code(0).stdout("hi\n").silent();
+    run(FISH.seven).code(7).stdout("").silent();
+    run(FISH.many).code(0).stdout("1\n2\n").silent();
+    run("exit 7").code(125).complains("has ended with exit code 7");
+    run("echo $?").code(0).stdout("7\n");
 }
 
 #[test]

@@ -78,6 +78,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     Ok(())
 }
 
+/// What a keyboard sends for C-c.
+const INTERRUPT: u8 = 0x03;
+
 struct Integration<'a> {
     session: &'a SessionDir,
     deadline: Deadline,
@@ -245,6 +248,10 @@ impl<'a> Integration<'a> {
         if !self.turn.hide(&self.secret)? {
             return Err(self.ended());
         }
+        self.teach_in(dialect)
+    }
+
+    fn teach_in(&mut self, dialect: Dialect) -> Result<Option<Dialect>> {
         self.type_in(&inner::first_line(dialect, &self.nonce))?;
         let answer = inner::first_answer(&self.nonce);
         let Some(drawn) = self.await_output(|output| memchr::memmem::find(output, &answer))? else {
@@ -255,7 +262,21 @@ impl<'a> Integration<'a> {
         let drawn: Drawn = sending::drawn(self.session, &mut self.turn, self.offset, end)?;
         self.type_in(&inner::second_line(dialect, &self.nonce))?;
         let nonce = self.nonce.clone();
-        let Some(dialect) = self.await_output(|output| inner::told(output, &nonce))? else { return Ok(None) };
+        let is_fish = |output: &[u8]| dialect != Dialect::Fish && inner::is_fish(output, &nonce);
+        let told = self.await_output(|output| match inner::told(output, &nonce) {
+            Some(told) => Some(Some(told)),
+            None => is_fish(output).then_some(None),
+        })?;
+        let dialect = match told {
+            Some(Some(dialect)) => dialect,
+            Some(None) => {
+                // Its `read` gets an empty line, if it has none yet.
+                self.type_in(b"\r")?;
+                self.nonce = random::hex::<4>().trying("draw a number")?;
+                return self.teach_in(Dialect::Fish);
+            }
+            None => return Ok(None),
+        };
         if !self.turn.announce(&self.secret, dialect)? {
             return Err(self.ended());
         }
@@ -307,7 +328,6 @@ impl<'a> Integration<'a> {
     /// Leaves the terminal as it was, as far as who has it still hears: what was typed must
     /// not be executed later, and its echo is not to stay off.
     fn take_back(&mut self) -> Result<()> {
-        const INTERRUPT: u8 = 0x03;
         let deadline = Deadline::after(TAKING_BACK);
         let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;
         if client.press(INTERRUPT)? != Some(true) {

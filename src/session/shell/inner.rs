@@ -13,7 +13,10 @@ use memchr::memmem;
 use crate::{
     session::shell::{Dialect, startup},
     sys::pty::Size,
-    terminal::{screen::Screen, text},
+    terminal::{
+        screen::Screen,
+        text::{self, Strip},
+    },
 };
 
 /// A terminal in canonical mode takes 4,095 bytes of a line (termios(3)), and some shells
@@ -36,6 +39,16 @@ pub(crate) fn first_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
 /// What such a line makes the shell print.
 pub(crate) fn first_answer(nonce: &str) -> Vec<u8> {
     format!("\x1b]133;Q;{nonce}\x07").into_bytes()
+}
+
+/// Has it been typed to a fish? That has another `read`, which shows a prompt. Of one that is
+/// elsewhere nobody can tell before.
+pub(crate) fn is_fish(output: &[u8], nonce: &str) -> bool {
+    let answer = first_answer(nonce);
+    let Some(at) = memmem::find(output, &answer) else { return false };
+    let (mut strip, mut plain) = (Strip::new(), Vec::new());
+    strip.feed(&output[at + answer.len()..], &mut plain);
+    memmem::find(&plain, b"read> ").is_some()
 }
 
 /// What is typed next, unseen: it has the shell tell what it is, and read its script.
@@ -89,7 +102,7 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
         script += "__nbs_c=$(HISTTIMEFORMAT= builtin history 1 2>&-)\n\
                    if [[ $__nbs_c == *@NONCE@* && $__nbs_c =~ ([0-9]+) ]]; then builtin history -d \"${BASH_REMATCH[1]}\"; fi\n";
     }
-    script += &format!("stty echo 2>&-\n{show}\n{unset}\n");
+    script += &format!("stty echo 2>&- || :\n{show}\n{unset}\n");
     let script = script.replace("@NONCE@", nonce).replace("@CLEAR@", &escaped(clear.as_bytes()));
     lines(script.as_bytes())
 }

@@ -92,6 +92,7 @@ struct Level {
 #[derive(Clone, Copy)]
 struct Reached {
     last: Option<(u64, MarkKind)>,
+    has_ended: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +139,15 @@ impl Marks {
     pub(crate) fn add(&mut self, secret: &str) {
         let tag = tag(secret);
         self.longest = self.longest.max(longest(&tag));
-        self.levels.push(Level { tag, reached: Reached { last: None } });
+        self.levels.push(Level { tag, reached: Reached { last: None, has_ended: false } });
+    }
+
+    /// The prompt of this shell stands: those inside it have ended, and whatever still
+    /// knows a secret of theirs has nothing to tell.
+    pub(crate) fn end_inside(&mut self, level: usize) {
+        for inner in self.levels.iter_mut().skip(level + 1) {
+            inner.reached.has_ended = true;
+        }
     }
 
     /// The one that was added last does not, after all.
@@ -220,6 +229,9 @@ impl Reached {
     /// NOFLSH). So a later number is as good as the next.
     fn accept(&mut self, mark: Mark) -> Mark {
         use MarkKind::*;
+        if self.has_ended {
+            return Mark::Stale;
+        }
         let (seq, stage) = match mark {
             Mark::Done { seq, .. } => (seq, Done),
             Mark::PromptStart { seq } => (seq, PromptStart),

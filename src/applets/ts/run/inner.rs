@@ -13,6 +13,9 @@ use crate::{
     sys::deadline::Deadline,
 };
 
+/// How much of a text is typed at once.
+const PART: usize = 32 * 1024;
+
 pub(super) struct Inner {
     secret: String,
     /// What it is to be handed, and the number that the command will have.
@@ -93,6 +96,7 @@ impl Run<'_> {
         let (Some(inner), Some(reads)) = (&self.inner, self.trace.reads.take()) else { return Ok(()) };
         let drawn = sending::drawn(self.session, &mut self.turn, inner.offset, reads)?;
         let text = inner::text(&inner.secret, inner.seq, &drawn, &inner.command);
-        self.type_in(&text)
+        // Some shells read it byte by byte: each part has its time.
+        text.chunks(PART).try_for_each(|part| self.type_in(part))
     }
 }
