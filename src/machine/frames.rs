@@ -427,9 +427,7 @@ impl Outgoing {
         if offset < self.acknowledged || offset > self.length() {
             return false;
         }
-        let mut done = self.bytes.drain(..(offset - self.acknowledged) as usize);
-        done.by_ref().for_each(drop);
-        drop(done);
+        drop(self.bytes.drain(..(offset - self.acknowledged) as usize));
         self.acknowledged = offset;
         self.sent = self.sent.max(offset);
         if self.bytes.is_empty() {
@@ -451,7 +449,11 @@ impl Outgoing {
     pub(crate) fn next(&mut self, stream: Stream) -> Option<Frame> {
         let from = (self.sent - self.acknowledged) as usize;
         if from < self.bytes.len() {
-            let bytes: Vec<u8> = self.bytes.range(from..).take(LONGEST).copied().collect();
+            // As it lies there, in one or two pieces: byte by byte would be slow.
+            let (first, second) = self.bytes.as_slices();
+            let piece = first.get(from..).filter(|piece| !piece.is_empty());
+            let piece = piece.unwrap_or_else(|| &second[from - first.len()..]);
+            let bytes = piece[..piece.len().min(LONGEST)].to_vec();
             self.sent += bytes.len() as u64;
             return Some(Frame::Data { stream, bytes });
         }
