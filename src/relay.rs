@@ -19,6 +19,7 @@ mod foreground;
 mod helper_client;
 mod inbox;
 mod journal;
+mod judge;
 mod keyboard;
 mod launch;
 mod limits;
@@ -44,7 +45,10 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy,
-        client::{Prompt, protocol::SizeSince},
+        client::{
+            Prompt,
+            protocol::{Response, SizeSince},
+        },
     },
     sys::{
         child::{self, ExitStatus},
@@ -62,6 +66,7 @@ use flow::Flow;
 use helper_client::{KeeperClient, KeeperNews};
 pub(crate) use helper_client::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use journal::Journal;
+use judge::Judge;
 use keyboard::{Hold, Keyboard};
 pub(crate) use launch::{SpawnVia, WARNING, start};
 pub(crate) use limits::Limits;
@@ -159,6 +164,11 @@ pub(crate) struct Relay {
     claimant: Option<ClientId>,
     // Who has seen at which length of the log that a secret is asked for elsewhere.
     seen: Option<(ClientId, u64)>,
+    judge: Judge,
+    // What the judge says since when it is so, and what the clock on the wall said then.
+    since: (Instant, SystemTime),
+    // Who waits for input passes on what is typed.
+    passes_on: bool,
     interactive: bool,
     phase: Phase,
     ending: Ending,
@@ -208,6 +218,9 @@ impl Relay {
             awaited: None,
             claimant: None,
             seen: None,
+            judge: Judge::new(now),
+            since: (now, SystemTime::now()),
+            passes_on: false,
             interactive: start.interactive,
             phase: Phase::Running,
             ending: Ending::new(now),
@@ -275,6 +288,7 @@ impl Relay {
             self.clients.keep_time();
             self.keep_views();
             self.clients.tell(self.recorder.changes(), self.size);
+            self.tell_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
         }
@@ -323,7 +337,7 @@ impl Relay {
         // While it writes, or tries to, it does not linger.
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
-        let others = self.recorder.deadline().min(self.clients.deadline());
+        let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         poll_set.wait(linger.min(keyboard).min(limit).min(others))
     }
 
@@ -380,6 +394,28 @@ impl Relay {
         }
     }
 
+    /// Tells those who follow what the session does.
+    fn tell_standing(&mut self) {
+        self.judge(false);
+        let curious = self.clients.curious(self.judge.seen());
+        if curious.is_empty() || !self.judge.is_settled() {
+            return;
+        }
+        let standing = Response::Standing(Box::new(self.standing()));
+        for id in curious {
+            self.clients.respond(id, &standing);
+        }
+    }
+
+    /// Something has been typed: what the session said of itself holds no longer.
+    fn note_typed(&mut self) {
+        self.limits.note_activity();
+        if self.judge.note_typed(Instant::now()) {
+            // Where the file cannot be removed, it counts only once the session is dead.
+            self.keep_report(true);
+        }
+    }
+
     /// Once the time for that is over, reads what has been printed by now, which is the
     /// last.
     fn linger(&mut self) -> io::Result<()> {
@@ -423,6 +459,7 @@ impl Relay {
                 }
                 self.keyboard.release();
                 self.limits.note_activity();
+                self.judge.note_printed(Instant::now());
             }
             Err(error) if is_for_later(&error) => {}
             Err(error) => return Err(error),
@@ -537,7 +574,7 @@ impl Relay {
                 }
                 self.keyboard.note_typed(&bytes[..count], &modes, Instant::now());
                 self.recorder.note_typed(&bytes[..count]);
-                self.limits.note_activity();
+                self.note_typed();
                 Some(count)
             }
             _ => None,

@@ -20,6 +20,7 @@ pub(crate) const BRIDGE: &str = "nbs-bridge";
 /// The variable which tells every process of a session which one it is in.
 pub(crate) const SESSION_ENV: &str = "NBS_TS_SESSION";
 
+mod activity;
 mod check;
 pub(crate) mod client;
 mod completion;
@@ -31,6 +32,7 @@ mod glance;
 mod handle;
 mod left_run;
 mod log;
+mod overview;
 mod patience;
 mod prompts;
 mod screen_cache;
@@ -39,6 +41,7 @@ pub(crate) mod shell;
 mod state_dir;
 mod write_root_policy;
 
+pub(crate) use activity::{Activity, REPORT, Report, ReportState, Standing};
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
@@ -52,6 +55,7 @@ pub(crate) use glance::Glance;
 pub(crate) use handle::{Handle, Name, Target};
 pub(crate) use left_run::LeftRun;
 pub(crate) use log::{OutputLog, Piece};
+pub(crate) use overview::Overview;
 pub(crate) use patience::Patience;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;

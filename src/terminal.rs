@@ -3,6 +3,7 @@
 //!
 //! All of it is pure: bytes in, bytes out. Nothing here has heard of sessions, or of Linux.
 
+pub(crate) mod cells;
 pub(crate) mod keys;
 mod parser;
 pub(crate) mod queries;

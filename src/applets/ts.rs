@@ -35,6 +35,7 @@ mod pwd;
 mod read;
 mod read_new;
 mod render;
+mod report;
 mod resize;
 mod run;
 mod screen;
@@ -59,7 +60,13 @@ const TASKS: [(&str, &[&str]); 6] = [
     ("Start", &["create", "ensure"]),
     ("Do", &["run", "ask", "integrate", "send", "key", "eof", "resize"]),
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
-    ("See", &["read-new", "read", "screen", "attach", "list", "find", "status", "pwd", "cast", "render"]),
+    (
+        "See",
+        &[
+            "read-new", "read", "screen", "attach", "list", "find", "status", "report", "pwd", "cast",
+            "render",
+        ],
+    ),
     ("End", &["kill", "exit-code", "events"]),
     ("Look after", &["machine", "doctor", "gc", "help"]),
 ];

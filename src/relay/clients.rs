@@ -16,10 +16,10 @@ use std::{
 };
 
 use crate::{
-    relay::{RETRY, inbox::Inbox},
+    relay::{RETRY, inbox::Inbox, judge::Audience},
     session::{
-        WriteRootPolicy,
-        client::protocol::{LONGEST_LINE, Request, Response, SizeSince},
+        Report, WriteRootPolicy,
+        client::protocol::{Follower, LONGEST_LINE, Request, Response, SizeSince},
     },
     sys::{deadline::Deadline, poll, socket},
 };
@@ -39,6 +39,9 @@ const INBOX: usize = 16 * 1024;
 
 /// A canonical line and its end are no longer.
 const LONGEST_SECRET: usize = 4_096;
+
+/// A state, a space and a text.
+const LONGEST_REPORT: usize = Report::LONGEST + 16;
 
 /// The descriptors that the relay needs for itself.
 const RESERVE: usize = 32;
@@ -79,6 +82,8 @@ pub(crate) struct Client {
     // Invariant: one answer, or its rest. Nothing is heeded before the socket has taken it.
     outbox: Vec<u8>,
     wish: Wish,
+    // It is a call that waits on the session.
+    waits: bool,
     hung_up: bool,
     // Since when there is much in one of the two, in the order of those of whom there is.
     dawdles: Option<u64>,
@@ -93,8 +98,16 @@ enum Wish {
         seen: u64,
         sized: bool,
     },
+    /// To be told when what the session does has changed more often than this.
+    Standing {
+        seen: u64,
+    },
     /// To have the session to itself.
     Turn,
+    /// To report so many bytes, once all of them have come.
+    Report {
+        length: usize,
+    },
     /// To have a secret of so many bytes typed, once all of it has come.
     Secret {
         length: usize,
@@ -133,7 +146,13 @@ impl Client {
                 let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 &self.inbox[..here]
             }
-            Wish::None | Wish::News { .. } | Wish::Turn | Wish::Secret { .. } | Wish::Skip { .. } => &[],
+            Wish::None
+            | Wish::News { .. }
+            | Wish::Standing { .. }
+            | Wish::Turn
+            | Wish::Report { .. }
+            | Wish::Secret { .. }
+            | Wish::Skip { .. } => &[],
         }
     }
 
@@ -247,7 +266,7 @@ impl Clients {
     fn most_of(&self, id: ClientId) -> usize {
         match self.all.get(&id).map(|client| client.wish) {
             Some(Wish::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
-            Some(Wish::Secret { length }) => length,
+            Some(Wish::Secret { length } | Wish::Report { length }) => length,
             Some(Wish::Skip { .. }) => INBOX,
             _ => LONGEST_LINE,
         }
@@ -298,7 +317,8 @@ impl Clients {
         }
         self.last += 1;
         let (inbox, outbox) = (Inbox::default(), Vec::new());
-        let client = Client { stream, inbox, outbox, wish: Wish::None, hung_up: false, dawdles: None };
+        let wish = Wish::None;
+        let client = Client { stream, inbox, outbox, wish, waits: false, hung_up: false, dawdles: None };
         self.all.insert(ClientId(self.last), client);
         Some(ClientId(self.last))
     }
@@ -353,6 +373,11 @@ impl Clients {
             {
                 return Some(Request::Secret { length: length as u64 });
             }
+            if let Wish::Report { length } = client.wish
+                && client.inbox.len() >= length
+            {
+                return Some(Request::Report { length: length as u64 });
+            }
             match client.next_line() {
                 Ok(Some(line)) => {
                     if let Some(request) = self.heed(id, &line) {
@@ -375,7 +400,25 @@ impl Clients {
         let request = Request::decode(line);
         let client = self.all.get_mut(&id)?;
         match request {
-            Some(Request::Follow { seen, sized }) => client.wish = Wish::News { seen, sized },
+            Some(Request::Follow { seen, as_who }) => {
+                client.wish = Wish::News { seen, sized: as_who == Follower::SizedViewer };
+                client.waits |= as_who == Follower::Waiter;
+            }
+            Some(Request::Standing { seen: Some(seen), waits }) => {
+                client.wish = Wish::Standing { seen };
+                client.waits |= waits;
+            }
+            Some(Request::Report { length }) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                if length > LONGEST_REPORT {
+                    self.dismiss(id);
+                    return None;
+                }
+                client.wish = Wish::Report { length };
+                if client.inbox.len() >= length {
+                    return Some(Request::Report { length: length as u64 });
+                }
+            }
             Some(Request::Turn) => {
                 client.wish = Wish::Turn;
                 if !self.turns.contains(&id) {
@@ -443,6 +486,27 @@ impl Clients {
         }
     }
 
+    /// Those who want to know that what the session does has changed so many times.
+    pub(crate) fn curious(&self, changes: u64) -> Vec<ClientId> {
+        let wants = |client: &Client| matches!(client.wish, Wish::Standing { seen } if seen < changes);
+        self.all.iter().filter(|(_, client)| wants(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// Those who want to be told what the session does.
+    pub(crate) fn audience(&self) -> Audience {
+        let wishes = self.all.values().filter_map(|client| match client.wish {
+            Wish::Standing { seen: 0 } => Some(Audience::New),
+            Wish::Standing { .. } => Some(Audience::Told),
+            _ => None,
+        });
+        wishes.max().unwrap_or(Audience::None)
+    }
+
+    /// Is a call there that waits on the session?
+    pub(crate) fn wait_on_it(&self) -> bool {
+        !self.turns.is_empty() || self.all.values().any(|client| client.waits)
+    }
+
     /// Tells those who follow that the session has ended, once `let_go` has made that
     /// true: who hears it may look at once. What we say after that, nobody hears.
     pub(crate) fn tell_end(
@@ -451,7 +515,8 @@ impl Clients {
         let_go: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let gone = let_go();
-        let followers = self.all.iter().filter(|(_, client)| matches!(client.wish, Wish::News { .. }));
+        let follows = |client: &Client| matches!(client.wish, Wish::News { .. } | Wish::Standing { .. });
+        let followers = self.all.iter().filter(|(_, client)| follows(client));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
         for id in followers {
             self.respond(id, &Response::Ended { code });
@@ -500,8 +565,8 @@ impl Clients {
         self.leave_if_done(id);
     }
 
-    /// Gives the secret that has come, and keeps nothing of it.
-    pub(crate) fn take_secret(&mut self, id: ClientId, length: u64) -> Inbox {
+    /// Gives the secret, or the report, that has come, and keeps nothing of it.
+    pub(crate) fn take_sent(&mut self, id: ClientId, length: u64) -> Inbox {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.all.get_mut(&id).map(|client| client.inbox.take(length)).unwrap_or_default()
     }
@@ -770,7 +835,7 @@ mod tests {
         theirs.write_all(b"se\rstate\n").unwrap();
         clients.attend(id);
         assert_eq!(clients.next_request(id), Some(Request::Secret { length: 5 }));
-        assert_eq!(*clients.take_secret(id, 5), b"horse"[..]);
+        assert_eq!(*clients.take_sent(id, 5), b"horse"[..]);
     }
 
     #[test]

@@ -207,6 +207,13 @@ fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
     }
 }
 
+/// The name of the foreground process: the leader of its group or, where that has ended,
+/// the session's leader.
+pub(crate) fn program(master: &Master, shell: u32) -> Option<String> {
+    let leader = master.foreground().and_then(|group| Process::read(group.unsigned_abs()));
+    leader.or_else(|| Process::read(shell)).map(|process| process.name)
+}
+
 /// Where the foreground process is: the leader of its group or, where that has
 /// ended or may not be looked at, another of the group; where there is no such
 /// group, the session's leader.

@@ -3,15 +3,26 @@
 //! Typing, turns and news are not here: they take more than one answer, and
 //! `clients` keeps them.
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 use crate::{
-    relay::{Relay, clients::ClientId, flow::Flow, foreground},
-    session::client::{
-        Doing, Prompt,
-        protocol::{KeyModes, Request, Response},
+    relay::{Relay, clients::ClientId, flow::Flow, foreground, judge::Look},
+    session::{
+        REPORT, Report, ReportState, Standing,
+        client::{
+            Doing, Prompt,
+            protocol::{KeyModes, Request, Response},
+            waiting::Rest,
+        },
     },
-    sys::pty::{self, Size},
+    sys::{
+        clock::unix_seconds,
+        deadline::Deadline,
+        pty::{self, Size},
+    },
 };
 
 impl Relay {
@@ -96,7 +107,7 @@ impl Relay {
             },
             Request::Press { byte } => self.press(byte),
             Request::Secret { length } => {
-                let secret = self.clients.take_secret(id, length);
+                let secret = self.clients.take_sent(id, length);
                 let seen = self.seen.take().is_some_and(|seen| seen == (id, self.recorder.output_bytes()));
                 self.type_secret(&secret, seen)
             }
@@ -134,6 +145,14 @@ impl Relay {
                 self.recorder.claim(Some(seq));
                 Response::Noted
             }
+            Request::Standing { .. } => {
+                self.judge(true);
+                Response::Standing(Box::new(self.standing()))
+            }
+            Request::Report { length } => {
+                let said = self.clients.take_sent(id, length);
+                self.take_report(&said)
+            }
             Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn => Response::Unknown,
@@ -152,6 +171,84 @@ impl Relay {
         }
     }
 
+    /// Looks what the session does, if it is time to, or whatever the time is.
+    pub(super) fn judge(&mut self, at_once: bool) {
+        let now = Instant::now();
+        if self.clients.wait_on_it() {
+            self.judge.note_waited_on(now);
+        }
+        if at_once || self.judge_deadline().has_passed() {
+            let rest = self.rest_now();
+            self.judge.look(Look { doing: rest.doing, rest: rest.rest }, now);
+            self.passes_on = rest.passes_on;
+            let since = self.judge.since();
+            if since != self.since.0 {
+                // Once, for the clocks go each its way.
+                self.since = (since, SystemTime::now().checked_sub(since.elapsed()).unwrap_or(UNIX_EPOCH));
+            }
+        }
+    }
+
+    /// When it is to be looked.
+    pub(super) fn judge_deadline(&self) -> Deadline {
+        if !self.phase.command_runs() {
+            return Deadline::NEVER;
+        }
+        let at_prompt = matches!(self.recorder.prompt(), Prompt::Stands | Prompt::Touched);
+        let has_keys = !at_prompt && self.master.modes().is_ok_and(|modes| !modes.is_canonical());
+        self.judge.deadline(self.clients.audience(), has_keys)
+    }
+
+    /// What there is to tell of it.
+    pub(super) fn standing(&self) -> Standing {
+        let report = self.judge.report().cloned();
+        Standing {
+            seen: self.judge.seen(),
+            activity: self.judge.activity(),
+            since: report.as_ref().map_or_else(|| unix_seconds(self.since.1), |report| report.since),
+            doing: self.judge.doing(),
+            attended: self.judge.is_attended(),
+            passes_on: self.passes_on,
+            program: foreground::program(&self.master, self.child).map(String::into_bytes),
+            folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
+            report,
+        }
+    }
+
+    fn take_report(&mut self, said: &[u8]) -> Response {
+        let (state, text) = match memchr::memchr(b' ', said) {
+            Some(space) => (&said[..space], &said[space + 1..]),
+            None => (said, &[][..]),
+        };
+        let report = match ReportState::parse(state) {
+            Some(state) if text.len() <= Report::LONGEST => {
+                let since = unix_seconds(SystemTime::now());
+                let since = since - Duration::from_nanos((since.subsec_nanos() % 1_000).into());
+                Some(Report { state, text: text.to_vec(), since })
+            }
+            None if state == b"clear" => None,
+            _ => return Response::Refused { why: "that is no report".into() },
+        };
+        let had_one = self.judge.note_report(report);
+        self.keep_report(had_one)
+    }
+
+    /// Keeps it where it can be read of a dead session, too.
+    pub(super) fn keep_report(&self, had_one: bool) -> Response {
+        let folder = &self.pending.folder;
+        let kept = match self.judge.report() {
+            Some(report) => folder.replace(REPORT, &report.encode()),
+            None if had_one => folder.remove_file(REPORT.as_ref()),
+            None => Ok(()),
+        };
+        match kept {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Response::Refused { why: error.to_string() }
+            }
+            _ => Response::Noted,
+        }
+    }
+
     /// What was typed ahead of a command that was being executed belongs to one after it.
     fn awaited(&self) -> Option<u64> {
         let awaited = self.awaited?;
@@ -161,6 +258,11 @@ impl Relay {
     }
 
     fn rest(&mut self) -> Response {
+        let Rest { doing, rest, has_timer, passes_on, offset } = self.rest_now();
+        Response::Rest { doing, rest, has_timer, passes_on, offset }
+    }
+
+    fn rest_now(&mut self) -> Rest {
         // In the order of a look.
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
@@ -169,7 +271,7 @@ impl Relay {
         let doing = if unread > 0 { Doing::Running } else { sample.doing };
         let has_timer = sample.has_timer();
         let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
-        Response::Rest { doing, rest, has_timer, passes_on, offset: self.recorder.output_bytes() }
+        Rest { doing, rest, has_timer, passes_on, offset: self.recorder.output_bytes() }
     }
 
     fn doing(&self) -> Doing {
@@ -252,7 +354,7 @@ impl Relay {
             Ok(count) => {
                 self.keyboard.note_typed(&secret[..count], &modes, Instant::now());
                 self.recorder.note_typed(&secret[..count]);
-                self.limits.note_activity();
+                self.note_typed();
                 Response::Typed { count: count as u64, held: false }
             }
             Err(error) => refused(&error.to_string()),

@@ -20,8 +20,8 @@ use crate::{
     outcome::Result,
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER,
-        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, SESSION_ENV, SessionDir, StateDir, dir, handle_of,
-        settings::SETTINGS, state_dir,
+        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir, StateDir, dir,
+        handle_of, settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 36] = [
+const OF_A_SESSION: [(&str, Nature); 37] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -65,6 +65,7 @@ const OF_A_SESSION: [(&str, Nature); 36] = [
     (dir::EXIT_CODE, Nature::File),
     (dir::EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),
+    (REPORT, Nature::File),
     (dir::READ_CURSOR, Nature::File),
     ("read_cursor.NAME", Nature::File),
     (dir::COMPLETION_CURSOR, Nature::File),

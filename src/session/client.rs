@@ -26,13 +26,13 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Patience, SessionDir, shell::Dialect},
+    session::{Handle, Patience, SessionDir, Standing, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
     terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use protocol::{Doing, Holder, Prompt};
-use protocol::{KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
+use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
 use waiting::Rest;
@@ -48,13 +48,33 @@ pub(crate) struct RelayClient {
     inbox: Vec<u8>,
     // How many changes we have been told of.
     seen: u64,
-    // Whether we want to be told the terminal's size, and what we were told last.
-    sized: bool,
+    // As who we want to be told of changes; the terminal's size, and what the session does,
+    // as we were told last.
+    follows: Follows,
     size: Option<SizeSince>,
+    standing: Option<Standing>,
     // The session's exit code, once we have been told.
     exit_code: Option<i32>,
     // We have asked for news, and have not heard any.
     following: bool,
+}
+
+/// What a relay has told of what its session does.
+pub(crate) enum ToldStanding {
+    Standing(Box<Standing>),
+    /// Nothing in time, or it is of an older version.
+    Nothing,
+    /// The session has ended.
+    Ended,
+}
+
+/// Of which changes we want to be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// Of all.
+    Changes(Follower),
+    /// Of what the session does; a call that waits on it.
+    Standing { waits: bool },
 }
 
 /// What there is to know when waiting is over.
@@ -114,8 +134,9 @@ impl RelayClient {
             patience: session.patience(),
             inbox: Vec::new(),
             seen: 0,
-            sized: false,
+            follows: Follows::Changes(Follower::Viewer),
             size: None,
+            standing: None,
             exit_code: None,
             following: false,
         }))
@@ -156,8 +177,11 @@ impl RelayClient {
     /// [`RelayClient::hear_news`], and nothing else can be asked before that.
     /// `false` where the session has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
-        self.following =
-            self.following || self.say(&Request::Follow { seen: self.seen, sized: self.sized })?;
+        let request = match self.follows {
+            Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
+            Follows::Standing { waits } => Request::Standing { seen: Some(self.seen), waits },
+        };
+        self.following = self.following || self.say(&request)?;
         Ok(self.following)
     }
 
@@ -169,9 +193,21 @@ impl RelayClient {
                 self.following = false;
                 Ok(News::Changed)
             }
+            Received::Response(Response::Standing(standing)) => {
+                self.seen = standing.seen;
+                self.standing = Some(*standing);
+                self.following = false;
+                Ok(News::Changed)
+            }
             Received::Response(Response::Ended { code }) => {
                 self.exit_code = code;
                 Ok(News::Ended)
+            }
+            // A relay of an older version tells nobody apart.
+            Received::Response(Response::Unknown) if self.follows == Follows::Changes(Follower::Waiter) => {
+                self.follows = Follows::Changes(Follower::Viewer);
+                self.following = false;
+                if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
             }
             Received::Response(_) => Err(self.misunderstood()),
             Received::End => Ok(News::Ended),
@@ -181,8 +217,73 @@ impl RelayClient {
 
     /// Has the terminal's size told with the news, too.
     pub(crate) fn sized(mut self) -> RelayClient {
-        self.sized = true;
+        self.follows = Follows::Changes(Follower::SizedViewer);
         self
+    }
+
+    /// Ours is a call that waits on the session, and will tell its caller.
+    pub(crate) fn waiting(mut self) -> RelayClient {
+        self.follows = Follows::Changes(Follower::Waiter);
+        self
+    }
+
+    /// Wants to be told of changes of what the session does, and of nothing else; `waits`:
+    /// ours is a call that waits on the session.
+    pub(crate) fn of_standing(mut self, waits: bool) -> RelayClient {
+        self.follows = Follows::Standing { waits };
+        self
+    }
+
+    /// What the session does, as we were told last.
+    pub(crate) fn last_standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
+    }
+
+    /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
+    /// `false` where the session has ended.
+    pub(crate) fn ask_standing(&mut self) -> Result<bool> {
+        self.say(&Request::Standing { seen: None, waits: false })
+    }
+
+    pub(crate) fn hear_standing(&mut self, deadline: Deadline) -> Result<ToldStanding> {
+        Ok(match self.hear(deadline)? {
+            Received::Response(Response::Standing(standing)) => ToldStanding::Standing(standing),
+            // A relay of an older version cannot tell.
+            Received::Response(_) | Received::Nothing => ToldStanding::Nothing,
+            Received::End => ToldStanding::Ended,
+        })
+    }
+
+    /// What the session does.
+    pub(crate) fn standing(&mut self) -> Result<ToldStanding> {
+        if !self.ask_standing()? {
+            return Ok(ToldStanding::Ended);
+        }
+        let patience = self.patience();
+        match self.hear_standing(patience)? {
+            ToldStanding::Nothing if patience.has_passed() => Err(self.silent()),
+            told => Ok(told),
+        }
+    }
+
+    /// Has the relay know what the session says of itself: `said` is a state, a space and a
+    /// text. `false` where the session has ended.
+    pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
+        let mut message = Request::Report { length: said.len() as u64 }.encode().into_bytes();
+        message.extend_from_slice(said);
+        match self.stream.write_all(&message) {
+            Err(error) if has_hung_up(&error) => return Ok(false),
+            other => other.trying(self.what())?,
+        }
+        match self.hear(self.patience())? {
+            Received::Response(Response::Noted) => Ok(true),
+            Received::Response(Response::Refused { why }) => {
+                Err(self.refused("keep what was reported", &why))
+            }
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(false),
+            Received::Nothing => Err(self.silent()),
+        }
     }
 
     /// What it was at the last news.

@@ -25,7 +25,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
-        SESSION_ENV, Settings,
+        REPORT, Report, SESSION_ENV, Settings,
         client::{RelayClient, ShellPlace, typing::Typing},
         end::names,
         shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, TextForm, Unmarked},
@@ -94,6 +94,9 @@ pub(super) const LONGEST_WORD: u64 = 128;
 const LONGEST_SCREEN_CACHE: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
 pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
+
+/// How much of a log's end is looked at for its last line.
+const LAST_LINE: u64 = 8 * 1024;
 
 /// How much before a place an echo that comes after it may have been typed.
 const BEFORE: u64 = 64 * 1024;
@@ -401,6 +404,23 @@ impl SessionDir {
         text::last_visible_lines(&self.without_marks(&tail), ExitRecord::LAST_LINES)
     }
 
+    /// What was printed last, in one line that can be shown; where a shell's prompt stands at
+    /// the end, what stands before that.
+    pub(crate) fn last_line(&self, at_prompt: bool) -> Option<String> {
+        let log = self.log().ok()?;
+        let end = log.length().ok()?;
+        let tail = log.bytes(end.saturating_sub(LAST_LINE), end).ok()?;
+        let lines = self.without_marks(&tail);
+        let whole = memchr::memrchr(b'\n', &lines).map_or(0, |end| end + 1);
+        let before = if at_prompt { text::last_line_shown(&lines[..whole]) } else { None };
+        before.or_else(|| text::last_line_shown(&lines))
+    }
+
+    /// What it has said of itself, as far as that still holds.
+    pub(crate) fn kept_report(&self) -> Option<Report> {
+        Report::decode(&self.folder.read(REPORT, Report::LONGEST_FILE).ok()?)
+    }
+
     /// What takes the marks of its shell out of what it printed.
     pub(crate) fn unmarked(&self) -> Result<Unmarked> {
         Ok(Unmarked::new(self.secrets()?))
@@ -424,7 +444,7 @@ impl SessionDir {
 
     /// When it ended, as its relay has written it down; or else the last time that it
     /// printed: a relay that was killed did nothing after that which can be seen.
-    fn last_sign(&self) -> Option<SystemTime> {
+    pub(crate) fn last_sign(&self) -> Option<SystemTime> {
         let written = || Some(UNIX_EPOCH + self.notice()?.ended?);
         let printed = || self.folder.modified(OUTPUT).ok().max(self.started());
         self.folder.modified(EXIT_CODE).ok().or_else(written).or_else(printed)

@@ -13,6 +13,7 @@ use crate::{
     terminal::text,
 };
 
+#[derive(Clone)]
 pub(crate) struct Glance {
     pub(crate) handle: Handle,
     pub(crate) alive: bool,

@@ -109,7 +109,7 @@ impl Settings {
     }
 }
 
-fn escaped(value: &[u8]) -> Vec<u8> {
+pub(super) fn escaped(value: &[u8]) -> Vec<u8> {
     let mut line = Vec::with_capacity(value.len());
     for byte in value {
         match byte {
@@ -120,7 +120,7 @@ fn escaped(value: &[u8]) -> Vec<u8> {
     line
 }
 
-fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((byte, after)) = rest.split_first() {

@@ -239,13 +239,18 @@ impl StateDir {
     pub(crate) fn summaries(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Summary>> {
         let mut summaries = Vec::new();
         for glance in self.glances(wanted)? {
-            match self.open_session(glance.handle.clone()) {
-                Ok(session) => summaries.push(session.summary(glance)),
+            match self.summary(&glance) {
+                Ok(summary) => summaries.push(summary),
                 Err(Failure::NotFound(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }
         Ok(summaries)
+    }
+
+    /// What a program is told of a session.
+    pub(crate) fn summary(&self, glance: &Glance) -> Result<Summary> {
+        Ok(self.open_session(glance.handle.clone())?.summary(glance.clone()))
     }
 
     pub(super) fn names(&self) -> Result<Vec<OsString>> {

@@ -34,7 +34,7 @@ mod shown;
 mod skim;
 mod spans;
 mod svg;
-mod width;
+pub(super) mod width;
 
 use std::{collections::VecDeque, mem};
 

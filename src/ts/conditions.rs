@@ -27,6 +27,7 @@ pub(crate) struct Conditions {
     idle: Option<Duration>,
     stable: Option<Duration>,
     pub(crate) input: bool,
+    waiting: bool,
     exit: bool,
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
@@ -62,6 +63,7 @@ impl Conditions {
             "idle" => self.idle = Some(args.time_value("idle")?),
             "stable" => self.stable = Some(args.time_value("stable")?),
             "input" => self.input = true,
+            "waiting" => self.waiting = true,
             "exit" => self.exit = true,
             _ => return Ok(false),
         }
@@ -71,7 +73,15 @@ impl Conditions {
     /// Nothing that could be met but a failure.
     pub(crate) fn are_none(&self) -> bool {
         let text = self.patterns.is_empty() && self.regexes.is_empty();
-        text && !self.complete && self.idle.is_none() && self.stable.is_none() && !self.input && !self.exit
+        let silence = self.idle.is_some() || self.stable.is_some();
+        text && !silence && !self.complete && !self.input && !self.waiting && !self.exit
+    }
+
+    /// Nothing that takes more to see than what the relay tells of what a session does.
+    fn are_at_a_glance(&self) -> bool {
+        let silence = self.idle.is_some() || self.stable.is_some();
+        let input = self.input || self.passed_over;
+        self.waiting && !self.seek_text() && !silence && !self.complete && !input
     }
 
     pub(crate) fn can_fail(&self) -> bool {
@@ -91,6 +101,7 @@ impl Conditions {
         all.extend(self.idle.map(|_| "silence".to_owned()));
         all.extend(self.stable.map(|_| "a screen that stays as it is".to_owned()));
         all.extend(self.input.then(|| "a program that waits for input".to_owned()));
+        all.extend(self.waiting.then(|| "a session that waits for somebody".to_owned()));
         all.extend(self.exit.then(|| "the end".to_owned()));
         if all.is_empty() {
             all.extend(self.fails.iter().map(shown));

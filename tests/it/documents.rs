@@ -57,7 +57,7 @@ fn script_of(page: &str) -> (String, Vec<(String, String)>) {
                 script += &format!("printf '{MARK}\\n'\n");
             }
             // What another program reads: `tests/cluster` has that program try it.
-            "bash" | "html" | "text" | "crontab" | "hcl" | "ini" | "yaml" => {}
+            "bash" | "html" | "json" | "text" | "crontab" | "hcl" | "ini" | "yaml" => {}
             other => panic!("a block of '{other}'"),
         }
     }

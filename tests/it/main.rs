@@ -16,6 +16,7 @@ mod documents; // the README and the reference: what they show is run
 mod events; // every end, told once and truly; gc
 mod exit_codes; // the shortest way to each code, and the line that goes with it
 mod fuzz; // calls that nobody would make
+mod glance; // list --long, report: what each session does
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
 mod hostile; // other users, planted files, escapes, strange environments

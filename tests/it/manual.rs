@@ -131,7 +131,7 @@ fn completion_offers_what_may_follow() {
     is(&["nbs-ts", "help", "lim"], &["limits"]);
     is(&["nbs", "help", "lim"], &["limits"]);
     is(&["nbs", "help", "ts-"], &["ts-helper"]);
-    is(&["nbs-ts", "wait", "--a"], &["--any"]);
+    is(&["nbs-ts", "wait", "--an"], &["--any"]);
     is(&["nbs-ts", "create", "--inh"], &["--inherit-cwd="]);
     is(&["nbs-ts-helper", "--un"], &["--uninstall-service"]);
     is(&["nbs-ts", "status", ""], &[&handle, "@work"]);

@@ -8,6 +8,10 @@
 //!
 //! Options:
 //!   --follow          go on with each that ends from now on, once
+//!   --waiting         with --follow: tell also, once each time, when a session
+//!                     begins to wait for somebody ("type":"waiting") and no
+//!                     call waits on it, and what a session says of itself
+//!                     ("type":"report")
 //!   --name=PATTERN    only those with this in their name
 //!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
 //!                     known); its handles begin with its name
@@ -20,9 +24,14 @@ use std::{collections::BTreeSet, io, time::Duration};
 
 use crate::{
     cli::{self, Args},
+    json::Object,
     outcome::{Failure, Result, Trying},
-    session::{self, Events, Handle, Notice, StateDir},
+    session::{
+        self, Activity, Events, Glance, Handle, Name, Notice, Overview, Report, SessionDir, StateDir, Target,
+        client::{News, RelayClient, ToldStanding},
+    },
     sys::{
+        child,
         deadline::Deadline,
         poll::PollSet,
         watch::{FolderChange, Watch},
@@ -31,20 +40,27 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let (mut follow, mut pattern) = (false, None);
+    let (mut follow, mut waiting, mut pattern) = (false, false, None);
     while let Some(arg) = args.next()? {
         match arg {
             Long("follow") => follow = true,
+            Long("waiting") => waiting = true,
             Long("name") => pattern = Some(args.some_text_value("name")?),
             other => return Err(other.unexpected().into()),
         }
+    }
+
+    if waiting && !follow {
+        return Err(Failure::BadArgs("--waiting goes with --follow; 'list --waiting' tells of now".into()));
     }
 
     let state_dir = StateDir::open_or_make()?;
     let events = state_dir.events()?;
     let mut teller = Teller { state_dir, events, pattern, told: BTreeSet::new() };
     if follow {
-        return teller.follow();
+        let waiting =
+            waiting.then(|| Lookout::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
+        return teller.follow(waiting);
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -72,6 +88,8 @@ struct Look {
 #[derive(Clone, Copy)]
 enum TellerEvent {
     Changed,
+    SessionCame,
+    Standing(usize),
     ReaderGone,
 }
 
@@ -95,7 +113,7 @@ impl Teller {
     }
 
     /// Watches first and looks second, so that nothing comes between.
-    fn follow(&mut self) -> Result<()> {
+    fn follow(&mut self, mut lookout: Option<Lookout>) -> Result<()> {
         let what = "watch for the ends of sessions";
         let watch = Watch::folder(&self.state_dir.path().join(session::EVENTS)).trying(what)?;
         let _following = self.events.follow().trying(what)?;
@@ -111,12 +129,24 @@ impl Teller {
                 false => look.came,
             };
             self.tell(handles)?;
+            if let Some(lookout) = &mut lookout {
+                cli::print(lookout.take_news(&self.state_dir)?)?;
+            }
             let mut poll_set = PollSet::new();
             poll_set.readable(&watch, TellerEvent::Changed);
             poll_set.gone(&stdout, TellerEvent::ReaderGone);
+            if let Some(lookout) = &lookout {
+                poll_set.readable(&lookout.came, TellerEvent::SessionCame);
+                for (index, followed) in lookout.followed.iter().enumerate() {
+                    poll_set.readable(&followed.client, TellerEvent::Standing(index));
+                }
+            }
             let events = poll_set.wait(retry).trying(what)?;
             if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
                 return Err(Failure::ReaderGone);
+            }
+            if let Some(lookout) = &mut lookout {
+                lookout.note(&events);
             }
             look = self.heed(watch.changes().trying(what)?)?;
         }
@@ -151,6 +181,136 @@ impl Teller {
             }
         }
         Ok(look)
+    }
+}
+
+/// The live sessions, and whether they wait.
+struct Lookout {
+    // Of the folder of all sessions.
+    came: Watch,
+    pattern: Option<String>,
+    followed: Vec<Followed>,
+    // Those that are to be followed; `None`: none have come.
+    look: Option<Vec<Handle>>,
+}
+
+struct Followed {
+    session: SessionDir,
+    client: RelayClient,
+    // Its relay has told something.
+    stirred: bool,
+    // Since when it waited, and what it said of itself, when that was told.
+    waiting: Option<Duration>,
+    report: Option<Report>,
+}
+
+impl Lookout {
+    fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<Lookout> {
+        let what = "watch for new sessions";
+        child::raise_open_files().trying(what)?;
+        let came = Watch::folder(&state_dir.sessions_path()).trying(what)?;
+        let all = state_dir.glances(&|_| true)?.into_iter().filter(|glance| glance.alive);
+        let look = Some(all.map(|glance| glance.handle).collect());
+        Ok(Lookout { came, pattern, followed: Vec::new(), look })
+    }
+
+    fn note(&mut self, events: &[TellerEvent]) {
+        for event in events {
+            match event {
+                TellerEvent::SessionCame => self.look = self.look.take().or(Some(Vec::new())),
+                TellerEvent::Standing(index) => self.followed[*index].stirred = true,
+                TellerEvent::Changed | TellerEvent::ReaderGone => {}
+            }
+        }
+    }
+
+    /// Follows those that have come, and gives what those that are followed have told.
+    fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
+        if let Some(mut handles) = self.look.take() {
+            for change in self.came.changes().trying("watch for new sessions")? {
+                match change {
+                    FolderChange::Came(name) => handles.extend(Handle::parse(name.as_encoded_bytes())),
+                    FolderChange::Missed => {
+                        handles =
+                            state_dir.glances(&|_| true)?.into_iter().map(|glance| glance.handle).collect();
+                    }
+                    FolderChange::FolderWent => {
+                        return Err(Failure::Failed(
+                            "cannot follow the sessions any more: their folder has been removed".into(),
+                        ));
+                    }
+                    FolderChange::Written(_) | FolderChange::Went(_) => {}
+                }
+            }
+            for handle in handles {
+                self.follow(state_dir, handle);
+            }
+        }
+        let mut lines = String::new();
+        self.followed.retain_mut(|followed| followed.take_news(&mut lines));
+        Ok(lines)
+    }
+
+    /// One that has ended meanwhile, or does not let us, is told of when it has ended.
+    fn follow(&mut self, state_dir: &StateDir, handle: Handle) {
+        let Ok(session) = state_dir.session(&Target::Handle(handle)) else { return };
+        let is_followed = self.followed.iter().any(|followed| followed.session.handle() == session.handle());
+        let name = session.name();
+        let is_like = |pattern: &String| name.as_ref().is_some_and(|name| name.is_like(pattern));
+        if is_followed || !self.pattern.as_ref().is_none_or(is_like) {
+            return;
+        }
+        if let Ok(Some(client)) = RelayClient::open(&session) {
+            let client = client.of_standing(false);
+            let followed = Followed { session, client, stirred: false, waiting: None, report: None };
+            self.followed.push(followed);
+        }
+    }
+}
+
+impl Followed {
+    /// Adds what is new to the lines; `false` where there will be no more.
+    fn take_news(&mut self, lines: &mut String) -> bool {
+        loop {
+            match self.client.follow() {
+                Ok(true) if !self.stirred => return true,
+                Ok(true) => {}
+                Ok(false) | Err(_) => return false,
+            }
+            match self.client.hear_news(Deadline::after(Duration::ZERO), None) {
+                Ok(News::Changed) => *lines += &self.told(),
+                Ok(News::TimedOut) => self.stirred = false,
+                Ok(News::Ended) | Err(_) => return false,
+            }
+        }
+    }
+
+    fn told(&mut self) -> String {
+        let Some(standing) = self.client.last_standing().cloned() else { return String::new() };
+        let Some(glance) = Glance::at(&self.session) else { return String::new() };
+        let pane = glance.name.as_ref().map_or(glance.handle.as_str(), Name::as_str).to_owned();
+        let begin = |kind| {
+            let session = self.session.handle().as_str();
+            Object::new().text("type", kind).text("session_id", session).text("pane_id", &pane)
+        };
+        let mut lines = String::new();
+        if let Some(report) = &standing.report
+            && self.report.as_ref() != Some(report)
+        {
+            let object = begin("report").text("state", report.state.word()).bytes("text", &report.text);
+            lines += &object.seconds_or_null("since", Some(report.since)).line();
+        }
+        self.report = standing.report.clone();
+        let overview = Overview::of(&self.session, glance, ToldStanding::Standing(Box::new(standing)));
+        let since = overview.since.filter(|_| overview.activity == Some(Activity::Waiting));
+        if since.is_some() && since != self.waiting && !overview.attended {
+            let object = begin("waiting")
+                .bytes_or_null("terminal", overview.terminal())
+                .bytes_or_null("question", overview.question.as_ref().map(|line| line.as_bytes()));
+            lines += &object.seconds_or_null("since", since).line();
+        }
+        self.waiting = since;
+        lines
     }
 }
 

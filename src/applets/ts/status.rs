@@ -8,8 +8,10 @@
 //! Options:
 //!   --json            print an object that also tells what the terminal is
 //!                     doing: prompt, line, secret, raw or running; its
-//!                     size; where its log begins and ends; and what keeps
-//!                     output from being written, or synced, if anything
+//!                     size; where its log begins and ends; what keeps
+//!                     output from being written, or synced, if anything;
+//!                     and the activity (waiting, working, idle, dead), as
+//!                     `list --long` has it
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -18,7 +20,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{Glance, SessionDir, StateDir, client::RelayClient},
+    session::{SessionDir, StateDir, client::RelayClient},
     ts::frames,
 };
 
@@ -37,8 +39,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 fn json(session: &SessionDir) -> Result<String> {
-    let glance = Glance::at(session).ok_or_else(|| session.removed())?;
-    let mut summary = session.summary(glance);
+    let overview = session.overview()?.ok_or_else(|| session.removed())?;
+    let mut summary = session.summary(overview.glance.clone());
     // A listing shows as empty what cannot be read; who asks of this one is told.
     summary.command = session.command()?;
     let alive = summary.glance.alive;
@@ -56,8 +58,8 @@ fn json(session: &SessionDir) -> Result<String> {
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
     let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
-    Ok(summary
-        .json()
+    Ok(overview
+        .describe(summary.json())
         .number_or_null("pid", session.pid().map(i64::from))
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .object_or_null("size", size)

@@ -1,6 +1,7 @@
 //! wait - wait for the first of several things, say which it was
 //!
 //! Usage: nbs-ts wait [options] SESSION...
+//!        nbs-ts wait [options] --all|--name=PATTERN
 //!
 //! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session: the
 //! condition by its option's name, and the text that was found, the exit code,
@@ -33,8 +34,13 @@
 //!                     printed (a spinner's cells change, a cursor's place is
 //!                     no change)
 //!   --input           the program waits for input, and has read what was typed
+//!   --waiting         the session waits for somebody: its report says so, or a
+//!                     program waits for a line, a secret or, at rest for a
+//!                     second, for keys (`list --long` shows it)
 //!   --exit            the session ends
 //!   --offset=N        look for texts from this byte of the output on
+//!   --all             all live sessions
+//!   --name=PATTERN    all live sessions with this in their name
 //!   --any             do not wait for all sessions, but for the first
 //!   --timeout=TIME    give up after this (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (how far
@@ -46,9 +52,9 @@
 use crate::{
     cli::{self, Args},
     json::Object,
-    outcome::{Failure, Result},
-    session::{SessionDir, StateDir, client::Wait},
-    sys::deadline::Deadline,
+    outcome::{Failure, Result, Trying},
+    session::{Name, SessionDir, StateDir, Target, client::Wait},
+    sys::{child, deadline::Deadline},
     ts::{
         conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
         output,
@@ -59,9 +65,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut conditions, mut targets, mut any) = (Conditions::default(), Vec::new(), false);
     let (mut offset, mut timeout) = (None, Wait::TIMEOUT);
+    let (mut all, mut pattern) = (false, None);
     while let Some(arg) = args.next()? {
         match arg {
             Long("any") => any = true,
+            Long("all") => all = true,
+            Long("name") => pattern = Some(args.some_text_value("name")?),
             Long("offset") => offset = Some(args.number_value("offset")?),
             Long("timeout") => timeout = args.time_value("timeout")?,
             Long(option) => {
@@ -74,17 +83,25 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             other => return Err(other.unexpected().into()),
         }
     }
-    if targets.is_empty() {
+    let picks = all || pattern.is_some();
+    if targets.is_empty() && !picks {
         return Err(cli::missing_handle());
+    }
+    if picks && !targets.is_empty() {
+        return Err(Failure::BadArgs("a session and --all or --name exclude each other".into()));
     }
     if conditions.are_none() && !conditions.can_fail() {
         return Err(Failure::BadArgs(
-            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input or --exit".into(),
+            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting or --exit".into(),
         ));
     }
 
     let deadline = Deadline::after(timeout);
     let state_dir = StateDir::open()?;
+    if picks {
+        targets = picked(&state_dir, pattern.as_deref())?;
+        child::raise_open_files().trying("open as many files as there are sessions")?;
+    }
     let session = |target| Ok(state_dir.session(target)?.within(deadline));
     let sessions = targets.iter().map(session).collect::<Result<Vec<_>>>()?;
     let from = From { offset, completion: None };
@@ -108,6 +125,20 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Failure::all(late.map(|watch| watch.in_vain(&over, timeout)).collect())
         }
     }
+}
+
+/// The live sessions, with this in their names if it is given.
+fn picked(state_dir: &StateDir, pattern: Option<&str>) -> Result<Vec<Target>> {
+    let wanted =
+        |name: Option<&Name>| pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)));
+    let alive = state_dir.glances(&wanted)?.into_iter().filter(|glance| glance.alive);
+    let targets: Vec<Target> = alive.map(|glance| Target::Handle(glance.handle)).collect();
+    if targets.is_empty() {
+        return Err(Failure::NotFound(
+            "no session is alive to be waited for; 'nbs-ts list' shows all".into(),
+        ));
+    }
+    Ok(targets)
 }
 
 fn print(session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {

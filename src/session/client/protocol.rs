@@ -7,8 +7,8 @@
 use std::{fmt, ops::Range, time::Duration};
 
 use crate::{
-    numbers::{hex, parse_hex},
-    session::{client::typing::Typing, shell::Dialect},
+    numbers::{hex, parse_hex, parse_seconds, seconds},
+    session::{Activity, Report, Standing, client::typing::Typing, shell::Dialect},
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
 };
 
@@ -17,9 +17,14 @@ pub(crate) const LONGEST_LINE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Tell me as soon as the session has changed since its `seen`-th change;
-    /// `sized`: and what the terminal's size is.
-    Follow { seen: u64, sized: bool },
+    /// Tell me as soon as the session has changed since its `seen`-th change.
+    Follow { seen: u64, as_who: Follower },
+    /// What does the session do? Tell me now, or, with `seen`, as soon as that has changed
+    /// since its `seen`-th change; `waits`: for a call that waits on the session.
+    Standing { seen: Option<u64>, waits: bool },
+    /// The session says of itself what comes after this line: a state, and after a space a
+    /// text.
+    Report { length: u64 },
     /// Type the bytes that come after this line.
     Type { length: u64 },
     /// What is the terminal doing?
@@ -93,11 +98,13 @@ impl Request {
             | Request::Signal { .. }
             | Request::Press { .. }
             | Request::Secret { .. }
+            | Request::Report { .. }
             | Request::Resize { .. }
             | Request::Level { .. }
             | Request::Hide { .. }
             | Request::View { .. } => true,
             Request::Follow { .. }
+            | Request::Standing { .. }
             | Request::State
             | Request::Turn
             | Request::Place
@@ -123,9 +130,12 @@ impl Request {
 
     pub(crate) fn encode(&self) -> String {
         match self {
-            Request::Follow { seen, sized } => {
-                format!("follow {seen}{}\n", if *sized { " sized" } else { "" })
+            Request::Follow { seen, as_who } => format!("follow {seen}{}\n", as_who.word()),
+            Request::Standing { seen: None, .. } => "standing\n".to_owned(),
+            Request::Standing { seen: Some(seen), waits } => {
+                format!("standing {seen}{}\n", if *waits { " waits" } else { "" })
             }
+            Request::Report { length } => format!("report {length}\n"),
             Request::Type { length } => format!("type {length}\n"),
             Request::State => "state\n".to_owned(),
             Request::Turn => "turn\n".to_owned(),
@@ -161,8 +171,17 @@ impl Request {
     pub(crate) fn decode(line: &[u8]) -> Option<Request> {
         let line = std::str::from_utf8(line).ok()?;
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
-            ["follow", seen] => Request::Follow { seen: seen.parse().ok()?, sized: false },
-            ["follow", seen, "sized"] => Request::Follow { seen: seen.parse().ok()?, sized: true },
+            ["follow", seen] => Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Viewer },
+            ["follow", seen, "sized"] => {
+                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::SizedViewer }
+            }
+            ["follow", seen, "waits"] => {
+                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Waiter }
+            }
+            ["standing"] => Request::Standing { seen: None, waits: false },
+            ["standing", seen] => Request::Standing { seen: Some(seen.parse().ok()?), waits: false },
+            ["standing", seen, "waits"] => Request::Standing { seen: Some(seen.parse().ok()?), waits: true },
+            ["report", length] => Request::Report { length: length.parse().ok()? },
             ["type", length] => Request::Type { length: length.parse().ok()? },
             ["state"] => Request::State,
             ["turn"] => Request::Turn,
@@ -200,6 +219,27 @@ impl Request {
 
 fn is_secret(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Who wants to be told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follower {
+    /// Shows the session.
+    Viewer,
+    /// The same, and wants to be told the terminal's size, too.
+    SizedViewer,
+    /// A call that waits on the session, and will tell its caller.
+    Waiter,
+}
+
+impl Follower {
+    fn word(self) -> &'static str {
+        match self {
+            Follower::Viewer => "",
+            Follower::SizedViewer => " sized",
+            Follower::Waiter => " waits",
+        }
+    }
 }
 
 /// A key that is a signal.
@@ -454,6 +494,8 @@ pub(crate) enum Response {
     Awaited {
         seq: Option<u64>,
     },
+    /// What the session does.
+    Standing(Box<Standing>),
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -549,6 +591,7 @@ impl Response {
             Response::Awaited { seq } => {
                 format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
             }
+            Response::Standing(standing) => encode_standing(standing),
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -585,6 +628,9 @@ impl Response {
             };
             let ranges = words.split_terminator(' ').skip(1).map(range).collect::<Option<_>>()?;
             return Some(Response::Untranslated { ranges });
+        }
+        if let Some(words) = line.strip_prefix("standing ") {
+            return decode_standing(words).map(|standing| Response::Standing(Box::new(standing)));
         }
         if let Some(why) = line.strip_prefix("refused ") {
             return Some(Response::Refused { why: why.to_owned() });
@@ -687,6 +733,42 @@ impl Response {
     }
 }
 
+fn encode_standing(standing: &Standing) -> String {
+    let Standing { seen, activity, since, doing, attended, passes_on, program, folder, report } = standing;
+    let since = seconds(*since, 6);
+    let flags = [(attended, 'a'), (passes_on, 'p')];
+    let flags: String = flags.into_iter().filter(|(is, _)| **is).map(|(_, flag)| flag).collect();
+    let bytes = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or("-".to_owned(), |bytes| hex(bytes));
+    let (program, folder) = (bytes(program), bytes(folder));
+    let report = report.as_ref().map_or("-".to_owned(), |report| hex(&report.encode()));
+    let activity = activity.word();
+    format!("standing {seen} {activity} {since} {doing} -{flags} {program} {folder} {report}\n")
+}
+
+fn decode_standing(words: &str) -> Option<Standing> {
+    let [seen, activity, since, doing, flags, program, folder, report] =
+        words.split(' ').collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let bytes = |digits: &str| Some(if digits == "-" { None } else { Some(parse_hex(digits)?) });
+    let report = match bytes(report)? {
+        Some(line) => Some(Report::decode(&line)?),
+        None => None,
+    };
+    Some(Standing {
+        seen: seen.parse().ok()?,
+        activity: Activity::parse(activity)?,
+        since: parse_seconds(since.as_bytes()).filter(|since| since.subsec_nanos() % 1_000 == 0)?,
+        doing: Doing::parse(doing),
+        attended: flags.contains('a'),
+        passes_on: flags.contains('p'),
+        program: bytes(program)?,
+        folder: bytes(folder)?,
+        report,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -702,8 +784,13 @@ mod tests {
     #[test]
     fn a_request_arrives_as_it_was_sent() {
         let requests = [
-            Request::Follow { seen: 0, sized: false },
-            Request::Follow { seen: u64::MAX, sized: true },
+            Request::Follow { seen: 0, as_who: Follower::Viewer },
+            Request::Follow { seen: u64::MAX, as_who: Follower::SizedViewer },
+            Request::Follow { seen: 1, as_who: Follower::Waiter },
+            Request::Standing { seen: None, waits: false },
+            Request::Standing { seen: Some(3), waits: false },
+            Request::Standing { seen: Some(0), waits: true },
+            Request::Report { length: 9 },
             Request::Type { length: 5 },
             Request::State,
             Request::Turn,
@@ -755,6 +842,32 @@ mod tests {
             Response::State { doing: Doing::Running, stalled: Some("No space left on device".into()) },
             Response::Awaited { seq: None },
             Response::Awaited { seq: Some(3) },
+            Response::Standing(Box::new(Standing {
+                seen: 3,
+                activity: Activity::Waiting,
+                since: Duration::new(5, 1_000),
+                doing: Doing::Line,
+                attended: true,
+                passes_on: false,
+                program: Some(b"a b\n".to_vec()),
+                folder: Some(b"/\xff".to_vec()),
+                report: Some(Report {
+                    state: crate::session::ReportState::Waiting,
+                    text: b"may I?\n".to_vec(),
+                    since: Duration::from_secs(6),
+                }),
+            })),
+            Response::Standing(Box::new(Standing {
+                seen: 0,
+                activity: Activity::Working,
+                since: Duration::ZERO,
+                doing: Doing::Running,
+                attended: false,
+                passes_on: true,
+                program: None,
+                folder: None,
+                report: None,
+            })),
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
@@ -820,7 +933,10 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        const LINES: [&str; 21] = [
+        const LINES: [&str; 24] = [
+            "standing 7",
+            "report 12",
+            "standing 3 waiting 5.000001 line -ap 6162 2f -",
             "state",
             "look",
             "place",

@@ -35,7 +35,7 @@ impl<'a> Wait<'a> {
     /// As long as the session's patience lasts; how long that was is for messages.
     pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
         let deadline = session.patience().over();
-        Ok(Wait { session, client: RelayClient::open(session)?, timeout, deadline })
+        Ok(Wait { session, client: RelayClient::open(session)?.map(RelayClient::waiting), timeout, deadline })
     }
 
     /// Returns when it is time to look: the first time at once, then after each

@@ -6,7 +6,7 @@
 //! and what follows a zero width joiner belongs to the character before it.
 
 /// The cells that a character takes: 0, 1 or 2. It is no control character.
-pub(super) fn of(character: char) -> usize {
+pub(crate) fn of(character: char) -> usize {
     let code = u32::from(character);
     // Most text is one of these.
     match code {

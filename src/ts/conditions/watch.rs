@@ -6,7 +6,7 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, Piece, ScreenCache, SessionDir,
+        Activity, OutputLog, Piece, ScreenCache, SessionDir,
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient,
             typing::Typing,
@@ -75,8 +75,10 @@ pub(crate) struct SessionWatch<'a> {
     session: &'a SessionDir,
     conditions: &'a Conditions,
     log: OutputLog,
-    // Both `None` once the session has ended.
+    // Both `None` once the session has ended. Where nothing else is waited for, the news
+    // are of what the session does, and there is no other connection for that.
     news: Option<RelayClient>,
+    standing: Option<RelayClient>,
     asks: Option<RelayClient>,
     stirred: bool,
 
@@ -119,7 +121,14 @@ impl<'a> SessionWatch<'a> {
     ) -> Result<SessionWatch<'a>> {
         let log = session.log()?;
         let mut asks = RelayClient::open(session)?;
-        let news = if asks.is_some() { RelayClient::open(session)? } else { None };
+        let open = |wanted| if wanted { RelayClient::open(session) } else { Ok(None) };
+        let (alive, at_a_glance) = (asks.is_some(), conditions.are_at_a_glance());
+        let news = open(alive)?.map(|news| match at_a_glance {
+            true => news.of_standing(true),
+            false => news.waiting(),
+        });
+        let standing = open(alive && conditions.waiting && !at_a_glance)?;
+        let standing = standing.map(|standing| standing.of_standing(true));
         let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
         let awaited = asks.as_mut().map_or(Ok(None), RelayClient::awaited)?;
         let completion = from.completion.or(awaited).unwrap_or(match place.and_then(|(_, last)| last) {
@@ -145,7 +154,9 @@ impl<'a> SessionWatch<'a> {
             log,
             stirred: true,
             news,
-            asks,
+            standing,
+            // Of many sessions each takes a descriptor.
+            asks: asks.filter(|_| !at_a_glance),
             echo,
             looked_at: start,
             goal: start,
@@ -192,6 +203,10 @@ impl<'a> SessionWatch<'a> {
         {
             self.note_end();
         }
+        if let Some(standing) = &mut self.standing {
+            // Its end is seen by the other.
+            standing.follow()?;
+        }
         Ok(())
     }
 
@@ -202,12 +217,18 @@ impl<'a> SessionWatch<'a> {
             News::Ended => self.note_end(),
             News::TimedOut => {}
         }
+        if let Some(standing) = &mut self.standing
+            && standing.hear_news(Deadline::after(Duration::ZERO), None)? == News::Changed
+        {
+            self.stirred = true;
+        }
         Ok(())
     }
 
     fn note_end(&mut self) {
         self.news = None;
         self.asks = None;
+        self.standing = None;
         self.stirred = true;
     }
 
@@ -346,6 +367,11 @@ impl<'a> SessionWatch<'a> {
             let code = code.map_or("unknown".to_owned(), |code| code.to_string());
             return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
         }
+        if self.conditions.waiting
+            && let Some(detail) = self.look_whether_it_waits()?
+        {
+            return Ok(self.met("waiting", detail));
+        }
         if (self.conditions.input || self.conditions.passed_over)
             && let Some(doing) = self.look_for_input()?
         {
@@ -376,6 +402,20 @@ impl<'a> SessionWatch<'a> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What for, if it does: a line, a secret, keys, or as it says of itself.
+    fn look_whether_it_waits(&self) -> Result<Option<&'static str>> {
+        let standing = self.standing.as_ref().or(self.news.as_ref()).and_then(RelayClient::last_standing);
+        let Some(standing) = standing.filter(|standing| standing.activity == Activity::Waiting) else {
+            return Ok(None);
+        };
+        if standing.report.is_some() {
+            return Ok(Some("report"));
+        }
+        let asks =
+            !standing.passes_on || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
+        Ok(asks.then(|| standing.doing.word()))
     }
 
     /// Since when it has shown what it shows; `None` where there is more to put onto it.
@@ -591,6 +631,9 @@ fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()>
         let Some(news) = &watch.news else { continue };
         until = until.min(watch.deadline());
         poll_set.readable(news, index);
+        if let Some(standing) = &watch.standing {
+            poll_set.readable(standing, index);
+        }
     }
     let stirred = poll_set.wait(until).trying("wait for something to happen")?;
     for index in stirred {

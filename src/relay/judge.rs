@@ -1,0 +1,386 @@
+//! What the session does, for those who look at many: whether it waits for somebody.
+//!
+//! The kernel tells nobody that a program began to wait for input. So the relay looks: a
+//! moment after something was printed or typed, and, of a program that has the keyboard
+//! and may be working, again after a second. That is all while nobody follows. For those
+//! who do, it looks at a program that runs on in silence, too, at growing intervals.
+//!
+//! Pure: what was seen is told, and so is the time.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    session::{Activity, Report, client::Doing},
+    sys::deadline::Deadline,
+};
+
+/// How long nothing is printed or typed before it is looked: what is typed and echoed
+/// takes a moment to come to who reads it.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// Of one that was seen to wait, or to be idle, and prints on, it is looked after this
+/// in any case.
+const LONGEST_UNSEEN: Duration = Duration::from_millis(250);
+
+/// How long who has the keyboard must have printed nothing and used no CPU.
+const AT_REST: Duration = Duration::from_secs(1);
+
+/// The longest interval at which it is looked whether one that runs in silence, or works
+/// while it has the keyboard, has begun to wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Who wants to be told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Audience {
+    None,
+    Told,
+    /// Somebody among them has not been told anything yet.
+    New,
+}
+
+/// What was seen at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) doing: Doing,
+    /// How long who waits for input has done nothing else.
+    pub(crate) rest: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Judged {
+    activity: Activity,
+    doing: Doing,
+    since: Instant,
+}
+
+pub(crate) struct Judge {
+    // How many times what there is to tell has changed.
+    seen: u64,
+    judged: Judged,
+    report: Option<Report>,
+    // When the first and the last thing were printed or typed that came after the last
+    // look, and whether any was typed.
+    stirred: Option<Stir>,
+    // When something was printed or typed last.
+    changed: Instant,
+    // When it was looked last, and how long until the next time, if nothing happens.
+    looked: Instant,
+    pause: Option<Duration>,
+    // When a call was last there that waits on the session.
+    waited_on: Option<Instant>,
+    attended: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stir {
+    first: Instant,
+    last: Instant,
+    typed: bool,
+}
+
+impl Stir {
+    /// When it is time to look: when no more has come for a moment, or, `in_any_case`, when
+    /// enough time has passed.
+    fn settled(self, in_any_case: bool) -> Instant {
+        let settled = self.last + SETTLE;
+        if in_any_case { settled.min(self.first + LONGEST_UNSEEN) } else { settled }
+    }
+}
+
+impl Judge {
+    pub(crate) fn new(now: Instant) -> Judge {
+        Judge {
+            seen: 1,
+            judged: Judged { activity: Activity::Working, doing: Doing::Running, since: now },
+            report: None,
+            stirred: Some(Stir { first: now, last: now, typed: false }),
+            changed: now,
+            looked: now,
+            pause: None,
+            waited_on: None,
+            attended: false,
+        }
+    }
+
+    /// How many times what there is to tell has changed.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// What it does; what it says of itself goes before what was seen.
+    pub(crate) fn activity(&self) -> Activity {
+        self.report.as_ref().map_or(self.judged.activity, |report| report.state.activity())
+    }
+
+    pub(crate) fn doing(&self) -> Doing {
+        self.judged.doing
+    }
+
+    /// Since when that was seen; of a report it is its own time that counts.
+    pub(crate) fn since(&self) -> Instant {
+        self.judged.since
+    }
+
+    pub(crate) fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// Was a call waiting on it when it began to wait, or had just been told?
+    pub(crate) fn is_attended(&self) -> bool {
+        self.attended && self.report.is_none()
+    }
+
+    pub(crate) fn note_printed(&mut self, now: Instant) {
+        self.stir(now, false);
+    }
+
+    /// Gives whether there was a report, which holds no longer.
+    pub(crate) fn note_typed(&mut self, now: Instant) -> bool {
+        self.stir(now, true);
+        self.note_report(None)
+    }
+
+    fn stir(&mut self, now: Instant, typed: bool) {
+        self.changed = now;
+        let before = self.stirred;
+        self.stirred = Some(Stir {
+            first: before.map_or(now, |stir| stir.first),
+            last: now,
+            typed: typed || before.is_some_and(|stir| stir.typed),
+        });
+    }
+
+    /// The session has said this of itself, or takes it back. Gives whether there was one.
+    pub(crate) fn note_report(&mut self, report: Option<Report>) -> bool {
+        let before = self.report.is_some();
+        if before || report.is_some() {
+            self.report = report;
+            self.seen += 1;
+        }
+        before
+    }
+
+    /// A call that waits on the session is there.
+    pub(crate) fn note_waited_on(&mut self, now: Instant) {
+        self.waited_on = Some(now);
+    }
+
+    /// When to look next. `has_keys`: a program has switched off lines, and it is not a shell
+    /// at its prompt.
+    pub(crate) fn deadline(&self, audience: Audience, has_keys: bool) -> Deadline {
+        let is_followed = audience != Audience::None;
+        if !is_followed && !has_keys {
+            return Deadline::NEVER;
+        }
+        let Some(stir) = self.stirred else {
+            let silent = self.judged.doing == Doing::Running && !is_followed;
+            let pause = self.pause.filter(|_| !silent);
+            return pause.map_or(Deadline::NEVER, |pause| Deadline::at(self.looked + pause));
+        };
+        let is_news = is_followed && self.judged.activity != Activity::Working;
+        Deadline::at(stir.settled(is_news || audience == Audience::New))
+    }
+
+    /// Has it been looked since something happened, and not too soon? What was seen too soon
+    /// is for who asked for it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.report.is_some() || self.stirred.is_none()
+    }
+
+    /// Takes what was seen; gives whether that changes what there is to tell.
+    pub(crate) fn look(&mut self, look: Look, now: Instant) -> bool {
+        let stir = self.stirred;
+        let settled = stir.is_none_or(|stir| now >= stir.settled(true));
+        if settled {
+            self.stirred = None;
+        }
+        let activity = match look.doing {
+            Doing::Prompt => Activity::Idle,
+            Doing::Line | Doing::Secret => Activity::Waiting,
+            Doing::Raw if look.rest >= AT_REST => Activity::Waiting,
+            Doing::Raw | Doing::Running => Activity::Working,
+        };
+        self.pause = match (activity, look.doing) {
+            (Activity::Working, Doing::Raw) => {
+                let rested = AT_REST.saturating_sub(look.rest).max(SETTLE);
+                let again = stir.is_none() && look.rest.is_zero();
+                Some(if again { self.longer(AT_REST) } else { rested })
+            }
+            (Activity::Working, _) => Some(if stir.is_some() { SETTLE } else { self.longer(SETTLE) }),
+            _ => None,
+        };
+        self.looked = now;
+        // Who waits, and is given something, and waits again, has begun anew. What others
+        // print meanwhile changes nothing.
+        let anew = settled && activity != Activity::Working && stir.is_some_and(|stir| stir.typed);
+        let begins = anew || activity != self.judged.activity;
+        if begins {
+            self.judged.since = match (look.doing, stir) {
+                (Doing::Running, Some(stir)) => stir.first,
+                (Doing::Raw, _) if activity == Activity::Waiting => {
+                    now.checked_sub(look.rest).map_or(self.changed, |since| since.max(self.changed))
+                }
+                (Doing::Raw, Some(stir)) => stir.first,
+                (_, Some(stir)) => stir.last,
+                (_, None) => now,
+            };
+            self.attended = self.waited_on.is_some_and(|waited_on| waited_on >= self.changed);
+        }
+        let changed = begins || look.doing != self.judged.doing;
+        self.judged = Judged { activity, doing: look.doing, ..self.judged };
+        self.seen += u64::from(changed);
+        changed
+    }
+
+    /// The next of growing intervals.
+    fn longer(&self, least: Duration) -> Duration {
+        self.pause.map_or(least, |pause| (pause + pause / 2).clamp(least, LONGEST_PAUSE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::ReportState;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn at(begin: Instant, milliseconds: u32) -> Instant {
+        begin + MILLISECOND * milliseconds
+    }
+
+    fn look(doing: Doing, rest: u32) -> Look {
+        Look { doing, rest: MILLISECOND * rest }
+    }
+
+    #[test]
+    fn what_is_seen_is_judged_and_has_a_beginning() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        let told = |judge: &Judge| (judge.activity(), judge.since().duration_since(begin).as_millis());
+        assert!(judge.look(look(Doing::Prompt, 0), at(begin, 60)));
+        assert_eq!(told(&judge), (Activity::Idle, 0));
+        assert!(!judge.note_typed(at(begin, 1_000)), "there was no report");
+        assert!(judge.look(look(Doing::Running, 0), at(begin, 1_050)));
+        assert_eq!(told(&judge), (Activity::Working, 1_000));
+        // In silence it has come to ask something.
+        assert!(!judge.look(look(Doing::Running, 0), at(begin, 1_100)));
+        assert!(judge.look(look(Doing::Line, 0), at(begin, 2_000)));
+        assert_eq!(told(&judge), (Activity::Waiting, 2_000));
+        let seen = judge.seen();
+        // What others print meanwhile changes nothing.
+        judge.note_printed(at(begin, 3_000));
+        assert!(!judge.look(look(Doing::Line, 0), at(begin, 3_050)));
+        assert_eq!((told(&judge), judge.seen()), ((Activity::Waiting, 2_000), seen));
+        // It is given a line, and asks for another.
+        judge.note_typed(at(begin, 4_000));
+        judge.note_printed(at(begin, 4_010));
+        assert!(judge.look(look(Doing::Secret, 0), at(begin, 4_060)));
+        assert_eq!((told(&judge), judge.doing()), ((Activity::Waiting, 4_010), Doing::Secret));
+        assert_eq!(judge.seen(), seen + 1);
+    }
+
+    #[test]
+    fn who_has_the_keyboard_waits_once_it_has_rested_for_a_second() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        judge.note_printed(at(begin, 500));
+        assert_eq!(judge.deadline(Audience::None, false), Deadline::NEVER);
+        assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 550)));
+        judge.look(look(Doing::Raw, 0), at(begin, 550));
+        assert_eq!(judge.activity(), Activity::Working);
+        assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 1_550)));
+        // It uses the CPU, on and on.
+        judge.look(look(Doing::Raw, 0), at(begin, 1_550));
+        assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 3_050)));
+        judge.look(look(Doing::Raw, 400), at(begin, 3_050));
+        assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 3_650)));
+        assert!(judge.look(look(Doing::Raw, 1_000), at(begin, 3_650)));
+        assert_eq!((judge.activity(), judge.since()), (Activity::Waiting, at(begin, 2_650)));
+        // And then there is nothing to look for any more.
+        assert_eq!(judge.deadline(Audience::Told, true), Deadline::NEVER);
+    }
+
+    #[test]
+    fn one_that_runs_in_silence_is_looked_at_less_and_less_and_only_for_who_follows() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        let mut now = at(begin, 50);
+        let mut looks = 0;
+        while now < begin + Duration::from_secs(3_600) {
+            judge.look(look(Doing::Running, 0), now);
+            assert_eq!(judge.deadline(Audience::None, false), Deadline::NEVER);
+            assert_eq!(judge.deadline(Audience::None, true), Deadline::NEVER);
+            now = now.max(judge.looked + judge.pause.unwrap());
+            looks += 1;
+        }
+        assert!((100..160).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn what_prints_without_an_end_is_looked_at_only_where_that_may_be_news() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        judge.look(look(Doing::Prompt, 0), at(begin, 50));
+        for time in 1..=10 {
+            judge.note_printed(at(begin, 50 + time * 40));
+        }
+        assert_eq!(judge.deadline(Audience::Told, false), Deadline::at(at(begin, 340)));
+        judge.look(look(Doing::Running, 0), at(begin, 400));
+        judge.note_printed(at(begin, 410));
+        judge.note_printed(at(begin, 790));
+        assert_eq!(judge.deadline(Audience::Told, false), Deadline::at(at(begin, 840)));
+        assert_eq!(judge.deadline(Audience::New, false), Deadline::at(at(begin, 660)));
+    }
+
+    #[test]
+    fn what_is_seen_too_soon_is_seen_again_before_anybody_is_told_of_it() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        judge.look(look(Doing::Line, 0), at(begin, 100));
+        assert!(judge.is_settled());
+        let seen = judge.seen();
+        judge.note_typed(at(begin, 1_000));
+        // The line is on its way.
+        assert!(!judge.look(look(Doing::Line, 0), at(begin, 1_001)));
+        assert!(!judge.is_settled());
+        assert_eq!(judge.deadline(Audience::New, false), Deadline::at(at(begin, 1_050)));
+        assert!(judge.look(look(Doing::Line, 0), at(begin, 1_050)));
+        assert!(judge.is_settled());
+        assert_eq!((judge.seen(), judge.since()), (seen + 1, at(begin, 1_000)));
+    }
+
+    #[test]
+    fn what_it_says_of_itself_goes_before_what_is_seen_until_something_is_typed() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        let report = |state| Some(Report { state, text: b"may I?".to_vec(), since: Duration::ZERO });
+        judge.look(look(Doing::Running, 0), begin);
+        let seen = judge.seen();
+        assert!(!judge.note_report(report(ReportState::Waiting)));
+        assert_eq!((judge.activity(), judge.seen()), (Activity::Waiting, seen + 1));
+        judge.note_printed(begin);
+        judge.look(look(Doing::Running, 0), begin);
+        assert_eq!(judge.activity(), Activity::Waiting);
+        assert!(judge.note_report(report(ReportState::Done)));
+        assert_eq!(judge.activity(), Activity::Idle);
+        assert!(judge.note_typed(begin));
+        assert_eq!((judge.activity(), judge.report()), (Activity::Working, None));
+        let seen = judge.seen();
+        assert!(!judge.note_report(None));
+        assert_eq!(judge.seen(), seen);
+    }
+
+    #[test]
+    fn who_waited_on_it_since_something_happened_has_been_told() {
+        let begin = Instant::now();
+        for (waited_on, attended) in [(400, false), (500, true), (700, true)] {
+            let mut judge = Judge::new(begin);
+            judge.look(look(Doing::Running, 0), begin);
+            judge.note_waited_on(at(begin, waited_on));
+            judge.note_printed(at(begin, 500));
+            judge.look(look(Doing::Line, 0), at(begin, 900));
+            assert_eq!(judge.is_attended(), attended, "{waited_on}");
+        }
+    }
+}

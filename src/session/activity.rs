@@ -1,0 +1,185 @@
+//! What a session does, at a glance: it waits for somebody, works, or is idle.
+//!
+//! Its relay judges that (`relay/judge.rs`), by what the kernel tells and by what the
+//! session reports of itself; here are the words for it.
+
+use std::time::Duration;
+
+use crate::{
+    numbers::{parse_seconds, seconds},
+    session::{
+        client::Doing,
+        settings::{escaped, unescaped},
+    },
+};
+
+/// The file with what a session has reported of itself, while that holds: the state, when,
+/// and the text, on one line.
+pub(crate) const REPORT: &str = "report";
+
+/// What is to be seen of a session in one word. In the order in which a listing has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Activity {
+    /// For somebody to type something.
+    Waiting,
+    Working,
+    /// Its shell is at its prompt.
+    Idle,
+    Dead,
+}
+
+impl Activity {
+    const WORDS: [(&str, Activity); 4] = [
+        ("waiting", Activity::Waiting),
+        ("working", Activity::Working),
+        ("idle", Activity::Idle),
+        ("dead", Activity::Dead),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        Activity::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Activity> {
+        Activity::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, activity)| activity)
+    }
+}
+
+/// What a session says that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportState {
+    Working,
+    Waiting,
+    Done,
+    Failed,
+    Idle,
+}
+
+impl ReportState {
+    const WORDS: [(&str, ReportState); 5] = [
+        ("working", ReportState::Working),
+        ("waiting", ReportState::Waiting),
+        ("done", ReportState::Done),
+        ("failed", ReportState::Failed),
+        ("idle", ReportState::Idle),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        ReportState::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn parse(word: &[u8]) -> Option<ReportState> {
+        let found = ReportState::WORDS.into_iter().find(|(other, _)| other.as_bytes() == word);
+        found.map(|(_, state)| state)
+    }
+
+    /// Who is done, or has failed, does nothing until somebody types something.
+    pub(crate) fn activity(self) -> Activity {
+        match self {
+            ReportState::Working => Activity::Working,
+            ReportState::Waiting => Activity::Waiting,
+            ReportState::Done | ReportState::Failed | ReportState::Idle => Activity::Idle,
+        }
+    }
+}
+
+/// What a session has said of itself, by `report`. It holds until something is typed, or
+/// the next report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) state: ReportState,
+    /// Any bytes, no more than [`Report::LONGEST`]; often none.
+    pub(crate) text: Vec<u8>,
+    /// Since 1970, to the microsecond.
+    pub(crate) since: Duration,
+}
+
+impl Report {
+    /// Of a text: as much as somebody reads at a glance, and some more.
+    pub(crate) const LONGEST: usize = 4_000;
+
+    /// Longer than any file of one: each byte may be escaped.
+    pub(crate) const LONGEST_FILE: u64 = 20_000;
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let since = seconds(self.since, 6);
+        [self.state.word().as_bytes(), b" ", since.as_bytes(), b" ", &escaped(&self.text), b"\n"].concat()
+    }
+
+    /// `None` for what is not as it was written: a file may be anybody's by now.
+    pub(crate) fn decode(line: &[u8]) -> Option<Report> {
+        let mut words = line.strip_suffix(b"\n")?.splitn(3, |byte| *byte == b' ');
+        let (state, since, text) = (words.next()?, words.next()?, words.next()?);
+        let text =
+            unescaped(text).filter(|text| text.len() <= Report::LONGEST && !line_has_controls(line))?;
+        let since = parse_seconds(since).filter(|since| since.subsec_nanos() % 1_000 == 0)?;
+        Some(Report { state: ReportState::parse(state)?, text, since })
+    }
+}
+
+fn line_has_controls(line: &[u8]) -> bool {
+    line[..line.len() - 1].iter().any(|byte| matches!(byte, 0..=0x1f | 0x7f))
+}
+
+/// What a relay tells of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// How many times what it tells has changed.
+    pub(crate) seen: u64,
+    /// Never `Dead`.
+    pub(crate) activity: Activity,
+    /// When that began: since 1970, to the microsecond.
+    pub(crate) since: Duration,
+    pub(crate) doing: Doing,
+    /// Somebody's call waits on it, or has just been told.
+    pub(crate) attended: bool,
+    /// It passes on what is typed, as ssh.
+    pub(crate) passes_on: bool,
+    /// The name of the foreground process, where that may be seen.
+    pub(crate) program: Option<Vec<u8>>,
+    /// Where it is.
+    pub(crate) folder: Option<Vec<u8>>,
+    pub(crate) report: Option<Report>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    #[test]
+    fn a_report_is_read_as_it_was_written_or_not_at_all() {
+        let every_byte: Vec<u8> = (0..=255).collect();
+        for text in [b"may I delete build/?".to_vec(), Vec::new(), b" a  b ".to_vec(), every_byte] {
+            for (_, state) in ReportState::WORDS {
+                let report = Report { state, text: text.clone(), since: Duration::from_micros(1_500_001) };
+                assert_eq!(Report::decode(&report.encode()), Some(report));
+            }
+        }
+        let long = "x".repeat(Report::LONGEST + 1);
+        for bad in [
+            "",
+            "\n",
+            "waiting 1.5\n",
+            "waiting 1.5 x",
+            "clear 1.5 x\n",
+            "waiting -1 x\n",
+            "waiting 1.5 \u{1b}[2J\n",
+            "waiting 1.5 a\nb\n",
+            "waiting 1.5 \\x4\n",
+            &format!("waiting 1.5 {long}\n"),
+        ] {
+            assert_eq!(Report::decode(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_understood_is_understood_in_full() {
+        for (seed, mut random) in rounds(500) {
+            let line = spoiled(b"waiting 1790000000.123456 may I \\x1b?\n", &mut random);
+            if let Some(report) = Report::decode(&line) {
+                assert_eq!(Report::decode(&report.encode()), Some(report), "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! All that is to be seen of a session at a glance: what it does, since when, where, and
+//! what it asks.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{
+    json::Object,
+    outcome::{Failure, Result},
+    session::{
+        Activity, Glance, Name, Report, ScreenCache, SessionDir, Standing, StateDir,
+        client::{Doing, RelayClient, ToldStanding},
+    },
+    sys::{clock::unix_seconds, deadline::Deadline},
+    terminal::text,
+};
+
+/// How long relays may take to answer, all together. One that has been stopped does not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same of those that are asked once that is over.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// How many relays are asked at a time: each takes a descriptor.
+const BATCH: usize = 200;
+
+pub(crate) struct Overview {
+    pub(crate) glance: Glance,
+    /// `None` where the relay does not tell.
+    pub(crate) activity: Option<Activity>,
+    pub(crate) doing: Option<Doing>,
+    /// Since 1970.
+    pub(crate) since: Option<Duration>,
+    pub(crate) program: Option<Vec<u8>>,
+    pub(crate) folder: Option<Vec<u8>>,
+    /// What was printed last, in one line that can be shown.
+    pub(crate) last_line: Option<String>,
+    /// Of one that waits, what it seems to ask, in one line that can be shown.
+    pub(crate) question: Option<String>,
+    pub(crate) report: Option<Report>,
+    /// A call waits on it, or has just been told that it waits.
+    pub(crate) attended: bool,
+}
+
+impl Overview {
+    /// Of a session whose relay has told this.
+    pub(crate) fn of(session: &SessionDir, glance: Glance, told: ToldStanding) -> Overview {
+        match told {
+            ToldStanding::Standing(standing) => Overview::of_live(session, glance, Some(*standing)),
+            ToldStanding::Nothing => Overview::of_live(session, glance, None),
+            ToldStanding::Ended => Overview::of_dead(session, Glance { alive: false, ..glance }),
+        }
+    }
+
+    /// Of a live session, of which its relay has told this; `None`: has not answered.
+    fn of_live(session: &SessionDir, glance: Glance, standing: Option<Standing>) -> Overview {
+        let Some(standing) = standing else {
+            return Overview { last_line: session.last_line(false), ..Overview::unknown(glance) };
+        };
+        let mut overview = Overview {
+            activity: Some(standing.activity),
+            doing: Some(standing.doing),
+            since: Some(standing.since),
+            program: standing.program,
+            folder: standing.folder,
+            report: standing.report,
+            attended: standing.attended,
+            ..Overview::unknown(glance)
+        };
+        // What was printed to draw a screen is no line.
+        let cache = (standing.doing == Doing::Raw).then(|| ScreenCache::look(session).ok()).flatten();
+        let rows = cache.as_ref().map(|cache| cache.screen.lines(0)).unwrap_or_default();
+        let shown = |row: &str| text::last_line_shown(row.as_bytes());
+        overview.last_line = match &cache {
+            Some(_) => rows.iter().rev().find_map(|row| shown(row)),
+            None => session.last_line(standing.doing == Doing::Prompt),
+        };
+        if overview.activity != Some(Activity::Waiting) {
+            return overview;
+        }
+        if let Some(report) = &overview.report {
+            overview.question = text::last_line_shown(&report.text);
+            return overview;
+        }
+        overview.question = match &cache {
+            Some(cache) => {
+                let before = cache.screen.before_cursor();
+                // Who passes on what is typed always has the keyboard; what it shows is
+                // all that tells.
+                if standing.passes_on && !text::asks(&before) {
+                    overview.activity = Some(Activity::Working);
+                    return overview;
+                }
+                let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
+                match text::asks(&before) {
+                    true => shown(&before),
+                    false => {
+                        let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
+                        row.and_then(|row| shown(row))
+                    }
+                }
+            }
+            None => overview.last_line.clone(),
+        };
+        overview
+    }
+
+    /// Of a dead one.
+    fn of_dead(session: &SessionDir, glance: Glance) -> Overview {
+        Overview {
+            activity: Some(Activity::Dead),
+            since: session.last_sign().map(unix_seconds),
+            last_line: session.last_line(false),
+            report: session.kept_report(),
+            ..Overview::unknown(glance)
+        }
+    }
+
+    fn unknown(glance: Glance) -> Overview {
+        Overview {
+            glance,
+            activity: None,
+            doing: None,
+            since: None,
+            program: None,
+            folder: None,
+            last_line: None,
+            question: None,
+            report: None,
+            attended: false,
+        }
+    }
+
+    /// The state in one word, as people are shown it: what it says of itself, or what is
+    /// seen.
+    pub(crate) fn word(&self) -> &'static str {
+        match (self.activity, &self.report) {
+            (Some(Activity::Dead), _) => Activity::Dead.word(),
+            (_, Some(report)) => report.state.word(),
+            (Some(activity), None) => activity.word(),
+            (None, None) => "?",
+        }
+    }
+
+    /// How long it has been so, as people are shown it: it changes once a minute.
+    pub(crate) fn age(&self, now: SystemTime) -> String {
+        let Some(since) = self.since else { return "?".to_owned() };
+        let minutes = unix_seconds(now).saturating_sub(since).as_secs() / 60;
+        match minutes {
+            0 => "now".to_owned(),
+            1..60 => format!("{minutes}m"),
+            60..1_440 => format!("{}h", minutes / 60),
+            _ => format!("{}d", minutes / 1_440),
+        }
+    }
+
+    /// The fields of an object that tells of a session, but for `terminal`.
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        let report = self.report.as_ref().map(|report| {
+            Object::new()
+                .text("state", report.state.word())
+                .bytes("text", &report.text)
+                .seconds_or_null("since", Some(report.since))
+        });
+        let text = |text: &Option<String>| text.clone().map(String::into_bytes);
+        object
+            .bytes_or_null("activity", self.activity.map(|activity| activity.word().as_bytes()))
+            .seconds_or_null("since", self.since)
+            .bytes_or_null("program", self.program.as_deref())
+            .bytes_or_null("folder", self.folder.as_deref())
+            .bytes_or_null("last_line", text(&self.last_line).as_deref())
+            .bytes_or_null("question", text(&self.question).as_deref())
+            .object_or_null("report", report)
+    }
+
+    pub(crate) fn terminal(&self) -> Option<&'static [u8]> {
+        self.doing.map(|doing| doing.word().as_bytes())
+    }
+}
+
+impl SessionDir {
+    /// What it does; `None` where it has been removed.
+    pub(crate) fn overview(&self) -> Result<Option<Overview>> {
+        let Some(glance) = Glance::at(self) else { return Ok(None) };
+        let client = if glance.alive { RelayClient::open(self)? } else { None };
+        let told = match client {
+            Some(mut client) => client.standing()?,
+            None => ToldStanding::Ended,
+        };
+        Ok(Some(Overview::of(self, glance, told)))
+    }
+}
+
+impl StateDir {
+    /// What those sessions do that `wanted` picks by their names, oldest first.
+    pub(crate) fn overviews(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Overview>> {
+        let deadline = Deadline::after(PATIENCE);
+        let mut overviews = Vec::new();
+        let mut glances = self.glances(wanted)?.into_iter().peekable();
+        while glances.peek().is_some() {
+            let mut asked = Vec::new();
+            for glance in glances.by_ref().take(BATCH) {
+                let session = match self.open_session(glance.handle.clone()) {
+                    Err(Failure::NotFound(_)) => continue,
+                    other => other?.within(deadline),
+                };
+                // What cannot be reached is shown all the same.
+                let client = if glance.alive { RelayClient::open(&session) } else { Ok(None) };
+                let client = client.and_then(|client| {
+                    client.map(|mut client| client.ask_standing().map(|_| client)).transpose()
+                });
+                asked.push((session, glance, client));
+            }
+            let deadline = deadline.at_least(MOMENT);
+            for (session, glance, client) in asked {
+                let told = match client {
+                    Ok(Some(mut client)) => client.hear_standing(deadline).unwrap_or(ToldStanding::Nothing),
+                    Ok(None) => ToldStanding::Ended,
+                    Err(_) => ToldStanding::Nothing,
+                };
+                overviews.push(Overview::of(&session, glance, told));
+            }
+        }
+        Ok(overviews)
+    }
+}

@@ -1,0 +1,60 @@
+//! Text in so many cells of a terminal's row.
+
+use crate::terminal::screen::width;
+
+/// How many cells a text takes. It has no control characters.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(width::of).sum()
+}
+
+/// A text in exactly so many cells: cut, with `…` for what is missing, or filled with
+/// blanks. A wide character that does not fit leaves a blank.
+pub(crate) fn fitted(text: &str, cells: usize) -> String {
+    let mut text = shortened(text, cells);
+    text.extend(std::iter::repeat_n(' ', cells - width(&text)));
+    text
+}
+
+/// A text in no more than so many cells.
+pub(crate) fn shortened(text: &str, cells: usize) -> String {
+    if width(text) <= cells {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut left = cells.saturating_sub(1);
+    for character in text.chars() {
+        let width = width::of(character);
+        if width > left {
+            break;
+        }
+        left -= width;
+        short.push(character);
+    }
+    if cells > 0 {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_at_a_cell_and_what_is_short_is_filled() {
+        for (text, cells, expected) in [
+            ("abc", 5, "abc  "),
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("abcd", 1, "…"),
+            ("abcd", 0, ""),
+            ("", 2, "  "),
+            ("漢字漢", 6, "漢字漢"),
+            ("漢字漢", 5, "漢字…"),
+            ("漢字漢", 4, "漢… "),
+            ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+        ] {
+            assert_eq!(fitted(text, cells), expected, "{text:?} in {cells}");
+        }
+    }
+}

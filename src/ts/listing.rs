@@ -1,0 +1,144 @@
+//! Sessions in lines for a person: `list --long`, and the upper part of `top`.
+
+use std::{cmp::Ordering, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
+
+use crate::{
+    session::{Activity, Name, Overview},
+    terminal::{cells, text},
+};
+
+const TITLES: [&str; 6] = ["SESSION", "STATE", "SINCE", "PROGRAM", "FOLDER", "LAST LINE"];
+
+/// The widest that a column but the last may be, in cells.
+const WIDEST: [usize; 5] = [24, 7, 5, 15, 32];
+
+/// Where there are fewer cells than this, the folder is not shown, and then the program.
+const ROOM_FOR_FOLDER: usize = 90;
+const ROOM_FOR_PROGRAM: usize = 60;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// What lines of sessions have in common.
+pub(crate) struct Columns {
+    widths: [usize; 5],
+    /// How many cells a line may take; `None`: as many as it has.
+    cells: Option<usize>,
+    home: Option<Vec<u8>>,
+    now: SystemTime,
+}
+
+/// In the order in which people look for them: who waits first, and of those who waits
+/// longest; then who works, who is idle, and who is dead; the oldest first.
+pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
+    let rank = |overview: &Overview| {
+        overview.activity.map_or(2, |activity| match activity {
+            Activity::Waiting => 0,
+            Activity::Working => 1,
+            Activity::Idle => 3,
+            Activity::Dead => 4,
+        })
+    };
+    let waits_since = |overview: &Overview| match overview.activity {
+        Some(Activity::Waiting) => overview.since,
+        _ => None,
+    };
+    let key = |overview: &Overview| (rank(overview), waits_since(overview), overview.glance.started);
+    key(a).cmp(&key(b)).then_with(|| a.glance.handle.cmp(&b.glance.handle))
+}
+
+/// How a person names each of these: by its name, if that means this one among them, else
+/// by its handle.
+pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
+    let mut meant = std::collections::BTreeMap::new();
+    let rank = |overview: &Overview| (overview.glance.alive, overview.glance.started);
+    for (index, overview) in overviews.iter().enumerate() {
+        if let Some(name) = overview.glance.name.as_ref().map(Name::as_str) {
+            let best = meant.entry(name).or_insert(index);
+            if rank(overview) > rank(&overviews[*best]) {
+                *best = index;
+            }
+        }
+    }
+    let shown = |(index, overview): (usize, &Overview)| match &overview.glance.name {
+        Some(name) if meant.get(name.as_str()) == Some(&index) => format!("@{}", name.as_str()),
+        _ => overview.glance.handle.as_str().to_owned(),
+    };
+    overviews.iter().enumerate().map(shown).collect()
+}
+
+impl Columns {
+    /// For these, which are named so, in lines of so many cells.
+    pub(crate) fn of(overviews: &[Overview], names: &[String], cells: Option<usize>) -> Columns {
+        let home = env::var_os("HOME").map(|home| home.as_bytes().to_vec()).filter(|home| home.len() > 1);
+        let mut columns = Columns { widths: [0; 5], cells, home, now: SystemTime::now() };
+        let mut widths = TITLES.map(cells::width);
+        for (overview, name) in overviews.iter().zip(names) {
+            for (width, field) in widths.iter_mut().zip(columns.fields(overview, name)) {
+                *width = cells::width(&field).max(*width);
+            }
+        }
+        columns.widths = std::array::from_fn(|column| widths[column].min(WIDEST[column]));
+        let room = cells.unwrap_or(usize::MAX);
+        if room < ROOM_FOR_FOLDER {
+            columns.widths[4] = 0;
+        }
+        if room < ROOM_FOR_PROGRAM {
+            columns.widths[3] = 0;
+        }
+        columns
+    }
+
+    pub(crate) fn title(&self) -> String {
+        self.line(TITLES.map(str::to_owned))
+    }
+
+    pub(crate) fn row(&self, overview: &Overview, name: &str) -> String {
+        self.line(self.fields(overview, name))
+    }
+
+    fn fields(&self, overview: &Overview, name: &str) -> [String; 6] {
+        let program = overview.program.as_deref().map(text::escaped);
+        let command = || overview.glance.command.clone();
+        let said = overview.report.as_ref().and_then(|report| text::last_line_shown(&report.text));
+        let line = overview.question.clone().or(said).or_else(|| overview.last_line.clone());
+        [
+            name.to_owned(),
+            overview.word().to_owned(),
+            overview.age(self.now),
+            program.unwrap_or_else(command),
+            overview.folder.as_deref().map(|folder| self.folder(folder)).unwrap_or_else(|| "-".to_owned()),
+            line.unwrap_or_default(),
+        ]
+    }
+
+    /// A folder as a shell's prompt shows it; of a long one its end.
+    fn folder(&self, folder: &[u8]) -> String {
+        let path = Path::new(OsStr::from_bytes(folder));
+        let below = self.home.as_deref().and_then(|home| path.strip_prefix(OsStr::from_bytes(home)).ok());
+        let shown = match below {
+            Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+            Some(rest) => format!("~/{}", text::escaped(rest.as_os_str().as_bytes())),
+            None => text::escaped(folder),
+        };
+        let mut end = shown.as_str();
+        while cells::width(end) >= WIDEST[4] {
+            end = end.char_indices().nth(1).map_or("", |(at, _)| &end[at..]);
+        }
+        if end.len() == shown.len() { shown } else { format!("…{end}") }
+    }
+
+    fn line(&self, fields: [String; 6]) -> String {
+        let mut line = String::new();
+        let [first @ .., last] = fields;
+        for (field, width) in first.iter().zip(self.widths).filter(|(_, width)| *width > 0) {
+            line += &cells::fitted(field, width);
+            line.extend([' '; GAP]);
+        }
+        line += &last;
+        match self.cells {
+            Some(cells) => cells::shortened(line.trim_end(), cells),
+            None => line.trim_end().to_owned(),
+        }
+    }
+}
