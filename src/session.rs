@@ -35,6 +35,7 @@ mod log;
 mod overview;
 mod patience;
 mod prompts;
+mod roster;
 mod screen_cache;
 mod settings;
 pub(crate) mod shell;
@@ -57,6 +58,7 @@ pub(crate) use left_run::LeftRun;
 pub(crate) use log::{OutputLog, Piece};
 pub(crate) use overview::Overview;
 pub(crate) use patience::Patience;
+pub(crate) use roster::{Roster, RosterEvent, RosterNews};
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{

@@ -13,3 +13,4 @@ pub(crate) mod output;
 pub(crate) mod rendered;
 pub(crate) mod screen_output;
 pub(crate) mod secret;
+pub(crate) mod top;

@@ -41,6 +41,7 @@ mod run;
 mod screen;
 mod send;
 mod status;
+mod top;
 mod wait;
 mod wait_complete;
 mod wait_pattern;
@@ -63,7 +64,7 @@ const TASKS: [(&str, &[&str]); 6] = [
     (
         "See",
         &[
-            "read-new", "read", "screen", "attach", "list", "find", "status", "report", "pwd", "cast",
+            "read-new", "read", "screen", "attach", "list", "top", "find", "status", "report", "pwd", "cast",
             "render",
         ],
     ),

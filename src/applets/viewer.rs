@@ -3,6 +3,7 @@
 //! An internal role. `nbs-viewer HANDLE` is started by `nbs-ts attach --interactive`,
 //! with its terminal as standard input and output; standard error is a pipe to it, for
 //! why this failed. `nbs-viewer MACHINE: COMMAND...` shows what that call shows there.
+//! `nbs-viewer top [PATTERN]` shows all sessions, for `nbs-ts top`.
 
 use std::{
     io::{self, Write},
@@ -15,7 +16,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{self, Handle, StateDir, Target},
     sys::{child, inherited},
-    ts::attach,
+    ts::{attach, top},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -31,6 +32,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     inherited::shed().trying("shed what was inherited")?;
     child::call_ourselves(session::VIEWER).trying("take our name")?;
     let viewed = match (machine, handle) {
+        (None, None) if shown == attach::BY_TOP => {
+            let pattern = words.first().and_then(|pattern| pattern.to_str()).map(str::to_owned);
+            StateDir::open().and_then(|state_dir| top::view(&state_dir, pattern, &io::stderr()))
+        }
         (Some(machine), _) => attach::pass_through(&machine, words.to_vec(), &io::stderr()),
         (None, Some(handle)) => StateDir::open().and_then(|state_dir| {
             let session = state_dir.session(&Target::Handle(handle))?;

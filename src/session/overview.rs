@@ -7,7 +7,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{
-        Activity, Glance, Name, Report, ScreenCache, SessionDir, Standing, StateDir,
+        Activity, Glance, Name, Report, ScreenCache, SessionDir, StateDir,
         client::{Doing, RelayClient, ToldStanding},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -39,84 +39,20 @@ pub(crate) struct Overview {
     pub(crate) report: Option<Report>,
     /// A call waits on it, or has just been told that it waits.
     pub(crate) attended: bool,
+    passes_on: bool,
 }
 
 impl Overview {
     /// Of a session whose relay has told this.
     pub(crate) fn of(session: &SessionDir, glance: Glance, told: ToldStanding) -> Overview {
-        match told {
-            ToldStanding::Standing(standing) => Overview::of_live(session, glance, Some(*standing)),
-            ToldStanding::Nothing => Overview::of_live(session, glance, None),
-            ToldStanding::Ended => Overview::of_dead(session, Glance { alive: false, ..glance }),
-        }
-    }
-
-    /// Of a live session, of which its relay has told this; `None`: has not answered.
-    fn of_live(session: &SessionDir, glance: Glance, standing: Option<Standing>) -> Overview {
-        let Some(standing) = standing else {
-            return Overview { last_line: session.last_line(false), ..Overview::unknown(glance) };
-        };
-        let mut overview = Overview {
-            activity: Some(standing.activity),
-            doing: Some(standing.doing),
-            since: Some(standing.since),
-            program: standing.program,
-            folder: standing.folder,
-            report: standing.report,
-            attended: standing.attended,
-            ..Overview::unknown(glance)
-        };
-        // What was printed to draw a screen is no line.
-        let cache = (standing.doing == Doing::Raw).then(|| ScreenCache::look(session).ok()).flatten();
-        let rows = cache.as_ref().map(|cache| cache.screen.lines(0)).unwrap_or_default();
-        let shown = |row: &str| text::last_line_shown(row.as_bytes());
-        overview.last_line = match &cache {
-            Some(_) => rows.iter().rev().find_map(|row| shown(row)),
-            None => session.last_line(standing.doing == Doing::Prompt),
-        };
-        if overview.activity != Some(Activity::Waiting) {
-            return overview;
-        }
-        if let Some(report) = &overview.report {
-            overview.question = text::last_line_shown(&report.text);
-            return overview;
-        }
-        overview.question = match &cache {
-            Some(cache) => {
-                let before = cache.screen.before_cursor();
-                // Who passes on what is typed always has the keyboard; what it shows is
-                // all that tells.
-                if standing.passes_on && !text::asks(&before) {
-                    overview.activity = Some(Activity::Working);
-                    return overview;
-                }
-                let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
-                match text::asks(&before) {
-                    true => shown(&before),
-                    false => {
-                        let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
-                        row.and_then(|row| shown(row))
-                    }
-                }
-            }
-            None => overview.last_line.clone(),
-        };
+        let mut overview = Overview::brief(glance, told);
+        overview.look(session);
         overview
     }
 
-    /// Of a dead one.
-    fn of_dead(session: &SessionDir, glance: Glance) -> Overview {
-        Overview {
-            activity: Some(Activity::Dead),
-            since: session.last_sign().map(unix_seconds),
-            last_line: session.last_line(false),
-            report: session.kept_report(),
-            ..Overview::unknown(glance)
-        }
-    }
-
-    fn unknown(glance: Glance) -> Overview {
-        Overview {
+    /// The same as far as its relay tells it; the rest is for [`Overview::look`].
+    pub(crate) fn brief(glance: Glance, told: ToldStanding) -> Overview {
+        let unknown = Overview {
             glance,
             activity: None,
             doing: None,
@@ -127,7 +63,68 @@ impl Overview {
             question: None,
             report: None,
             attended: false,
+            passes_on: false,
+        };
+        match told {
+            ToldStanding::Standing(standing) => Overview {
+                activity: Some(standing.activity),
+                doing: Some(standing.doing),
+                since: Some(standing.since),
+                program: standing.program,
+                folder: standing.folder,
+                report: standing.report,
+                attended: standing.attended,
+                passes_on: standing.passes_on,
+                ..unknown
+            },
+            ToldStanding::Nothing => unknown,
+            ToldStanding::Ended => {
+                let glance = Glance { alive: false, ..unknown.glance };
+                Overview { glance, activity: Some(Activity::Dead), ..unknown }
+            }
         }
+    }
+
+    /// Looks what it shows, and asks; of a dead one, since when it is.
+    pub(crate) fn look(&mut self, session: &SessionDir) {
+        if self.activity == Some(Activity::Dead) {
+            self.since = session.last_sign().map(unix_seconds);
+            self.report = session.kept_report();
+        }
+        // What was printed to draw a screen is no line.
+        let is_drawn = self.doing == Some(Doing::Raw);
+        let cache = if is_drawn { ScreenCache::look(session).ok() } else { None };
+        let Some(screen) = cache.map(|cache| cache.screen) else {
+            self.last_line = session.last_line(self.doing == Some(Doing::Prompt));
+            return self.note_question(|overview| overview.last_line.clone());
+        };
+        let (rows, before) = (screen.lines(0), screen.before_cursor());
+        let shown = |row: &str| text::last_line_shown(row.as_bytes());
+        self.last_line = rows.iter().rev().find_map(|row| shown(row));
+        // Who passes on what is typed always has the keyboard; what it shows is all that
+        // tells.
+        if self.passes_on && self.report.is_none() && !text::asks(&before) {
+            self.activity = self.activity.map(|_| Activity::Working);
+        }
+        self.note_question(|_| {
+            let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
+            match text::asks(&before) {
+                true => shown(&before),
+                false => {
+                    let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
+                    row.and_then(|row| shown(row))
+                }
+            }
+        });
+    }
+
+    /// Of one that waits: what it says itself, or what is seen of it.
+    fn note_question(&mut self, seen: impl FnOnce(&Overview) -> Option<String>) {
+        self.question = match (self.activity, &self.report) {
+            (Some(Activity::Waiting), Some(report)) => text::last_line_shown(&report.text),
+            (Some(Activity::Waiting), None) => seen(self),
+            _ => None,
+        };
     }
 
     /// The state in one word, as people are shown it: what it says of itself, or what is
@@ -151,6 +148,18 @@ impl Overview {
             60..1_440 => format!("{}h", minutes / 60),
             _ => format!("{}d", minutes / 1_440),
         }
+    }
+
+    /// When [`Overview::age`] will be another.
+    pub(crate) fn next_age(&self, now: SystemTime) -> Option<Duration> {
+        let lasted = unix_seconds(now).saturating_sub(self.since?);
+        let unit = match lasted.as_secs() / 60 {
+            0..60 => 60,
+            60..1_440 => 3_600,
+            _ => 86_400,
+        };
+        let next = Duration::from_secs((lasted.as_secs() / unit + 1) * unit);
+        Some(next.saturating_sub(lasted))
     }
 
     /// The fields of an object that tells of a session, but for `terminal`.

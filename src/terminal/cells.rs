@@ -36,6 +36,37 @@ pub(crate) fn shortened(text: &str, cells: usize) -> String {
     short
 }
 
+/// As much of a row with its colours (`Screen::coloured_lines`) as fits into so many
+/// cells; none of its colours go on after it.
+pub(crate) fn clipped(row: &str, cells: usize) -> String {
+    let (mut clipped, mut left, mut coloured) = (String::new(), cells, false);
+    let mut rest = row;
+    while let Some(character) = rest.chars().next() {
+        // Such a row has no other sequences than SGR.
+        let length = match character {
+            '\x1b' => rest.find('m').map_or(rest.len(), |end| end + 1),
+            other => other.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        rest = after;
+        if character == '\x1b' {
+            clipped += part;
+            coloured = true;
+            continue;
+        }
+        let width = width::of(character);
+        if width > left {
+            break;
+        }
+        left -= width;
+        clipped += part;
+    }
+    if coloured {
+        clipped += "\x1b[0m";
+    }
+    clipped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +87,14 @@ mod tests {
         ] {
             assert_eq!(fitted(text, cells), expected, "{text:?} in {cells}");
         }
+    }
+
+    #[test]
+    fn colours_take_no_cell_and_end_with_the_row() {
+        let row = "\x1b[0;31mred\x1b[0;32m漢x";
+        assert_eq!(clipped(row, 9), "\x1b[0;31mred\x1b[0;32m漢x\x1b[0m");
+        assert_eq!(clipped(row, 4), "\x1b[0;31mred\x1b[0;32m\x1b[0m");
+        assert_eq!(clipped(row, 0), "\x1b[0;31m\x1b[0m");
+        assert_eq!(clipped("plain", 3), "pla");
     }
 }

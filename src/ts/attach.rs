@@ -11,7 +11,8 @@ use std::{
     env,
     ffi::OsString,
     io::{Read, Write},
-    process::Stdio,
+    os::fd::AsFd,
+    process::{Command, Stdio},
 };
 
 use crate::{
@@ -37,17 +38,27 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
     if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle) {
         return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
     }
-    let before = term::Before::look().trying(&what)?;
+    let mut command = child::ourselves(VIEWER);
+    command.arg(handle).args(words);
+    supervise(command, &what)
+}
+
+/// The word by which `nbs-viewer` shows all sessions.
+pub(crate) const BY_TOP: &str = "top";
+
+/// Has a viewer show something on our terminal, and waits for it. Where it cannot give the
+/// terminal back, we do.
+pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
+    let before = term::Before::look().trying(what)?;
     let no_terminal = || Failure::Failed(format!("cannot {what}: standard input and output are no terminal"));
     let before = before.ok_or_else(no_terminal)?;
-    let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(&what)?;
-    let mut stopping = Signals::catch(&[SIGTSTP]).trying(&what)?;
-    let mut command = child::ourselves(VIEWER);
-    command.arg(handle).args(words).stderr(Stdio::piped());
-    let mut viewer = command.spawn().map_err(child::why_not_ourselves).trying(&what)?;
+    let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
+    let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
+    command.stderr(Stdio::piped());
+    let mut viewer = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
     drop(command);
-    let pidfd = PidFd::open(viewer.id()).trying(&what)?;
-    let pass_on = |signal| pidfd.as_ref().map_or(Ok(()), |pidfd| pidfd.signal(signal)).trying(&what);
+    let pidfd = PidFd::open(viewer.id()).trying(what)?;
+    let pass_on = |signal| pidfd.as_ref().map_or(Ok(()), |pidfd| pidfd.signal(signal)).trying(what);
     let mut said = Vec::new();
     if let Some(mut words) = viewer.stderr.take() {
         loop {
@@ -55,7 +66,7 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
             poll_set.readable(&words, AttachEvent::Words);
             poll_set.readable(&ending, AttachEvent::Ending);
             poll_set.readable(&stopping, AttachEvent::Stopping);
-            let events = poll_set.wait(Deadline::NEVER).trying(&what)?;
+            let events = poll_set.wait(Deadline::NEVER).trying(what)?;
             if events.contains(&AttachEvent::Ending) && ending.take() {
                 pass_on(SIGTERM)?;
             }
@@ -64,14 +75,14 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
             }
             let mut buffer = [0; 1024];
             if events.contains(&AttachEvent::Words) {
-                match words.read(&mut buffer).trying(&what)? {
+                match words.read(&mut buffer).trying(what)? {
                     0 => break,
                     count => said.extend_from_slice(&buffer[..count]),
                 }
             }
         }
     }
-    let status = viewer.wait().trying(&what)?;
+    let status = viewer.wait().trying(what)?;
     match status.code() {
         Some(0) => Ok(()),
         Some(1) if !said.is_empty() => Err(Failure::Failed(String::from_utf8_lossy(&said).into_owned())),
@@ -85,9 +96,28 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
                 let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
             before.put_back().trying("give the terminal back")?;
-            Err(Failure::Failed(format!("cannot stay at session '{handle}': its viewer ended by {status}")))
+            Err(Failure::Failed(format!("cannot {what} any longer: the viewer ended by {status}")))
         }
     }
+}
+
+/// Stops who started us, once the terminal shows what it would without us, until somebody
+/// has that go on; `false` where it has gone. `going_on`: SIGCONT.
+pub(crate) fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
+    before.put_back().trying("give the terminal back")?;
+    // We are not stopped ourselves: who has our parent go on could come before we are, and
+    // we would stop for good.
+    going_on.take();
+    term::stop_parent().trying("stop")?;
+    while !going_on.take() {
+        let mut poll_set = PollSet::new();
+        poll_set.readable(going_on, true);
+        poll_set.gone(parent, false);
+        if poll_set.wait(Deadline::NEVER).trying("stop")?.contains(&false) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

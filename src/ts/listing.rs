@@ -1,6 +1,9 @@
 //! Sessions in lines for a person: `list --long`, and the upper part of `top`.
 
-use std::{cmp::Ordering, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
+use std::{
+    cmp::Ordering, collections::BTreeMap, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path,
+    time::SystemTime,
+};
 
 use crate::{
     session::{Activity, Name, Overview},
@@ -50,7 +53,7 @@ pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
 /// How a person names each of these: by its name, if that means this one among them, else
 /// by its handle.
 pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
-    let mut meant = std::collections::BTreeMap::new();
+    let mut meant = BTreeMap::new();
     let rank = |overview: &Overview| (overview.glance.alive, overview.glance.started);
     for (index, overview) in overviews.iter().enumerate() {
         if let Some(name) = overview.glance.name.as_ref().map(Name::as_str) {
@@ -69,11 +72,14 @@ pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
 
 impl Columns {
     /// For these, which are named so, in lines of so many cells.
-    pub(crate) fn of(overviews: &[Overview], names: &[String], cells: Option<usize>) -> Columns {
+    pub(crate) fn of<'a>(
+        overviews: impl Iterator<Item = (&'a Overview, &'a String)>,
+        cells: Option<usize>,
+    ) -> Columns {
         let home = env::var_os("HOME").map(|home| home.as_bytes().to_vec()).filter(|home| home.len() > 1);
         let mut columns = Columns { widths: [0; 5], cells, home, now: SystemTime::now() };
         let mut widths = TITLES.map(cells::width);
-        for (overview, name) in overviews.iter().zip(names) {
+        for (overview, name) in overviews {
             for (width, field) in widths.iter_mut().zip(columns.fields(overview, name)) {
                 *width = cells::width(&field).max(*width);
             }
@@ -87,6 +93,14 @@ impl Columns {
             columns.widths[3] = 0;
         }
         columns
+    }
+
+    /// As wide as those before it, where these are wider: what is shown anew is not moved.
+    pub(crate) fn at_least(mut self, before: &Columns) -> Columns {
+        if self.cells == before.cells {
+            self.widths = std::array::from_fn(|column| self.widths[column].max(before.widths[column]));
+        }
+        self
     }
 
     pub(crate) fn title(&self) -> String {

@@ -47,6 +47,7 @@ mod shells; // every shell through one table of what run promises
 mod skill; // the page that teaches agents, every line of it run
 mod stopped; // whatever is stopped or held: every call ends, and says so
 mod terminal; // what the terminal is doing, by the kernel's word
+mod top; // top: keys in, screens compared
 mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo
 mod waits; // wait-complete, wait-pattern

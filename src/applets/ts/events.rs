@@ -20,18 +20,21 @@
 //! Example:
 //!   nbs-ts events --follow | while read -r event; do echo "$event"; done
 
-use std::{collections::BTreeSet, io, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    time::Duration,
+};
 
 use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        self, Activity, Events, Glance, Handle, Name, Notice, Overview, Report, SessionDir, StateDir, Target,
-        client::{News, RelayClient, ToldStanding},
+        self, Activity, Events, Glance, Handle, Name, Notice, Overview, Report, Roster, RosterEvent,
+        RosterNews, SessionDir, StateDir, client::ToldStanding,
     },
     sys::{
-        child,
         deadline::Deadline,
         poll::PollSet,
         watch::{FolderChange, Watch},
@@ -58,9 +61,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let events = state_dir.events()?;
     let mut teller = Teller { state_dir, events, pattern, told: BTreeSet::new() };
     if follow {
-        let waiting =
-            waiting.then(|| Lookout::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
-        return teller.follow(waiting);
+        let roster = waiting.then(|| Roster::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
+        return teller.follow(roster.map(|roster| Attention { roster, told: BTreeMap::new() }));
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -88,8 +90,7 @@ struct Look {
 #[derive(Clone, Copy)]
 enum TellerEvent {
     Changed,
-    SessionCame,
-    Standing(usize),
+    Roster(RosterEvent),
     ReaderGone,
 }
 
@@ -113,7 +114,7 @@ impl Teller {
     }
 
     /// Watches first and looks second, so that nothing comes between.
-    fn follow(&mut self, mut lookout: Option<Lookout>) -> Result<()> {
+    fn follow(&mut self, mut attention: Option<Attention>) -> Result<()> {
         let what = "watch for the ends of sessions";
         let watch = Watch::folder(&self.state_dir.path().join(session::EVENTS)).trying(what)?;
         let _following = self.events.follow().trying(what)?;
@@ -129,24 +130,23 @@ impl Teller {
                 false => look.came,
             };
             self.tell(handles)?;
-            if let Some(lookout) = &mut lookout {
-                cli::print(lookout.take_news(&self.state_dir)?)?;
+            if let Some(attention) = &mut attention {
+                cli::print(attention.take_news(&self.state_dir)?)?;
             }
             let mut poll_set = PollSet::new();
             poll_set.readable(&watch, TellerEvent::Changed);
             poll_set.gone(&stdout, TellerEvent::ReaderGone);
-            if let Some(lookout) = &lookout {
-                poll_set.readable(&lookout.came, TellerEvent::SessionCame);
-                for (index, followed) in lookout.followed.iter().enumerate() {
-                    poll_set.readable(&followed.client, TellerEvent::Standing(index));
-                }
+            if let Some(attention) = &attention {
+                attention.roster.watch(&mut poll_set, TellerEvent::Roster);
             }
             let events = poll_set.wait(retry).trying(what)?;
             if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
                 return Err(Failure::ReaderGone);
             }
-            if let Some(lookout) = &mut lookout {
-                lookout.note(&events);
+            for event in events {
+                if let (TellerEvent::Roster(event), Some(attention)) = (event, &mut attention) {
+                    attention.roster.note(event);
+                }
             }
             look = self.heed(watch.changes().trying(what)?)?;
         }
@@ -184,133 +184,56 @@ impl Teller {
     }
 }
 
-/// The live sessions, and whether they wait.
-struct Lookout {
-    // Of the folder of all sessions.
-    came: Watch,
-    pattern: Option<String>,
-    followed: Vec<Followed>,
-    // Those that are to be followed; `None`: none have come.
-    look: Option<Vec<Handle>>,
+/// What live sessions have told, and of which of it we have.
+struct Attention {
+    roster: Roster,
+    told: BTreeMap<Handle, ToldOfOne>,
 }
 
-struct Followed {
-    session: SessionDir,
-    client: RelayClient,
-    // Its relay has told something.
-    stirred: bool,
-    // Since when it waited, and what it said of itself, when that was told.
+/// Since when it waited, and what it said of itself, when that was told.
+#[derive(Default)]
+struct ToldOfOne {
     waiting: Option<Duration>,
     report: Option<Report>,
 }
 
-impl Lookout {
-    fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<Lookout> {
-        let what = "watch for new sessions";
-        child::raise_open_files().trying(what)?;
-        let came = Watch::folder(&state_dir.sessions_path()).trying(what)?;
-        let all = state_dir.glances(&|_| true)?.into_iter().filter(|glance| glance.alive);
-        let look = Some(all.map(|glance| glance.handle).collect());
-        Ok(Lookout { came, pattern, followed: Vec::new(), look })
-    }
-
-    fn note(&mut self, events: &[TellerEvent]) {
-        for event in events {
-            match event {
-                TellerEvent::SessionCame => self.look = self.look.take().or(Some(Vec::new())),
-                TellerEvent::Standing(index) => self.followed[*index].stirred = true,
-                TellerEvent::Changed | TellerEvent::ReaderGone => {}
-            }
-        }
-    }
-
-    /// Follows those that have come, and gives what those that are followed have told.
+impl Attention {
+    /// Gives the lines of what is new.
     fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
-        if let Some(mut handles) = self.look.take() {
-            for change in self.came.changes().trying("watch for new sessions")? {
-                match change {
-                    FolderChange::Came(name) => handles.extend(Handle::parse(name.as_encoded_bytes())),
-                    FolderChange::Missed => {
-                        handles =
-                            state_dir.glances(&|_| true)?.into_iter().map(|glance| glance.handle).collect();
-                    }
-                    FolderChange::FolderWent => {
-                        return Err(Failure::Failed(
-                            "cannot follow the sessions any more: their folder has been removed".into(),
-                        ));
-                    }
-                    FolderChange::Written(_) | FolderChange::Went(_) => {}
-                }
-            }
-            for handle in handles {
-                self.follow(state_dir, handle);
-            }
-        }
         let mut lines = String::new();
-        self.followed.retain_mut(|followed| followed.take_news(&mut lines));
+        self.roster.take_news(state_dir, |news| match news {
+            RosterNews::Told(session, standing) => {
+                self.told.entry(session.handle().clone()).or_default().tell(session, standing, &mut lines);
+            }
+            RosterNews::Ended(handle) | RosterNews::Removed(handle) => drop(self.told.remove(&handle)),
+        })?;
         Ok(lines)
-    }
-
-    /// One that has ended meanwhile, or does not let us, is told of when it has ended.
-    fn follow(&mut self, state_dir: &StateDir, handle: Handle) {
-        let Ok(session) = state_dir.session(&Target::Handle(handle)) else { return };
-        let is_followed = self.followed.iter().any(|followed| followed.session.handle() == session.handle());
-        let name = session.name();
-        let is_like = |pattern: &String| name.as_ref().is_some_and(|name| name.is_like(pattern));
-        if is_followed || !self.pattern.as_ref().is_none_or(is_like) {
-            return;
-        }
-        if let Ok(Some(client)) = RelayClient::open(&session) {
-            let client = client.of_standing(false);
-            let followed = Followed { session, client, stirred: false, waiting: None, report: None };
-            self.followed.push(followed);
-        }
     }
 }
 
-impl Followed {
-    /// Adds what is new to the lines; `false` where there will be no more.
-    fn take_news(&mut self, lines: &mut String) -> bool {
-        loop {
-            match self.client.follow() {
-                Ok(true) if !self.stirred => return true,
-                Ok(true) => {}
-                Ok(false) | Err(_) => return false,
-            }
-            match self.client.hear_news(Deadline::after(Duration::ZERO), None) {
-                Ok(News::Changed) => *lines += &self.told(),
-                Ok(News::TimedOut) => self.stirred = false,
-                Ok(News::Ended) | Err(_) => return false,
-            }
-        }
-    }
-
-    fn told(&mut self) -> String {
-        let Some(standing) = self.client.last_standing().cloned() else { return String::new() };
-        let Some(glance) = Glance::at(&self.session) else { return String::new() };
+impl ToldOfOne {
+    fn tell(&mut self, session: &SessionDir, standing: ToldStanding, lines: &mut String) {
+        let Some(glance) = Glance::at(session) else { return };
         let pane = glance.name.as_ref().map_or(glance.handle.as_str(), Name::as_str).to_owned();
         let begin = |kind| {
-            let session = self.session.handle().as_str();
-            Object::new().text("type", kind).text("session_id", session).text("pane_id", &pane)
+            let object = Object::new().text("type", kind).text("session_id", session.handle().as_str());
+            object.text("pane_id", &pane)
         };
-        let mut lines = String::new();
-        if let Some(report) = &standing.report
+        let overview = Overview::of(session, glance, standing);
+        if let Some(report) = &overview.report
             && self.report.as_ref() != Some(report)
         {
             let object = begin("report").text("state", report.state.word()).bytes("text", &report.text);
-            lines += &object.seconds_or_null("since", Some(report.since)).line();
+            *lines += &object.seconds_or_null("since", Some(report.since)).line();
         }
-        self.report = standing.report.clone();
-        let overview = Overview::of(&self.session, glance, ToldStanding::Standing(Box::new(standing)));
         let since = overview.since.filter(|_| overview.activity == Some(Activity::Waiting));
         if since.is_some() && since != self.waiting && !overview.attended {
             let object = begin("waiting")
                 .bytes_or_null("terminal", overview.terminal())
                 .bytes_or_null("question", overview.question.as_ref().map(|line| line.as_bytes()));
-            lines += &object.seconds_or_null("since", since).line();
+            *lines += &object.seconds_or_null("since", since).line();
         }
-        self.waiting = since;
-        lines
+        (self.waiting, self.report) = (since, overview.report);
     }
 }
 

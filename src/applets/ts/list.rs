@@ -43,10 +43,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    let wanted = |name: Option<&Name>| match &pattern {
-        Some(pattern) => name.is_some_and(|name| name.is_like(pattern)),
-        None => true,
-    };
+    let wanted = |name: Option<&Name>| is_wanted(name, pattern.as_deref());
     let state_dir = StateDir::open()?;
     if !long && !waiting && !args.json() {
         return cli::print(state_dir.glances(&wanted)?.iter().map(line).collect::<String>());
@@ -67,11 +64,22 @@ fn line(session: &Glance) -> String {
     format!("{}\t{}\t{name}\t{}\n", session.handle, session.state(), session.command)
 }
 
+/// What `list --long` prints of those with this in their name.
+pub(super) fn long(state_dir: &StateDir, pattern: Option<&str>) -> Result<String> {
+    let mut overviews = state_dir.overviews(&|name| is_wanted(name, pattern))?;
+    overviews.sort_by(listing::order);
+    Ok(table(&overviews))
+}
+
+fn is_wanted(name: Option<&Name>, pattern: Option<&str>) -> bool {
+    pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)))
+}
+
 /// As wide as the terminal, where it is printed to one.
-pub(super) fn table(overviews: &[Overview]) -> String {
+fn table(overviews: &[Overview]) -> String {
     let names = listing::names(overviews);
     let cells = term::size().ok().flatten().map(|size| size.cols.into());
-    let columns = Columns::of(overviews, &names, cells);
+    let columns = Columns::of(overviews.iter().zip(&names), cells);
     let rows = overviews.iter().zip(&names).map(|(overview, name)| columns.row(overview, name));
     [columns.title()].into_iter().chain(rows).map(|line| line + "\n").collect()
 }

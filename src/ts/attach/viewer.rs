@@ -30,7 +30,7 @@ use crate::{
         queries::{self, Part, PrivateModes, Query, Sequences},
         text,
     },
-    ts::attach::{notice, reset},
+    ts::attach::{notice, reset, stop},
 };
 
 /// `C-\`, before `d`.
@@ -244,19 +244,8 @@ impl Viewer<'_> {
                     ViewerEvent::Stopping => {
                         stopping.take();
                         self.leave("")?;
-                        self.before.put_back().trying(GIVE_BACK)?;
-                        // We are not stopped ourselves: who has our parent go on could
-                        // come before we are, and we would stop for good.
-                        going_on.take();
-                        term::stop_parent().trying("stop")?;
-                        while !going_on.take() {
-                            let mut poll_set = PollSet::new();
-                            poll_set.readable(&going_on, ViewerEvent::GoingOn);
-                            poll_set.gone(parent, ViewerEvent::ParentGone);
-                            if poll_set.wait(Deadline::NEVER).trying(what)?.contains(&ViewerEvent::ParentGone)
-                            {
-                                return Ok(End::Told);
-                            }
+                        if !stop(&self.before, &mut going_on, parent)? {
+                            return Ok(End::Told);
                         }
                         self.enter()?;
                     }

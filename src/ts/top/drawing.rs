@@ -1,0 +1,335 @@
+//! How `top` looks, in a terminal of any size, and what draws only what has changed.
+//!
+//! Pure.
+
+use crate::{
+    session::{Activity, Handle, Overview},
+    terminal::{cells, screen::Screen},
+    ts::listing::Columns,
+    ts::top::model::{Mode, Model},
+};
+
+/// What a terminal is to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Each no wider than the terminal, with its colours, and none of them at its end.
+    rows: Vec<String>,
+    /// Where something is typed: a row and a column, from 1.
+    cursor: Option<(usize, usize)>,
+}
+
+/// The rows of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    cols: usize,
+    summary: bool,
+    titles: bool,
+    pub(crate) list: usize,
+    /// With the line above it.
+    screen: usize,
+    footer: bool,
+}
+
+impl Layout {
+    /// For so many sessions.
+    pub(crate) fn of(cols: usize, rows: usize, sessions: usize) -> Layout {
+        let (summary, titles, footer) = (rows >= 4, rows >= 6, rows >= 2);
+        let rest = rows - [summary, titles, footer].into_iter().map(usize::from).sum::<usize>();
+        // Less than that is no screen.
+        let list = if rest >= 8 { sessions.clamp(3, (rest * 2 / 5).max(3)) } else { rest };
+        Layout { cols, summary, titles, list, screen: rest - list, footer }
+    }
+
+    pub(crate) fn has_screen(self) -> bool {
+        self.screen > 1
+    }
+}
+
+/// What is to be seen of the session that is selected.
+pub(crate) struct Shown<'a> {
+    pub(crate) screen: Option<&'a Screen>,
+    pub(crate) colours: bool,
+}
+
+pub(crate) fn frame(
+    model: &Model,
+    layout: Layout,
+    columns: &Columns,
+    (window, selected): (&[Handle], usize),
+    shown: &Shown,
+) -> Frame {
+    let colours = shown.colours;
+    let mut rows = Vec::new();
+    if layout.summary {
+        rows.push(summary(model, layout.cols, colours));
+    }
+    if layout.titles {
+        rows.push(styled("4", &cells::fitted(&columns.title(), layout.cols)));
+    }
+    for index in 0..layout.list {
+        let overview = window.get(index).and_then(|handle| model.overview(handle));
+        rows.push(match overview {
+            Some(overview) => row(model, columns, overview, index == selected, layout.cols, colours),
+            None if index == 0 => nothing(model, layout.cols),
+            None => String::new(),
+        });
+    }
+    if layout.screen > 0 {
+        let overview = window.get(selected).and_then(|handle| model.overview(handle));
+        rows.push(rule(model, overview, layout.cols));
+        rows.extend(screen_rows(shown, layout.screen - 1, layout.cols));
+    }
+    let mut cursor = None;
+    if layout.footer {
+        let (footer, col) = footer(model, layout.cols);
+        rows.push(footer);
+        cursor = col.map(|col| (rows.len(), col));
+    }
+    Frame { rows, cursor }
+}
+
+/// What makes a terminal that shows the one frame show the other; nothing where they are
+/// the same. A terminal that can, shows it at once (DEC private mode 2026).
+pub(crate) fn changes(before: &Frame, now: &Frame, cols: usize) -> String {
+    if before == now {
+        return String::new();
+    }
+    let mut text = "\x1b[?2026h\x1b[?25l".to_owned();
+    for (index, row) in now.rows.iter().enumerate() {
+        if before.rows.get(index) != Some(row) {
+            text += &format!("\x1b[{};1H{row}", index + 1);
+            // Beyond the last column there is nothing, and the cursor stands on it.
+            if width_of(row) < cols {
+                text += "\x1b[K";
+            }
+        }
+    }
+    if let Some((row, col)) = now.cursor {
+        text += &format!("\x1b[{row};{col}H\x1b[?25h");
+    }
+    text + "\x1b[?2026l"
+}
+
+fn width_of(row: &str) -> usize {
+    let mut rest = row;
+    let mut width = 0;
+    while let Some(at) = rest.find('\x1b') {
+        width += cells::width(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |(_, rest)| rest);
+    }
+    width + cells::width(rest)
+}
+
+/// In a style (SGR), which ends with it.
+fn styled(style: &str, text: &str) -> String {
+    if style.is_empty() { text.to_owned() } else { format!("\x1b[{style}m{text}\x1b[0m") }
+}
+
+/// Of the eight colours those that are read on light and on dark.
+fn style(activity: Option<Activity>, colours: bool) -> &'static str {
+    match (activity, colours) {
+        (Some(Activity::Waiting), true) => "1;31",
+        (Some(Activity::Waiting), false) => "1",
+        (Some(Activity::Working), true) => "32",
+        (Some(Activity::Dead), _) => "2",
+        _ => "",
+    }
+}
+
+fn summary(model: &Model, cols: usize, colours: bool) -> String {
+    let mut text = "nbs-ts top".to_owned();
+    let mut parts = vec![styled("1", &text)];
+    for (activity, count) in model.counts() {
+        let part = format!("  {count} {}", activity.word());
+        text += &part;
+        let style =
+            if count > 0 && activity == Activity::Waiting { style(Some(activity), colours) } else { "" };
+        parts.push(styled(style, &part));
+    }
+    if !model.filter.is_empty() {
+        let part = format!("  /{}", model.filter);
+        text += &part;
+        parts.push(part);
+    }
+    if cells::width(&text) <= cols { parts.concat() } else { cells::shortened(&text, cols) }
+}
+
+fn row(
+    model: &Model,
+    columns: &Columns,
+    overview: &Overview,
+    selected: bool,
+    cols: usize,
+    colours: bool,
+) -> String {
+    let text = columns.row(overview, &model.name(&overview.glance.handle));
+    let style = style(overview.activity, colours);
+    match selected {
+        true => styled(
+            &format!("{style}{}7", if style.is_empty() { "" } else { ";" }),
+            &cells::fitted(&text, cols),
+        ),
+        false => styled(style, &cells::shortened(&text, cols)),
+    }
+}
+
+fn nothing(model: &Model, cols: usize) -> String {
+    let text = match model.overviews.is_empty() {
+        true => "no sessions: nbs-ts create starts one",
+        false => "no session has that in it: Escape shows all",
+    };
+    styled("2", &cells::shortened(text, cols))
+}
+
+/// The line above the screen: whose it is.
+fn rule(model: &Model, overview: Option<&Overview>, cols: usize) -> String {
+    let title = overview.map_or(String::new(), |overview| {
+        let glance = &overview.glance;
+        format!(" {} {} ", model.name(&glance.handle), glance.command)
+    });
+    let mut text = format!("──{}", cells::shortened(&title, cols.saturating_sub(4)));
+    while cells::width(&text) < cols {
+        text.push('─');
+    }
+    styled("2", &cells::shortened(&text, cols))
+}
+
+/// Of a screen with more rows than there is room for, those down to the last that has
+/// something on it, or to where the cursor is.
+fn screen_rows(shown: &Shown, rows: usize, cols: usize) -> Vec<String> {
+    let Some(screen) = shown.screen else { return vec![String::new(); rows] };
+    let lines = if shown.colours { screen.coloured_lines(0) } else { screen.lines(0) };
+    let (cursor, _) = screen.cursor();
+    let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    let first = last.max(cursor).saturating_sub(rows).min(cursor.saturating_sub(1));
+    let lines = lines.iter().skip(first).map(|line| cells::clipped(line, cols));
+    lines.chain(std::iter::repeat(String::new())).take(rows).collect()
+}
+
+const KEYS: &str = "Enter attach  a answer  n next waiting  / filter  x end  q quit";
+
+/// The last row, and the column at which something is typed, if it is.
+fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
+    let typed = |before: &str, text: &str| {
+        // Of a long line its end.
+        let room = cols.saturating_sub(cells::width(before) + 1);
+        let mut end = text;
+        while cells::width(end) > room {
+            end = end.char_indices().nth(1).map_or("", |(at, _)| &end[at..]);
+        }
+        let line = format!("{before}{end}");
+        let col = cells::width(&line).min(cols.saturating_sub(1)) + 1;
+        (cells::shortened(&line, cols), Some(col))
+    };
+    match &model.mode {
+        Mode::Filter => typed("/", &model.filter),
+        Mode::Answer { handle, secret: true, .. } => {
+            typed(&format!("secret for {} (not shown): ", model.name(handle)), "")
+        }
+        Mode::Answer { handle, text, secret: false } => {
+            typed(&format!("answer {}: ", model.name(handle)), text)
+        }
+        Mode::End { handle } => {
+            let alive = model.overview(handle).is_some_and(|overview| overview.glance.alive);
+            let what = if alive { "end" } else { "remove" };
+            let question = format!("{what} {}? y, or any other key for no", model.name(handle));
+            (styled("1", &cells::shortened(&question, cols)), None)
+        }
+        Mode::List => match &model.message {
+            Some(message) => (styled("1", &cells::shortened(message, cols)), None),
+            None => (styled("2", &cells::shortened(KEYS, cols)), None),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Glance, client::ToldStanding};
+    use std::time::UNIX_EPOCH;
+
+    fn overview(number: u32, command: &str) -> Overview {
+        let glance = Glance {
+            handle: Handle::parse(format!("{number:08x}").as_bytes()).unwrap(),
+            alive: true,
+            name: None,
+            command: command.into(),
+            started: Some(UNIX_EPOCH),
+        };
+        let mut overview = Overview::brief(glance, ToldStanding::Nothing);
+        overview.activity = Some([Activity::Waiting, Activity::Working, Activity::Dead][number as usize % 3]);
+        overview.question = Some("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字?".into());
+        overview
+    }
+
+    fn drawn(model: &mut Model, screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
+        let layout = Layout::of(cols, rows, model.shown().len());
+        let (window, selected) = model.in_window(layout.list);
+        let names: Vec<String> = window.iter().map(|handle| model.name(handle)).collect();
+        let overviews = window.iter().filter_map(|handle| model.overview(handle));
+        let columns = Columns::of(overviews.zip(&names), Some(cols));
+        let shown = Shown { screen: Some(screen), colours };
+        frame(model, layout, &columns, (&window, selected), &shown)
+    }
+
+    #[test]
+    fn it_fits_into_every_terminal_whatever_is_shown() {
+        let mut screen = Screen::new(80, 24);
+        screen.feed("\x1b[31mred 漢字\r\n\x1b[7m".as_bytes());
+        screen.feed(&b"x".repeat(80 * 24));
+        for sessions in [0, 1, 40] {
+            let mut model = Model::default();
+            model.put((0..sessions).map(|number| overview(number, "vim a\u{301}漢")).collect());
+            model.filter = "v".into();
+            for mode in [Mode::List, Mode::Filter] {
+                model.mode = mode;
+                for cols in [1, 2, 3, 7, 40, 80, 300] {
+                    for rows in [1, 2, 3, 4, 5, 6, 7, 10, 11, 24, 100] {
+                        let frame = drawn(&mut model, &screen, cols, rows, true);
+                        assert_eq!(frame.rows.len(), rows, "{cols}x{rows}");
+                        let wide = frame.rows.iter().find(|row| width_of(row) > cols);
+                        assert_eq!(wide, None, "{cols}x{rows}");
+                        let at = frame.cursor.unwrap_or((1, 1));
+                        assert!(at.0 <= rows && at.1 <= cols, "{cols}x{rows}: {at:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_drawn_again() {
+        let screen = Screen::new(80, 24);
+        let mut model = Model::default();
+        model.put((0..5).map(|number| overview(number, "bash")).collect());
+        let before = drawn(&mut model, &screen, 80, 24, true);
+        assert_eq!(changes(&before, &before, 80), "");
+        model.message = Some("hello".into());
+        let now = drawn(&mut model, &screen, 80, 24, true);
+        assert_eq!(
+            changes(&before, &now, 80),
+            "\x1b[?2026h\x1b[?25l\x1b[24;1H\x1b[1mhello\x1b[0m\x1b[K\x1b[?2026l"
+        );
+        // A terminal that has followed the changes shows what one does that is drawn anew.
+        let mut followed = Screen::new(80, 24);
+        followed.feed(changes(&Frame::default(), &before, 80).as_bytes());
+        followed.feed(changes(&before, &now, 80).as_bytes());
+        let mut anew = Screen::new(80, 24);
+        anew.feed(changes(&Frame::default(), &now, 80).as_bytes());
+        assert_eq!(followed.coloured_lines(0), anew.coloured_lines(0));
+    }
+
+    #[test]
+    fn without_colours_there_are_none() {
+        let mut screen = Screen::new(80, 24);
+        screen.feed(b"\x1b[31mred");
+        let mut model = Model::default();
+        model.put((0..5).map(|number| overview(number, "bash")).collect());
+        let frame = drawn(&mut model, &screen, 80, 24, false);
+        let sequences: Vec<&str> = frame.rows.iter().flat_map(|row| row.split('\x1b').skip(1)).collect();
+        for sequence in sequences {
+            let style = sequence.strip_prefix('[').unwrap().split('m').next().unwrap();
+            assert!(style.split(';').all(|code| ["0", "1", "2", "4", "7"].contains(&code)), "{style}");
+        }
+    }
+}
