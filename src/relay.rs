@@ -258,6 +258,8 @@ impl Relay {
                     }
                     RelayEvent::HangUp => {
                         caught.hang_up.take();
+                        // Where there is no room for it, it ends all the same.
+                        let _ = self.session.note_hung_up();
                         self.hang_up();
                     }
                     RelayEvent::Connection => {

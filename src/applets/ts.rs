@@ -37,6 +37,7 @@ mod read_new;
 mod render;
 mod report;
 mod resize;
+mod restart;
 mod run;
 mod screen;
 mod send;
@@ -58,7 +59,7 @@ include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 
 /// What the commands are for, and which of them are for it, as the overview lists them.
 const TASKS: [(&str, &[&str]); 6] = [
-    ("Start", &["create", "ensure"]),
+    ("Start", &["create", "ensure", "restart"]),
     ("Do", &["run", "ask", "integrate", "send", "key", "eof", "resize"]),
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
     (

@@ -66,6 +66,7 @@ const OF_A_SESSION: [(&str, Nature); 37] = [
     (dir::EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),
     (REPORT, Nature::File),
+    (dir::RESTARTED_AS, Nature::File),
     (dir::READ_CURSOR, Nature::File),
     ("read_cursor.NAME", Nature::File),
     (dir::COMPLETION_CURSOR, Nature::File),

@@ -57,6 +57,9 @@ pub(crate) const EXIT_RECORD: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
 pub(super) const ENDING: &str = "ending";
+/// What that holds where its relay was told to end.
+const HUNG_UP: &[u8] = b"hangup";
+pub(super) const RESTARTED_AS: &str = "restarted_as";
 const EXIT_RECORD_LOCK: &str = "lock.exit";
 pub(super) const PID: &str = "pid";
 pub(super) const RELAY_PID: &str = "daemon_pid";
@@ -326,6 +329,29 @@ impl SessionDir {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
         }
+    }
+
+    /// Notes that its relay was told to end, once.
+    pub(crate) fn note_hung_up(&self) -> io::Result<()> {
+        match self.folder.create(ENDING, HUNG_UP) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Was its relay told to end, before anything else ended it?
+    pub(super) fn was_hung_up(&self) -> bool {
+        self.folder.read(ENDING, LONGEST_WORD).is_ok_and(|word| word == HUNG_UP)
+    }
+
+    /// The session by which this dead one was restarted last.
+    pub(crate) fn restarted_as(&self) -> Option<Handle> {
+        Handle::parse(self.folder.read(RESTARTED_AS, LONGEST_WORD).ok()?.trim_ascii_end())
+    }
+
+    pub(crate) fn note_restarted_as(&self, handle: &Handle) -> Result<()> {
+        let noted = self.folder.replace(RESTARTED_AS, handle.as_str().as_bytes());
+        self.trying(noted, "note the restart")
     }
 
     /// The exit record of a dead session, if there is one by now.

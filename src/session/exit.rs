@@ -129,6 +129,11 @@ impl Notice {
         field(&self.line, "timed_out") == Some("true")
     }
 
+    /// Who or what ended it.
+    pub(crate) fn ended_by(&self) -> Option<EndedBy> {
+        EndedBy::parse(self.word("ended_by")?.as_bytes())
+    }
+
     /// Is it this session's?
     pub(crate) fn is_of(&self, handle: &Handle) -> bool {
         self.word("session_id") == Some(handle.as_str())

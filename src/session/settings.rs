@@ -1,4 +1,5 @@
-//! settings: what a session was told of itself when it was started.
+//! settings: what a session was told of itself when it was started, and where and in which
+//! boot that was.
 //!
 //! Lines `key: value`, only of what was set. A byte that could be taken for
 //! something else (a control character, a backslash) is written `\xHH`, so any
@@ -36,6 +37,12 @@ pub(crate) struct Settings {
     pub(crate) write_roots: Vec<Vec<u8>>,
     /// It is noted when what was printed.
     pub(crate) record: bool,
+    /// Programs that wait for a person who pages are left as they are.
+    pub(crate) pager: bool,
+    /// Where it was started: absolute. `None` where that could not be told.
+    pub(crate) cwd: Option<Vec<u8>>,
+    /// In which boot of the machine: the kernel's random id of it.
+    pub(crate) boot: Option<Vec<u8>>,
 }
 
 impl Settings {
@@ -66,6 +73,7 @@ impl Settings {
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
             .list("write_roots", &self.write_roots)
             .truth("record", self.record)
+            .bytes_or_null("cwd", self.cwd.as_deref())
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -80,6 +88,9 @@ impl Settings {
             ("owner", written(self.owner.map(|pid| pid.to_string()))),
             ("max_log", written(self.max_log.map(|size| size.to_string()))),
             ("record", self.record.then(|| b"yes".to_vec())),
+            ("pager", self.pager.then(|| b"yes".to_vec())),
+            ("cwd", self.cwd.clone()),
+            ("boot", self.boot.clone()),
         ];
         let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
         let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?))).chain(roots);
@@ -101,6 +112,9 @@ impl Settings {
                 b"owner" => settings.owner = Some(number(&value)?),
                 b"max_log" => settings.max_log = Some(number(&value)?),
                 b"record" => settings.record = true,
+                b"pager" => settings.pager = true,
+                b"cwd" => settings.cwd = Some(value),
+                b"boot" => settings.boot = Some(value),
                 b"write_root" => settings.write_roots.push(value),
                 _ => {}
             }
@@ -154,6 +168,9 @@ mod tests {
             max_log: Some(i64::MAX as u64),
             write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
             record: true,
+            pager: true,
+            cwd: Some(b"/a b".to_vec()),
+            boot: Some(b"0-1".to_vec()),
         };
         for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {
             assert_eq!(Settings::decode(&settings.encode()), Some(settings));

@@ -335,6 +335,31 @@ impl StateDir {
         self.sessions.as_ref().is_some_and(|sessions| sessions.still_names(name, &session.folder))
     }
 
+    /// Those dead sessions that the end of another boot has ended, and nobody has restarted,
+    /// oldest first.
+    pub(crate) fn ended_by_reboot(&self) -> Result<Vec<SessionDir>> {
+        let boot = Host::ours().trying("tell which boot this is")?.boot;
+        let mut ended = Vec::new();
+        for glance in self.glances(&|_| true)?.into_iter().filter(|glance| !glance.alive) {
+            let session = match self.open_session(glance.handle) {
+                Err(Failure::NotFound(_)) => continue,
+                other => other?,
+            };
+            let before = session.settings().boot.is_some_and(|its| its != boot);
+            if before && session.restarted_as().is_none() && self.was_swept_away(&session) {
+                ended.push(session);
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Did nobody who knows of it end it, nor it itself? A shutdown tells its relay to end,
+    /// and a power cut nobody.
+    fn was_swept_away(&self, session: &SessionDir) -> bool {
+        let is_unknown = |notice: Notice| notice.ended_by() == Some(EndedBy::Unknown);
+        session.was_hung_up() || self.notice(session).is_none_or(is_unknown)
+    }
+
     /// The exit record's line, whatever it takes: where a killed relay has written
     /// none, it is written now; where it cannot be, it is at least put together.
     pub(crate) fn exit_record(&self, session: &SessionDir) -> String {

@@ -19,7 +19,7 @@ use crate::{
     session::{
         self, EndedBy, Handle, Name, SessionDir, SessionSpec, Settings, StateDir, Target, client::RelayClient,
     },
-    sys::{confinement, files, gate::Environment, pty::Size},
+    sys::{confinement, files, gate::Environment, host::Host, pty::Size},
     terminal::text,
 };
 
@@ -90,12 +90,8 @@ impl CreateOptions {
             (None, Some(session)) => StartFolder::SameAs(session),
             (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
         };
-        let via = match (no_helper, require_helper) {
-            (false, false) => SpawnVia::HelperIfThere,
-            (true, false) => SpawnVia::Relay,
-            (false, true) => SpawnVia::Helper,
-            (true, true) => return Err(exclude("--no-helper", "--require-helper")),
-        };
+        let via = via(no_helper, require_helper)?;
+        settings.pager = pager;
         let environment = environment(SessionSpec::is_interactive(&command), pager, variables);
         for root in roots {
             let found = confinement::root(&root);
@@ -103,6 +99,31 @@ impl CreateOptions {
             settings.write_roots.push(found.into_os_string().into_vec());
         }
         Ok(CreateOptions { name, command, folder, size, environment, umask: args.umask, via, settings })
+    }
+
+    /// What starts again what a dead session ran: in the same folder, with the same name, size
+    /// and settings, but for the process that owned it. The environment is the caller's.
+    pub(crate) fn again(
+        session: &SessionDir,
+        variables: Vec<(OsString, OsString)>,
+        via: SpawnVia,
+        umask: u32,
+    ) -> Result<CreateOptions> {
+        let (command, mut settings) = (session.command()?, session.settings());
+        settings.owner = None;
+        let folder = settings.cwd.as_deref().map(|cwd| StartFolder::Folder(OsStr::from_bytes(cwd).into()));
+        let size = session.sizes()?.last().map_or(Size::DEFAULT, |(_, size)| *size);
+        let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
+        Ok(CreateOptions {
+            name: session.name(),
+            command,
+            folder: folder.unwrap_or(StartFolder::Callers),
+            size,
+            environment,
+            umask,
+            via,
+            settings,
+        })
     }
 
     /// Refuses a session that may write where the one that is wanted may not.
@@ -118,12 +139,15 @@ impl CreateOptions {
     }
 
     /// Starts it, and tells the caller what it should know of that.
-    pub(crate) fn start(self) -> Result<Handle> {
+    pub(crate) fn start(mut self) -> Result<Handle> {
         let cwd = match &self.folder {
             StartFolder::Callers => None,
             StartFolder::Folder(folder) => Some(folder.clone()),
             StartFolder::SameAs(target) => Some(folder_of(target)?),
         };
+        let told = cwd.as_deref().map_or_else(env::current_dir, files::absolute);
+        self.settings.cwd = told.ok().map(|path| path.into_os_string().into_vec());
+        self.settings.boot = Host::ours().ok().map(|host| host.boot);
         let spec = SessionSpec {
             command: self.command,
             name: self.name,
@@ -132,6 +156,16 @@ impl CreateOptions {
             settings: self.settings,
         };
         start(spec, cwd.as_deref(), self.environment, self.umask, self.via)
+    }
+}
+
+/// Where its child is to come from.
+pub(crate) fn via(no_helper: bool, require_helper: bool) -> Result<SpawnVia> {
+    match (no_helper, require_helper) {
+        (false, false) => Ok(SpawnVia::HelperIfThere),
+        (true, false) => Ok(SpawnVia::Relay),
+        (false, true) => Ok(SpawnVia::Helper),
+        (true, true) => Err(exclude("--no-helper", "--require-helper")),
     }
 }
 
@@ -163,7 +197,7 @@ fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
     if value.is_empty() { Err(cli::bad_value(option, &value, "is empty")) } else { Ok(value.into_vec()) }
 }
 
-fn variable(value: OsString) -> Result<(OsString, OsString)> {
+pub(crate) fn variable(value: OsString) -> Result<(OsString, OsString)> {
     let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
     let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
     let (key, value) = value.as_bytes().split_at(at);

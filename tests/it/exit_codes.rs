@@ -102,7 +102,7 @@ fn bad_arguments_are_4_and_one_line() {
 
 /// Every command that takes a session, what else it must be given, and its code where
 /// there is no such session.
-const OF_SESSIONS: [(&str, &[&str], i32); 19] = [
+const OF_SESSIONS: [(&str, &[&str], i32); 21] = [
     ("ask", &["x"], 2),
     ("attach", &[], 2),
     ("cast", &[], 2),
@@ -114,7 +114,9 @@ const OF_SESSIONS: [(&str, &[&str], i32); 19] = [
     ("pwd", &[], 2),
     ("read", &[], 2),
     ("read-new", &[], 2),
+    ("report", &["idle"], 2),
     ("resize", &["80x24"], 2),
+    ("restart", &[], 2),
     // Its codes are the command's.
     ("run", &["true"], 125),
     ("screen", &[], 2),

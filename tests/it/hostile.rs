@@ -230,7 +230,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
 }
 
 /// Every command that takes a session, before and after whose handle these words stand.
-const COMMANDS: [(&[&str], &[&str]); 22] = [
+const COMMANDS: [(&[&str], &[&str]); 25] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
     (&["exit-code"], &[]),
@@ -251,6 +251,9 @@ const COMMANDS: [(&[&str], &[&str]); 22] = [
     (&["screen", "--svg", "--scrollback=9"], &[]),
     (&["cast"], &[]),
     (&["resize"], &["81x25"]),
+    (&["report"], &["waiting", "may I?"]),
+    (&["restart", "--no-helper"], &[]),
+    (&["wait", "--waiting", "--timeout=100ms"], &[]),
     (&["attach"], &[]),
     (&["kill"], &[]),
 ];
@@ -284,6 +287,9 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
                 "exit_code",
                 "exit.json",
                 "typed",
+                "report",
+                "restarted_as",
+                "ending",
                 "read_cursor",
                 "read_cursor.r",
                 "lock.read_cursor",

@@ -52,7 +52,17 @@ fn a_session_begins_with_the_files_that_have_something_to_tell() {
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect::<std::collections::BTreeSet<String>>()
     };
-    let all = ["command", "daemon_pid", "input.fifo", "meta", "output.log", "pid", "relay.sock", "slave_pty"];
+    let all = [
+        "command",
+        "daemon_pid",
+        "input.fifo",
+        "meta",
+        "output.log",
+        "pid",
+        "relay.sock",
+        "settings",
+        "slave_pty",
+    ];
     let and = |more: &[&str]| all.iter().chain(more).map(|name| (*name).to_owned()).collect();
     let once = scratch.create("exec cat");
     assert_eq!(files(&once), and(&[]));

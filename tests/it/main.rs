@@ -39,6 +39,7 @@ mod programs; // ask: real programs through one table
 mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else
+mod restart; // restart: what ran before, once more
 mod run; // a command in a shell: its output, its code, and nothing else
 mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin

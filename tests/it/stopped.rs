@@ -52,7 +52,7 @@ use Comes::{Short, To};
 
 /// Every verb that takes a session, its options before the session, what follows it, and
 /// what that comes to.
-const CALLS: [(&[&str], &[&str], Comes); 37] = [
+const CALLS: [(&[&str], &[&str], Comes); 41] = [
     (&["ask", "--timeout=1"], &["echo typed late"], Short(1)),
     (&["ask", "--timeout=0"], &["echo typed late"], Short(1)),
     (&["attach"], &[], Short(1)),
@@ -67,7 +67,9 @@ const CALLS: [(&[&str], &[&str], Comes); 37] = [
     (&["read"], &[], To(0)),
     (&["read", "--last=2", "--strip"], &[], To(0)),
     (&["read-new"], &[], To(0)),
+    (&["report"], &["waiting", "told late"], Short(1)),
     (&["resize"], &["99x33"], Short(1)),
+    (&["restart"], &[], To(1)),
     (&["run", "--timeout=1"], &["echo typed late"], Short(125)),
     (&["run", "--timeout=0"], &["echo typed late"], Short(125)),
     (&["run"], &["echo typed late"], Short(125)),
@@ -83,7 +85,9 @@ const CALLS: [(&[&str], &[&str], Comes); 37] = [
     (&["wait", "--timeout=1", "--input"], &[], Short(1)),
     (&["wait", "--timeout=1", "--pattern=nowhere"], &[], Short(1)),
     (&["wait", "--timeout=1", "--stable=100ms"], &[], Short(1)),
+    (&["wait", "--timeout=1", "--waiting"], &[], Short(1)),
     (&["wait", "--input"], &[], Short(1)),
+    (&["wait", "--waiting"], &[], Short(1)),
     // The first is there: that its shell has begun.
     (&["wait-complete", "--timeout=1"], &[], To(0)),
     (&["wait-complete", "--timeout=1"], &[], Short(1)),

@@ -10,8 +10,9 @@
 //!                     doing: prompt, line, secret, raw or running; its
 //!                     size; where its log begins and ends; what keeps
 //!                     output from being written, or synced, if anything;
-//!                     and the activity (waiting, working, idle, dead), as
-//!                     `list --long` has it
+//!                     the activity (waiting, working, idle, dead), as
+//!                     `list --long` has it; and of one that was restarted
+//!                     the new one's handle (restarted_as)
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -61,6 +62,10 @@ fn json(session: &SessionDir) -> Result<String> {
     Ok(overview
         .describe(summary.json())
         .number_or_null("pid", session.pid().map(i64::from))
+        .bytes_or_null(
+            "restarted_as",
+            session.restarted_as().as_ref().map(|handle| handle.as_str().as_bytes()),
+        )
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .object_or_null("size", size)
         .object_or_null("log", log)

@@ -1,0 +1,81 @@
+//! restart - start again what a dead session ran
+//!
+//! Usage: nbs-ts restart [options] SESSION
+//!        nbs-ts restart --boot [options]
+//!
+//! A new session, whose handle it prints: the same command in the same folder,
+//! with the same name, size and settings (but --owner). Its environment is that
+//! of this call, for no value of an environment is ever kept. The dead one
+//! stays; its `status --json` names the new one (restarted_as).
+//!
+//! With --boot: all that the machine's last reboot ended, by a shutdown or by a
+//! power cut, and nobody has restarted. So that it is called at each start, a
+//! line for cron is `@reboot nbs-ts restart --boot`, and a systemd user unit is
+//! shown in `help sessions`.
+//!
+//! Options:
+//!   --boot            all that a reboot ended
+//!   --env=KEY=VALUE   set this variable (repeatable)
+//!   --no-helper       start it here, though a helper is running
+//!   --require-helper  fail where no helper is running
+//!   --json            print an object for each: handle, and restarted, the dead
+//!                     one's
+//!
+//! Example:
+//!   nbs-ts restart @build
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result},
+    session::{SessionDir, StateDir},
+    ts::create_options::{self, CreateOptions},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    use lexopt::Arg::{Long, Value};
+    let (mut target, mut boot, mut variables) = (None, false, Vec::new());
+    let (mut no_helper, mut require_helper) = (false, false);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("boot") => boot = true,
+            Long("env") => variables.push(create_options::variable(args.value()?)?),
+            Long("no-helper") => no_helper = true,
+            Long("require-helper") => require_helper = true,
+            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let via = create_options::via(no_helper, require_helper)?;
+    if boot && target.is_some() {
+        return Err(Failure::BadArgs("a session and --boot exclude each other".into()));
+    }
+
+    let state_dir = StateDir::open()?;
+    let restart = |session: &SessionDir| {
+        let handle = CreateOptions::again(session, variables.clone(), via, args.umask)?.start()?;
+        session.note_restarted_as(&handle)?;
+        cli::print(match args.json() {
+            true => {
+                let object = Object::new().text("handle", handle.as_str());
+                object.text("restarted", session.handle().as_str()).line()
+            }
+            false => format!("{handle}\n"),
+        })
+    };
+    if let Some(target) = target {
+        let session = state_dir.session(&target)?;
+        if session.is_alive()? {
+            let handle = session.handle();
+            return Err(Failure::Failed(format!("cannot restart session '{handle}': it is alive")));
+        }
+        return restart(&session);
+    }
+    if !boot {
+        return Err(cli::missing_handle());
+    }
+    // Two at a time would each start all of them.
+    let _locked = state_dir.lock_ensuring()?;
+    let restarted = state_dir.ended_by_reboot()?.iter().map(restart).filter_map(Result::err).collect();
+    Failure::all(restarted)
+}

@@ -1,0 +1,132 @@
+//! `restart`: what a dead session ran, once more; and what a reboot has ended.
+
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually, run};
+
+fn field(scratch: &Scratch, session: &str, name: &str) -> String {
+    scratch.ts(&["status", "--json", session]).code(0).field(name)
+}
+
+fn restart(scratch: &Scratch, words: &[&str]) -> String {
+    let ran = scratch.ts(&[&["restart", "--no-helper"], words].concat()).code(0).silent();
+    ran.out().trim_end().to_owned()
+}
+
+#[test]
+fn the_same_runs_in_the_same_folder_with_the_same_settings() {
+    let scratch = Scratch::new();
+    let folder = scratch.path.join("a folder's\n");
+    fs::create_dir(&folder).unwrap();
+    let options = [
+        "--name=again",
+        "--size=100x30",
+        &format!("--cwd={}", folder.display()),
+        "--title=a: \"b\"",
+        "--max-log=1M",
+        "--record",
+        "--timeout=1h",
+        "--pager",
+        "--env=SECRET=horse",
+    ];
+    let command = "pwd; stty size; echo \"${PAGER-none} ${SECRET-none} ${NEW-none}\"; exit 3";
+    let dead = scratch.create_with(&options, command);
+    scratch.wait_for_end(&dead);
+    let new = restart(&scratch, &["--env=NEW=here", &dead]);
+    assert_ne!(new, dead);
+    scratch.wait_for_end(&new);
+    let printed = scratch.ts(&["read", "--strip", &new]).code(0).out().replace("\r\n", "\n");
+    let shown = folder.display().to_string();
+    assert_eq!(printed, format!("{shown}\n30 100\nnone none here\n"));
+    for name in ["name", "command", "title", "max_log", "record", "timeout", "cwd", "exit_code"] {
+        assert_eq!(field(&scratch, &new, name), field(&scratch, &dead, name), "{name}");
+    }
+    assert_eq!(field(&scratch, &dead, "restarted_as"), format!("\"{new}\""));
+    assert_eq!(field(&scratch, &new, "restarted_as"), "null");
+    // No value of an environment is kept.
+    for name in ["settings", "command", "meta"] {
+        assert!(!scratch.file(&dead, name).contains("horse"), "{name}");
+    }
+    // A shell, by its name, which then is the new one's.
+    let shell = scratch.create_with(&["--name=shell"], "bash");
+    scratch.ts(&["run", &shell, "exit 4"]);
+    scratch.wait_for_end(&shell);
+    let new = restart(&scratch, &["@shell"]);
+    scratch.ts(&["run", "@shell", "echo works"]).code(0).stdout("works\n");
+    scratch.ts(&["restart", "@shell"]).code(1).complains(&format!("session '{new}': it is alive"));
+    scratch.ts(&["doctor"]).code(0);
+}
+
+#[test]
+fn what_cannot_be_restarted_is_left_as_it_is() {
+    let scratch = Scratch::new();
+    let folder = scratch.path.join("gone");
+    fs::create_dir(&folder).unwrap();
+    let dead = scratch.create_with(&[&format!("--cwd={}", folder.display())], "true");
+    scratch.wait_for_end(&dead);
+    fs::remove_dir(&folder).unwrap();
+    scratch.ts(&["restart", &dead]).code(1).complains("gone'");
+    assert_eq!(field(&scratch, &dead, "restarted_as"), "null");
+    scratch.ts(&["restart"]).code(4).complains("missing a session");
+    scratch.ts(&["restart", "--boot", &dead]).code(4).complains("exclude");
+    scratch.ts(&["restart", "--env=x", &dead]).code(4).complains("KEY=VALUE");
+    scratch.ts(&["restart", "0badcafe"]).code(2).complains("no session");
+    let list = scratch.ts(&["list"]).code(0).out();
+    assert_eq!(list.lines().count(), 1, "{list}");
+}
+
+/// As if the machine had been started anew since it was made.
+fn in_another_boot(scratch: &Scratch, session: &str) {
+    let settings = scratch.file(session, "settings");
+    let boot = settings.lines().find(|line| line.starts_with("boot: ")).unwrap();
+    let file = scratch.folder(session).join("settings");
+    fs::write(file, settings.replace(boot, "boot: 0badcafe-0000-0000-0000-000000000000")).unwrap();
+}
+
+#[test]
+fn after_a_reboot_what_it_ended_is_started_again_once() {
+    let scratch = Scratch::new();
+    let relay = |session: &str| scratch.file(session, "daemon_pid");
+    let signal = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
+    // A power cut, before which nobody has looked, or after which somebody has.
+    let (cut, seen) = (scratch.create_with(&["--name=cut"], "bash"), scratch.create("exec sleep 1000"));
+    // A shutdown.
+    let told = scratch.create_with(&["--name=told"], "exec sleep 1000");
+    // Those that ended before: by themselves, by kill, by their time.
+    let done = scratch.create("true");
+    let killed = scratch.create("exec sleep 1000");
+    let late = scratch.create_with(&["--timeout=0.1"], "exec sleep 1000");
+    scratch.ts(&["kill", "--keep", &killed]).code(0);
+    // One of this boot, whose relay was killed, and one that lives.
+    let (here, alive) = (scratch.create("exec sleep 1000"), scratch.create("exec sleep 1000"));
+    for session in [&cut, &seen, &here] {
+        signal("-KILL", &relay(session));
+    }
+    signal("-TERM", &relay(&told));
+    for session in [&cut, &seen, &told, &done, &killed, &late, &here] {
+        scratch.wait_for_end(session);
+    }
+    scratch.ts(&["kill", "--keep", &cut, &seen, &here]).code(0);
+    for session in [&cut, &seen, &told, &done, &killed, &late] {
+        in_another_boot(&scratch, session);
+    }
+    let _ = fs::remove_file(scratch.folder(&cut).join("exit.json"));
+    let _ = fs::remove_file(scratch.state().join(format!("events/{cut}.json")));
+
+    let calls: Vec<_> = (0..3).map(|_| scratch.start(&["restart", "--boot", "--no-helper"])).collect();
+    let new: String = calls.into_iter().map(|call| call.finish().code(0).silent().out()).collect();
+    let new: Vec<&str> = new.lines().collect();
+    assert_eq!(new.len(), 3, "{new:?}");
+    for session in [&cut, &seen, &told] {
+        let as_what = field(&scratch, session, "restarted_as");
+        assert!(new.contains(&as_what.trim_matches('"')), "{session}: {as_what}");
+    }
+    for session in [&done, &killed, &late, &here, &alive] {
+        assert_eq!(field(&scratch, session, "restarted_as"), "null", "{session}");
+    }
+    scratch.ts(&["run", "@cut", "echo works"]).code(0).stdout("works\n");
+    eventually("all being alive", || {
+        new.iter().all(|session| scratch.ts(&["status", session]).out() == "alive\n")
+    });
+    scratch.ts(&["restart", "--boot"]).code(0).stdout("");
+}
