@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 37] = [
+const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::OUTPUT, Nature::File),
     (dir::LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
