@@ -539,7 +539,7 @@ fn that_there_is_no_helper_is_told_once_in_a_boot() {
     within(&mut scratch.ts(&["doctor"])).ok();
     // As the boot before has left it, and as nobody has.
     let note = scratch.home().join("helper.missed");
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim_end().to_owned();
     assert_eq!(fs::read_to_string(&note).unwrap(), boot);
     for other in ["01234567-89ab-cdef-0123-456789abcdef\n", "", &"x".repeat(1000)] {
         fs::write(&note, other).unwrap();

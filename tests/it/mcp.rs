@@ -361,7 +361,8 @@ fn what_goes_wrong_is_told_to_the_model() {
     assert!(client.failure("kill", json!({})).contains("missing a session"));
     let said = client.failure("wait", json!({"sessions": ["@none"], "timeout": "soon", "exit": true}));
     assert!(said.contains("'soon', given for --timeout"), "{said}");
-    assert!(client.failure("wait", json!({"input": true})).contains("missing the argument 'sessions'"));
+    let said = client.failure("wait", json!({"input": true}));
+    assert!(said.contains("missing a session"), "{said}");
     let said = client.failure("create", json!({"command": "true", "cwd": "/none\u{0}"}));
     assert!(said.contains("cannot start the call"), "{said}");
     let said = client.failure("create", json!({"command": "true", "name": "a/b"}));
