@@ -9,6 +9,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    time::Duration,
 };
 
 use rustix::{
@@ -20,7 +21,11 @@ use rustix::{
     },
 };
 
-use crate::sys::signals::{SIGINT, SIGQUIT, SIGTSTP};
+use crate::sys::{
+    deadline::Deadline,
+    poll,
+    signals::{SIGINT, SIGQUIT, SIGTSTP},
+};
 
 /// The columns and rows of a terminal; each is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,6 +249,9 @@ pub(crate) fn adopt_stdin_as_terminal() -> io::Result<()> {
 /// How much typed input could be read from the slave at this moment; in canonical
 /// mode, of whole lines.
 pub(crate) fn unread(slave: &OwnedFd) -> io::Result<u64> {
+    // What was written to the master comes by a work queue, which FIONREAD does not wait for;
+    // poll does where there is nothing yet (n_tty_poll, since Linux 4.5).
+    poll::wait_readable(slave, Deadline::after(Duration::ZERO))?;
     Ok(rustix::io::ioctl_fionread(slave)?)
 }
 
