@@ -78,7 +78,10 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
 fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     let scratch = Scratch::new();
     let ask = scratch.create_with(&["--name=ask"], LINE);
+    // The one that has waited longest comes first.
+    scratch.ts(&["wait", &ask, "--waiting"]).code(0);
     let secret = scratch.create_with(&["--name=pw"], SECRET);
+    scratch.ts(&["wait", &secret, "--waiting"]).code(0);
     let shell = scratch.create_with(&["--name=shell"], "bash");
     let dead = scratch.create_with(&["--name=dead"], "echo gone; exit 3");
     scratch.wait_for_end(&dead);

@@ -78,6 +78,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     Ok(())
 }
 
+/// How long a prompt may take to be drawn.
+const DRAWING: Duration = Duration::from_secs(2);
+
 /// What a keyboard sends for C-c.
 const INTERRUPT: u8 = 0x03;
 
@@ -284,11 +287,27 @@ impl<'a> Integration<'a> {
         loop {
             let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
             if place.level >= self.known && place.prompt == Prompt::Stands {
+                self.await_drawn_prompt()?;
                 // Where there was no room for its secret, nobody could tell its marks.
                 return Ok((self.session.levels()?.len() > place.level).then_some(dialect));
             }
             if !self.hear_more()? {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// The mark comes before the prompt: until that is drawn, and its shell waits. It has
+    /// answered, so that it takes longer than this is no failure.
+    fn await_drawn_prompt(&mut self) -> Result<()> {
+        let until = self.deadline.min(Deadline::after(DRAWING));
+        loop {
+            let (doing, _) = self.turn.state()?.ok_or_else(|| self.ended())?;
+            if doing == Doing::Prompt || until.has_passed() {
+                return Ok(());
+            }
+            if self.news.news_or(until.min(Deadline::after(GLANCE)), None)? == News::Ended {
+                return Err(self.ended());
             }
         }
     }
