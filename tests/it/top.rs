@@ -47,13 +47,13 @@ fn row<'s>(screen: &'s [String], name: &str) -> Option<Vec<&'s str>> {
 
 /// Does it show that this one does that?
 fn shows(screen: &[String], name: &str, state: &str) -> bool {
-    row(screen, name).is_some_and(|row| row[1] == state)
+    row(screen, name).is_some_and(|row| row.get(1) == Some(&state))
 }
 
-/// Whose screen is shown.
+/// Whose screen is shown; empty while none is.
 fn selected(screen: &[String]) -> String {
-    let rule = screen.iter().find(|row| row.starts_with("──")).unwrap_or_else(|| panic!("{screen:#?}"));
-    rule.split_whitespace().nth(1).unwrap_or_default().to_owned()
+    let rule = screen.iter().find(|row| row.starts_with("──"));
+    rule.and_then(|rule| rule.split_whitespace().nth(1)).unwrap_or_default().to_owned()
 }
 
 fn last(screen: &[String]) -> &str {
