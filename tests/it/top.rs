@@ -66,8 +66,9 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
     let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
     eventually(&format!("exit code {code}"), || told() == format!("{code}\n"));
     scratch.ts(&["wait", person, "--input"]).code(0);
-    let before = scratch.path.join("before");
-    scratch.ts(&["run", person, &format!("stty -a >after; cmp {} after", before.display())]).code(0);
+    let [before, after] = ["before", "after"].map(|name| scratch.path.join(name));
+    let compare = format!("stty -a >{1}; cmp {0} {1}", before.display(), after.display());
+    scratch.ts(&["run", person, &compare]).code(0);
     let screen = scratch.ts(&["screen", "--json", person]).out();
     assert!(screen.contains("\"visible\":true") && screen.contains("\"alternate\":false"), "{screen}");
     let log = scratch.file(person, "output.log");
