@@ -627,11 +627,12 @@ impl<'a> Run<'a> {
             }
             if self.trace.begun.is_some() && look.has_passed() {
                 let lost = self.lost()?;
-                if matches!(lost, Some(Lost::Unreported)) && self.ask_how_it_ended()? {
+                doubts = if lost.is_some() { doubts + 1 } else { 0 };
+                // Seen once, its report may be on its way to the log.
+                if doubts > 1 && matches!(lost, Some(Lost::Unreported)) && self.ask_how_it_ended()? {
                     (doubts, look) = (0, Deadline::after(BEGIN));
                     continue;
                 }
-                doubts = if lost.is_some() { doubts + 1 } else { 0 };
                 if let Some(lost) = lost.filter(|_| doubts > 1) {
                     return Ok(Outcome::Lost(lost.reason()));
                 }
