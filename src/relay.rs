@@ -275,6 +275,8 @@ impl Relay {
                     RelayEvent::Screen => self.answers.hear(),
                 }
             }
+            // It may read what has been printed, of which all below is to know.
+            self.judge(false);
             self.recorder.retry();
             self.answer_program();
             self.type_on();
@@ -398,7 +400,6 @@ impl Relay {
 
     /// Tells those who follow what the session does.
     fn tell_standing(&mut self) {
-        self.judge(false);
         let curious = self.clients.curious(self.judge.seen());
         if curious.is_empty() || !self.judge.is_settled() {
             return;

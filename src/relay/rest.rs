@@ -1,8 +1,8 @@
 //! For how long a program that seems to wait for input has done nothing else.
 //!
 //! Who polls the keyboard while it works is seen to wait for it, too, whenever somebody
-//! looks. But it prints, or uses the CPU. Nothing tells a relay of the latter, and it never
-//! wakes to look: so each who asks has it look, and what it saw is kept for the next.
+//! looks. But it prints, or uses the CPU. Nothing tells a relay of the latter: so it looks when
+//! somebody asks, or follows, and what it saw is kept for the next look.
 
 use std::{
     collections::BTreeSet,

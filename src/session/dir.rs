@@ -9,6 +9,7 @@
 mod spec;
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     fs::{File, TryLockError},
     io,
@@ -28,7 +29,7 @@ use crate::{
         REPORT, Report, SESSION_ENV, Settings,
         client::{RelayClient, ShellPlace, typing::Typing},
         end::names,
-        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, TextForm, Unmarked},
+        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, Unmarked},
         write_root_policy,
     },
     sys::{
@@ -677,7 +678,6 @@ impl SessionDir {
         log: &OutputLog,
         typing: Option<&Typing>,
         anchor: u64,
-        form: TextForm,
     ) -> Result<(EchoFilter, u64)> {
         let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
         let recent = |offset: u64| offset.saturating_add(BEFORE) >= anchor;
@@ -686,7 +686,7 @@ impl SessionDir {
         let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
         let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
         let start = first - length as u64;
-        let mut echo = EchoFilter::new(self.secrets()?, form, start, anchor);
+        let mut echo = EchoFilter::new(self.secrets()?, start, anchor);
         echo.note_typed(keys);
         Ok((echo, start))
     }
@@ -720,12 +720,12 @@ impl SessionDir {
         self.completions().first_from(cursor)
     }
 
-    /// Does this completion belong to the call that caused it? To be asked when there is
-    /// one.
-    pub(crate) fn is_claimed(&self, seq: u64) -> Result<bool> {
+    /// The numbers of those completions that belong to the call that caused them. Of one
+    /// that is there, it is known.
+    pub(crate) fn claims(&self) -> Result<BTreeSet<u64>> {
         let claims = self.read_if_there(CLAIMS, LONGEST_COMPLETIONS);
         let claims = self.trying(claims, "read whose completions there are")?;
-        Ok(claims.split(|byte| *byte == b'\n').any(|line| number(line) == Some(seq)))
+        Ok(claims.split(|byte| *byte == b'\n').filter_map(number).collect())
     }
 
     /// The content of a file that is not there before it has any.

@@ -9,7 +9,8 @@ use crate::{
 
 /// How many are remembered, the last ones.
 const MOST: usize = 64;
-const LONGEST: u64 = 64 * 1024;
+const LONGEST_LINE: usize = 1024;
+const LONGEST: u64 = (MOST * LONGEST_LINE) as u64;
 
 impl SessionDir {
     /// Remembers one, which may stand behind a blank line, and gives all.
@@ -19,7 +20,9 @@ impl SessionDir {
         let before = String::from_utf8_lossy(&before);
         let mut lines: Vec<&str> = before.lines().collect();
         let line = format!("{} {prompt}", if blank { "blank" } else { "-" });
-        if !prompt.trim().is_empty() && !lines.contains(&line.as_str()) {
+        let is_new = !prompt.trim().is_empty() && !lines.contains(&line.as_str());
+        // So that the file never holds more than is read.
+        if is_new && line.len() < LONGEST_LINE {
             lines.push(&line);
             let surplus = lines.len().saturating_sub(MOST);
             let content: String = lines[surplus..].iter().flat_map(|line| [*line, "\n"]).collect();
@@ -29,6 +32,7 @@ impl SessionDir {
         for (flag, prompt) in lines.iter().filter_map(|line| line.split_once(' ')) {
             prompts.add(prompt, flag == "blank");
         }
+        prompts.add(prompt, blank);
         Ok(prompts)
     }
 }

@@ -11,7 +11,7 @@ mod trace;
 mod unmarked;
 
 pub(crate) use command::{Dialect, ShellCommand, ShellStart};
-pub(crate) use echo::{EchoFilter, TextForm};
+pub(crate) use echo::EchoFilter;
 pub(crate) use marks::{FoundMark, Mark, Marks};
 pub(crate) use run_script::{ACCEPT, Handover, LOOK, Task, is_nothing};
 pub(crate) use startup::{LONGEST_SHOWN_HOOK, shown_hook, startup};

@@ -12,7 +12,7 @@ mod strip;
 pub(crate) use display::{asks, escaped, last_line_shown, last_visible_lines};
 pub(crate) use find::Finder;
 pub(crate) use prompt::{Prompts, begin_alike};
-pub(crate) use strip::{Strip, cut_off_length, strip_but_colours};
+pub(crate) use strip::{Strip, cut_off_length};
 
 #[cfg(test)]
 mod tests {

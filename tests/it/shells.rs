@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually};
+use crate::support::{Scratch, eventually, start, wait_for_tracer};
 
 /// A shell, how the same is said to it, and what it has of the user's.
 struct Shell {
@@ -136,6 +136,26 @@ fn what_the_user_has_in_the_environment_stays_theirs() {
         .stdout("/none none\n/none\n");
     let handle = scratch.create("sh");
     scratch.ts(&["run", &handle, "echo \"<$ENV>\""]).stdout("<>\n");
+}
+
+/// ksh93 draws its prompt first, and its line editor takes the terminal then.
+#[test]
+fn a_shell_may_be_slow_between_its_prompt_and_its_line_editor() {
+    let scratch = Scratch::new();
+    for command in ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
+        let handle = scratch.create(command);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        let shell = scratch.file(&handle, "pid");
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=60000"]);
+        let tracing = start(strace.args(["-p", &shell]));
+        wait_for_tracer(&shell);
+        for word in ["one", "two"] {
+            let ran = scratch.ts(&["run", &handle, &format!("echo {word}")]);
+            ran.code(0).stdout(format!("{word}\n"));
+        }
+        drop(tracing);
+    }
 }
 
 #[test]

@@ -112,6 +112,7 @@ fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     keys(&scratch, &person, "\r");
     scratch.ts(&["wait-pattern", &secret, "len 5"]).code(0);
     sees(&scratch, &person, "its screen", |screen| screen.iter().any(|row| row == "len 5"));
+    sees(&scratch, &person, "that it works", |screen| shows(screen, "@pw", "working"));
     assert!(!scratch.file(&person, "output.log").contains("horse"));
     keys(&scratch, &person, "n");
     sees(&scratch, &person, "that none waits", |screen| last(screen) == "no session waits for anybody");

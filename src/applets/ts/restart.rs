@@ -8,10 +8,10 @@
 //! of this call, for no value of an environment is ever kept. The dead one
 //! stays; its `status --json` names the new one (restarted_as).
 //!
-//! With --boot: all that the machine's last reboot ended, by a shutdown or by a
-//! power cut, and nobody has restarted. So that it is called at each start, a
-//! line for cron is `@reboot nbs-ts restart --boot`, and a systemd user unit is
-//! shown in `help sessions`.
+//! With --boot: all that a reboot ended, by a shutdown or by a power cut, and
+//! nobody has restarted. So that it is called at each start, a line for cron is
+//! `@reboot nbs-ts restart --boot`, and a systemd user unit is shown in
+//! `help sessions`.
 //!
 //! Options:
 //!   --boot            all that a reboot ended
@@ -54,14 +54,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let state_dir = StateDir::open()?;
     let restart = |session: &SessionDir| {
         let handle = CreateOptions::again(session, variables.clone(), via, args.umask)?.start()?;
-        session.note_restarted_as(&handle)?;
+        // Who has the handle can look after it, whatever else goes wrong.
         cli::print(match args.json() {
             true => {
                 let object = Object::new().text("handle", handle.as_str());
                 object.text("restarted", session.handle().as_str()).line()
             }
             false => format!("{handle}\n"),
-        })
+        })?;
+        session.note_restarted_as(&handle)
     };
     if let Some(target) = target {
         let session = state_dir.session(&target)?;

@@ -456,7 +456,7 @@ impl<'a> Run<'a> {
             if (unread == 0 && doing != Doing::Running) || until.has_passed() {
                 return Ok(offset);
             }
-            self.news.news_or(Deadline::after(GLANCE).min(until), Some(self.signals.as_fd()))?;
+            self.news.news_or(Deadline::after(GLANCE).min(until), None)?;
         }
     }
 
@@ -701,7 +701,7 @@ impl<'a> Run<'a> {
             {
                 return self.await_shell();
             }
-            if self.news.news_or(deadline.min(again), Some(self.signals.as_fd()))? == News::Ended {
+            if self.news.news_or(deadline.min(again), None)? == News::Ended {
                 return Err(self.session.ended());
             }
             if again.has_passed() {

@@ -7,7 +7,6 @@ use crate::{
     session::{
         SessionDir,
         client::{Doing, RelayClient},
-        shell::TextForm,
     },
     terminal::text,
 };
@@ -37,7 +36,7 @@ impl Diagnosis {
         let typing = typing.filter(|typing| typing.anchor >= since);
         let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
         let from = anchor.max(end.saturating_sub(Diagnosis::TAIL));
-        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from, TextForm::Plain).ok()?;
+        let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from).ok()?;
         let mut seen = Vec::new();
         echo.feed(&log.bytes(start, end).ok()?, &mut seen);
         echo.finish(&mut seen);

@@ -1,8 +1,8 @@
 //! Does a program wait for somebody to type something?
 //!
-//! The one place where that is judged, for whoever wants to know: `run`, `ask`, and all
-//! that shows which sessions wait. The terminal alone does not tell: who polls the keyboard
-//! while it works has the keyboard, too, and ssh always has.
+//! Judged for who waits on one session (`run`, `ask`, `wait`); what those are shown who
+//! look at many, the relay judges by itself (`relay::judge`). The terminal alone does not
+//! tell: who polls the keyboard while it works has the keyboard, too, and ssh always has.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub(crate) struct Rest {
     /// A `secret` only where somebody reads it.
     pub(crate) doing: Doing,
     /// How long, as far as anybody has looked, nothing has been printed or typed, and who
-    /// waits has done nothing else: neither woken up, nor used the CPU. Zero at the first look, but for who sleeps until a line
-    /// comes; the relay remembers it for the next.
+    /// waits has done nothing else: neither woken up, nor used the CPU. Zero at the first
+    /// look, but for who sleeps until a line comes; the relay remembers it for the next.
     pub(crate) rest: Duration,
     /// Who waits may wait for a time to pass, too.
     pub(crate) has_timer: bool,

@@ -35,7 +35,7 @@ use crate::{
     },
     terminal::{
         queries::{Part, Sequences},
-        text::{self, Strip},
+        text::Strip,
     },
 };
 
@@ -46,7 +46,6 @@ const MOST_PROMPTS: usize = 16;
 
 pub(crate) struct EchoFilter {
     tags: Vec<Vec<u8>>,
-    form: TextForm,
     strip: Strip,
     /// Where in the log the next byte of `text` belongs.
     offset: u64,
@@ -59,7 +58,6 @@ pub(crate) struct EchoFilter {
     /// The present line, and how much of it has come out or never will.
     line: Vec<u8>,
     done: usize,
-    shown: bool,
     /// The shell's line editor has the present line.
     editing: bool,
     /// How many ends of lines have been typed there, and are still to be echoed.
@@ -72,16 +70,6 @@ pub(crate) struct EchoFilter {
     is_done: bool,
     expected: VecDeque<Expected>,
     prompts: Vec<Vec<u8>>,
-}
-
-/// In what form text comes out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextForm {
-    /// To be looked at by programs: no colours.
-    Plain,
-    /// To be shown as an answer: with colours, and where a line is the echo of
-    /// a line editor, without the prompt before it.
-    Answer { colours: bool },
 }
 
 /// A line, or a part of one, that was typed and may be echoed.
@@ -102,7 +90,6 @@ impl EchoFilter {
     /// [`Marks::new`]: crate::session::shell::marks::Marks::new
     pub(crate) fn new<S: AsRef<str>>(
         secrets: impl IntoIterator<Item = S>,
-        form: TextForm,
         start: u64,
         anchor: u64,
     ) -> EchoFilter {
@@ -110,7 +97,6 @@ impl EchoFilter {
             tags: secrets.into_iter().map(|secret| marks::tag(secret.as_ref())).collect(),
             hidden: false,
             is_done: false,
-            form,
             strip: Strip::new(),
             offset: start,
             sequences: Sequences::default(),
@@ -119,7 +105,6 @@ impl EchoFilter {
             carriage_returns: 0,
             line: Vec::new(),
             done: 0,
-            shown: false,
             editing: false,
             enters: 0,
             fancy: false,
@@ -235,11 +220,7 @@ impl EchoFilter {
 
     fn filter(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut plain = Vec::with_capacity(bytes.len());
-        if self.form == (TextForm::Answer { colours: true }) {
-            text::strip_but_colours(&mut self.strip, bytes, &mut plain);
-        } else {
-            self.strip.feed(bytes, &mut plain);
-        }
+        self.strip.feed(bytes, &mut plain);
         self.text(&plain, out);
     }
 
@@ -337,7 +318,6 @@ impl EchoFilter {
     }
 
     fn end_line(&mut self, out: &mut Vec<u8>) {
-        let answer = self.form != TextForm::Plain;
         if self.editing {
             self.begin_line();
             if self.enters > 0 && !self.fancy {
@@ -346,20 +326,15 @@ impl EchoFilter {
             }
             return;
         }
-        let mut newline = true;
         if let Some(length) = self.take_kernel_echo() {
             let keep = self.line.len() - length;
             self.emit(keep, out);
-            newline = !answer || self.shown;
         } else if let Some(prefix) = self.take_editor_echo() {
-            if !answer {
-                self.emit(prefix.min(self.line.len()), out);
-            }
-            newline = !answer || self.shown;
+            self.emit(prefix.min(self.line.len()), out);
         } else {
             self.emit(self.line.len(), out);
         }
-        if newline && self.offset >= self.anchor {
+        if self.offset >= self.anchor {
             out.push(b'\n');
         }
         self.begin_line();
@@ -368,7 +343,6 @@ impl EchoFilter {
     fn begin_line(&mut self) {
         self.line.clear();
         self.done = 0;
-        self.shown = false;
     }
 
     /// The length of the kernel's echo at the end of the present line.
@@ -455,7 +429,6 @@ impl EchoFilter {
         if end > self.done {
             if self.offset >= self.anchor {
                 out.extend_from_slice(&self.line[self.done..end]);
-                self.shown = true;
             }
             self.done = end;
         }
@@ -515,7 +488,7 @@ mod tests {
     }
 
     fn seen_in_pieces(typed: &[Keys], log: &str, anchor: u64, length: usize) -> String {
-        let mut echo = EchoFilter::new(Some("5ec2e7"), TextForm::Plain, 0, anchor);
+        let mut echo = EchoFilter::new(Some("5ec2e7"), 0, anchor);
         echo.note_typed(typed.to_vec());
         let mut out = Vec::new();
         for piece in log.as_bytes().chunks(length) {

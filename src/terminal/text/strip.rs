@@ -4,8 +4,6 @@
 //! sequence acts as if it stood before it. It may not come out until the sequence is
 //! complete, or a reader that goes back to the start of the sequence prints it twice.
 
-use memchr::memmem;
-
 use crate::terminal::tokenizer::{
     C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length, text_length,
 };
@@ -165,33 +163,6 @@ impl Strip {
         out.append(&mut self.held);
         self.state = State::Ground;
     }
-}
-
-/// The same as [`Strip::feed`], but for sequences that choose colours and the like
-/// (SGR), which come out as they are if they are whole.
-pub(crate) fn strip_but_colours(strip: &mut Strip, bytes: &[u8], out: &mut Vec<u8>) {
-    let mut rest = bytes;
-    while let Some(at) = memmem::find(rest, b"\x1b[") {
-        strip.feed(&rest[..at], out);
-        let length = control_sequence_length(&rest[at..]);
-        match length {
-            Some(length) if is_sgr(&rest[at..at + length]) && strip.unfinished() == 0 => {
-                out.extend_from_slice(&rest[at..at + length]);
-                rest = &rest[at + length..];
-            }
-            _ => {
-                strip.feed(b"\x1b[", out);
-                rest = &rest[at + 2..];
-            }
-        }
-    }
-    strip.feed(rest, out);
-}
-
-/// Not so xterm's own that end alike, as for its keys (`CSI > 4 ; 2 m`).
-fn is_sgr(sequence: &[u8]) -> bool {
-    let [ESC, b'[', parameters @ .., b'm'] = sequence else { return false };
-    parameters.iter().all(|byte| matches!(byte, b'0'..=b';'))
 }
 
 /// How much text there is before the next ESC, C1 control or cut-off character.

@@ -12,7 +12,7 @@ use crate::{
             typing::Typing,
             waiting::{self, Attention},
         },
-        shell::{EchoFilter, TextForm},
+        shell::EchoFilter,
     },
     sys::{deadline::Deadline, poll::PollSet},
     terminal::text::{self, Finder, Strip},
@@ -144,7 +144,7 @@ impl<'a> SessionWatch<'a> {
         };
         let typed_at = typing.as_ref().filter(|typing| typing.total > 0).map(|typing| typing.anchor);
         let anchor = from.offset.or(typing.as_ref().map(|typing| typing.anchor)).unwrap_or(0);
-        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor, TextForm::Plain)?;
+        let (echo, start) = session.echo_from(&log, typing.as_ref(), anchor)?;
         let find = |patterns: &[Vec<u8>]| {
             patterns.iter().map(|pattern| (Finder::new(pattern, 0), pattern.len())).collect::<Vec<_>>()
         };

@@ -67,7 +67,7 @@ impl Run<'_> {
                 return self.await_drawn();
             }
             let soon = if local { Deadline::after(GLANCE) } else { Deadline::NEVER };
-            self.news.news_or(until.min(soon), Some(self.signals.as_fd()))?;
+            self.news.news_or(until.min(soon), None)?;
         }
     }
 

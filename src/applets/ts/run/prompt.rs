@@ -57,8 +57,10 @@ pub(super) fn await_prompt(
             ));
         }
         let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-        // It is seen at a glance, mostly.
-        if place.prompt == Prompt::Stands && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
+        // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
+        // may be about to take it: ksh93's does so after the prompt.
+        let has_editor = place.prompt == Prompt::Stands && !place.lines;
+        if has_editor && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
         }
         let prompt = place.prompt;
