@@ -144,8 +144,8 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
 }
 
 /// Who has the foreground: of its group the one who waits for input, else its leader, or
-/// whoever is left of it.
-pub(crate) fn holder(master: &Master, shell: u32) -> Option<Holder> {
+/// whoever is left of it. `reporting` is the group of the shell that reports.
+pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Holder> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let (group, session) = (master.foreground()?, i32::try_from(shell).unwrap_or_default());
     let (waiting, any) = (RefCell::new(None), RefCell::new(None));
@@ -166,7 +166,7 @@ pub(crate) fn holder(master: &Master, shell: u32) -> Option<Holder> {
     let process = waiting.or(any.into_inner())?;
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
-        is_shell: group == session && process.pid == shell,
+        is_shell: group == reporting && process.pid == group.unsigned_abs(),
         waits,
         shell: Dialect::of_process(&process.arguments()),
         leads_elsewhere: passes_on(master, shell) || is_hidden && PASSING_ON.contains(&&*process.name),

@@ -65,7 +65,9 @@ impl Relay {
                     },
                 }
             }
-            Request::Holder => Response::Holder(foreground::holder(&self.master, self.child)),
+            Request::Holder => {
+                Response::Holder(foreground::holder(&self.master, self.child, self.reporting()))
+            }
             Request::Level { secret, dialect } => {
                 self.recorder.await_level(secret, dialect);
                 Response::Noted

@@ -31,8 +31,8 @@ use crate::{
     terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
-pub(crate) use protocol::{Doing, Holder, Prompt};
-use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SignalKey, SizeSince};
+pub(crate) use protocol::{Doing, Holder, Prompt, SignalKey};
+use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
 use waiting::Rest;

@@ -256,9 +256,12 @@ impl SessionDir {
             && !socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_err_and(is_nobody)
     }
 
-    /// Which shell its own is, if it has one.
-    pub(crate) fn dialect(&self) -> Result<Option<Dialect>> {
-        Ok(ShellCommand::parse(&self.command()?).map(|shell| shell.dialect))
+    /// What one of its shells that report is told in: its own, or one inside that.
+    pub(crate) fn dialect(&self, level: usize) -> Result<Dialect> {
+        if let Some(dialect) = self.levels()?.get(level).and_then(|level| level.dialect) {
+            return Ok(dialect);
+        }
+        Ok(ShellCommand::parse(&self.command()?).map_or(Dialect::Posix, |shell| shell.dialect))
     }
 
     pub(crate) fn is_interactive(&self) -> Result<bool> {

@@ -269,6 +269,22 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
 }
 
 #[test]
+fn a_small_shell_reads_too() {
+    let scratch = Scratch::new();
+    for shell in ["dash", "busybox ash", "ksh93", "mksh"] {
+        let handle = scratch.create(shell);
+        for _ in 0..2 {
+            scratch.ts(&["ask", &handle, "read x"]).code(0).stdout("").silent();
+            scratch.ts(&["ask", &handle, "it"]).code(0).stdout("").silent();
+            scratch.ts(&["ask", &handle, "echo $x"]).code(0).stdout("it\n").silent();
+            let ran = scratch.ts(&["ask", &handle, "for i in 1 2"]).code(1);
+            ran.complains("it is not complete");
+            scratch.ts(&["ask", &handle, "do echo $i; done"]).code(0).stdout("1\n2\n").silent();
+        }
+    }
+}
+
+#[test]
 fn a_screen_that_is_drawn_anew_is_answered_once() {
     let scratch = Scratch::new();
     let text: String =

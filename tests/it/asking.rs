@@ -216,6 +216,18 @@ fn the_next_run_says_what_is_in_its_way() {
 }
 
 #[test]
+fn what_has_been_left_is_not_in_the_way_once_it_is_over() {
+    let (scratch, handle) = shell();
+    asks(&scratch, &handle, "read x", "line");
+    scratch.ts(&["send", &handle, "over"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0);
+    scratch.ts(&["send", &handle, "cat"]).code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let busy = scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' has the foreground");
+    assert!(!busy.err().contains("--resume"), "{busy:?}");
+}
+
+#[test]
 fn a_stopped_command_is_told_of() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "cat", "line");

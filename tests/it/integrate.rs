@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{Scratch, eventually, run, timing_out};
 
 /// A shell that is started inside another, and how the same is said to it.
 struct Inner {
@@ -106,7 +106,10 @@ fn try_inner_of(scratch: &Scratch, inner: &Inner, command: &str) {
     assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
     assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
     run("no-such-program").code(127);
-    scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124).stdout("");
+    timing_out(
+        |_| scratch.file(&handle, "completion.log").contains(" 130\n"),
+        |timeout| scratch.ts(&["run", timeout, &handle, "sleep 1000"]).code(124).stdout(""),
+    );
     eventually("the shell", || run("echo usable").stdout == b"usable\n");
     assert!(scratch.file(&handle, "completion.log").contains(" 130\n"));
     run("echo seen").code(0);
@@ -358,6 +361,42 @@ fn of_two_at_once_the_second_finds_it_done() {
     new.sort();
     assert_eq!(new, ["false", "true"]);
     scratch.ts(&["run", &handle, "echo once"]).code(0).stdout("once\n");
+}
+
+#[test]
+fn one_that_reports_and_is_busy_is_not_told_again() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "bash --norc");
+    for command in ["bash --norc", &sshd.command] {
+        let handle = scratch.create("bash");
+        scratch.ts(&["send", &handle, command]).code(0);
+        integrate(&scratch, &handle, "bash");
+        scratch.ts(&["send", &handle, "read -p 'which? ' x"]).code(0);
+        scratch.ts(&["wait", &handle, "--pattern=which? "]).code(0);
+        let busy = scratch.ts(&["run", &handle, "true"]).code(125);
+        assert!(busy.err().contains("it is busy;") && !busy.err().contains("integrate"), "{busy:?}");
+        let length = scratch.file(&handle, "output.log").len();
+        if command == "bash --norc" {
+            scratch.ts(&["integrate", "--timeout=0.3", &handle]).code(1).complains("at no prompt");
+            assert_eq!(scratch.file(&handle, "output.log").len(), length);
+        }
+        scratch.ts(&["send", &handle, "this"]).code(0);
+        scratch.ts(&["run", "--timeout=60", &handle, "echo $x"]).code(0).stdout("this\n");
+    }
+}
+
+#[test]
+fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "bash --norc"]).code(0);
+    integrate(&scratch, &handle, "bash");
+    // It ends before it is given up, and a second interrupt has come by then.
+    let deaf = scratch.start(&["run", &handle, "sh -c \"trap '' INT; printf deaf; sleep 1\""]);
+    eventually("its output", || scratch.file(&handle, "output.log").ends_with("deaf"));
+    assert!(Command::new("kill").args(["-s", "INT", &deaf.pid().to_string()]).status().unwrap().success());
+    deaf.finish().code(126).stdout("deaf");
+    assert!(scratch.file(&handle, "output.log").contains("deaf^C^C"));
 }
 
 #[test]

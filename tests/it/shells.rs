@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, start, wait_for_tracer};
+use crate::support::{Scratch, eventually, start, timing_out, wait_for_tracer};
 
 /// A shell, how the same is said to it, and what it has of the user's.
 struct Shell {
@@ -68,7 +68,10 @@ fn try_shell(shell: &Shell) {
     assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
     assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
     run("no-such-program").code(127);
-    scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
+    timing_out(
+        |_| scratch.file(&handle, "completion.log").contains(" 130\n"),
+        |timeout| scratch.ts(&["run", timeout, &handle, "sleep 1000"]).code(124),
+    );
     eventually("the shell", || run("echo usable").stdout == b"usable\n");
     let completions = scratch.file(&handle, "completion.log");
     assert!(completions.contains(" 130\n"), "{completions}");

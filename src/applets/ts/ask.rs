@@ -67,7 +67,7 @@ use crate::{
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending},
-        shell::{self, LONGEST_SHOWN_HOOK, Mark},
+        shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sys::{deadline::Deadline, pty::Size},
     terminal::{
@@ -220,29 +220,41 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::Quiet),
-        Some(met) if met.condition == "input" && !conditions.input && is_passed_over(&session)? => {
-            Err(passed_over(&session, met.offset)?)
+        Some(met) if met.condition == "input" && !conditions.input => {
+            match passed_over(&session, offset..met.offset)? {
+                Some(why) => Err(why),
+                None => Ok(()),
+            }
         }
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
 }
 
-/// Does the shell itself wait, and not what it executes?
-fn is_passed_over(session: &SessionDir) -> Result<bool> {
-    let Some(mut client) = RelayClient::open(session)? else { return Ok(true) };
-    let left = client.shell_place()?.is_some_and(|place| place.prompt == Prompt::Left);
-    Ok(!left && client.shell()?.is_none_or(|(waits, _)| waits))
-}
-
-/// What to say of a line that the shell has read, and does not execute.
-fn passed_over(session: &SessionDir, offset: u64) -> Result<Failure> {
-    let why = if session.ends_with_prompt(offset)? {
+/// What to say of a line that the shell has read, and does not execute; `None`: it executes it,
+/// and it is that which waits. `since` is what has been printed since the line was typed.
+fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure>> {
+    let mut level = 0;
+    if let Some(mut client) = RelayClient::open(session)? {
+        let place = client.shell_place()?.ok_or_else(|| session.ended())?;
+        level = place.level;
+        if place.prompt == Prompt::Left || client.shell()?.is_some_and(|(waits, _)| !waits) {
+            return Ok(None);
+        }
+    }
+    let tail = since.start.max(since.end.saturating_sub(4096))..since.end;
+    let tail = session.log()?.bytes(tail.start, tail.end).trying("read the log")?;
+    let why = if session.ends_with_prompt(since.end)? {
         "its shell did not execute it"
-    } else {
+    } else if session.dialect(level)? != Dialect::Posix
+        || memchr::memmem::find(&tail, b"\x1b]133;P;nbs=").is_some()
+    {
         "it is not complete, and the shell waits for the rest: 'nbs-ts ask' types that, 'nbs-ts key C-c' drops it"
+    } else {
+        // A small shell does not tell that it executes something: this is its `read`.
+        return Ok(None);
     };
-    Ok(Failure::Failed(format!("cannot ask session '{}': {why}", session.handle())))
+    Ok(Some(Failure::Failed(format!("cannot ask session '{}': {why}", session.handle()))))
 }
 
 /// The same, and what may help.

@@ -35,7 +35,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, SignalKey, sending},
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -80,9 +80,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 /// How long a prompt may take to be drawn.
 const DRAWING: Duration = Duration::from_secs(2);
-
-/// What a keyboard sends for C-c.
-const INTERRUPT: u8 = 0x03;
 
 struct Integration<'a> {
     session: &'a SessionDir,
@@ -161,11 +158,7 @@ impl<'a> Integration<'a> {
     /// What the shell is told in that has reported last.
     fn reporting(&mut self) -> Result<Dialect> {
         let level = self.turn.shell_place()?.ok_or_else(|| self.ended())?.level;
-        let level = self.session.levels()?.into_iter().nth(level);
-        Ok(match level.and_then(|level| level.dialect) {
-            Some(dialect) => dialect,
-            None => self.session.dialect()?.unwrap_or(Dialect::Posix),
-        })
+        self.session.dialect(level)
     }
 
     /// Until somebody waits for input who is, or may be, a shell; the reason where that is
@@ -183,7 +176,7 @@ impl<'a> Integration<'a> {
                     return Err(self.asks_for_secret());
                 }
                 // It reads nothing yet, or what has been typed is still on its way.
-                Some(holder) if !holder.waits || holder.is_shell => {
+                Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
                     format!("'{}' has the foreground, and is at no prompt of a shell inside it", holder.name)
                 }
                 Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(place.offset)? {
@@ -226,7 +219,7 @@ impl<'a> Integration<'a> {
     fn prompt_elsewhere(&mut self, offset: u64) -> Result<bool> {
         const LONGEST: u64 = 4096;
         let modes = self.turn.private_modes()?.ok_or_else(|| self.ended())?;
-        if modes.has(1049) || modes.has(1047) || modes.has(47) {
+        if modes.alternate() {
             return Err(refused(
                 self.session,
                 "a full-screen program has the terminal, and nothing was typed",
@@ -297,13 +290,17 @@ impl<'a> Integration<'a> {
         }
     }
 
-    /// The mark comes before the prompt: until that is drawn, and its shell waits. It has
-    /// answered, so that it takes longer than this is no failure.
+    /// The mark comes before the prompt: until that is drawn, to its end, and its shell waits.
+    /// It has answered, so that it takes longer than this is no failure.
     fn await_drawn_prompt(&mut self) -> Result<()> {
         let until = self.deadline.min(Deadline::after(DRAWING));
+        let log = self.session.log()?;
+        let end = format!("\x1b]133;B;nbs={}.", self.secret);
         loop {
-            let (doing, _) = self.turn.state()?.ok_or_else(|| self.ended())?;
-            if doing == Doing::Prompt || until.has_passed() {
+            let (doing, _, offset) = self.turn.look()?.ok_or_else(|| self.ended())?;
+            let drawn = log.bytes(self.offset, offset).trying("read the output")?;
+            let is_drawn = memchr::memmem::find(&drawn, end.as_bytes()).is_some();
+            if doing == Doing::Prompt && is_drawn || until.has_passed() {
                 return Ok(());
             }
             if self.news.news_or(until.min(Deadline::after(GLANCE)), None)? == News::Ended {
@@ -349,8 +346,9 @@ impl<'a> Integration<'a> {
     fn take_back(&mut self) -> Result<()> {
         let deadline = Deadline::after(TAKING_BACK);
         let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;
-        if client.press(INTERRUPT)? != Some(true) {
-            client.type_in(&[INTERRUPT], deadline)?;
+        let interrupt = SignalKey::Interrupt.byte();
+        if client.press(interrupt)? != Some(true) {
+            client.type_in(&[interrupt], deadline)?;
         }
         if self.is_hidden {
             client.type_in(b" stty echo\r", deadline)?;

@@ -263,6 +263,8 @@ struct Run<'a> {
     question: Question,
     // Of a command that is resumed.
     answers: Option<Answers>,
+    // How often it has been interrupted.
+    interrupts: usize,
     // What there was to say when the command was interrupted, and how far the log had
     // come.
     diagnosis: Option<Diagnosis>,
@@ -371,6 +373,7 @@ impl<'a> Run<'a> {
             printer: Printer::new(log, wishes.strip),
             question: Question::new(wishes.input_after),
             answers: None,
+            interrupts: 0,
             diagnosis: None,
             interrupted_at: None,
             unread: false,
@@ -529,7 +532,6 @@ impl<'a> Run<'a> {
         let mut begin = Deadline::after(BEGIN);
         let (mut doubts, mut interval, mut look) = (0, FIRST_LOOK, Deadline::NEVER);
         let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
-        let mut interrupted = false;
         let mut over = false;
         loop {
             let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
@@ -598,10 +600,12 @@ impl<'a> Run<'a> {
             if again.has_passed() {
                 // Who waits for input after the first has had it: another shell,
                 // say, which would draw a prompt for each that follows.
-                let had_it = interrupted
+                let had_it = self.interrupts > 0
                     && self.turn.state()?.is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
-                over = !had_it && !self.turn.interrupt()?;
-                interrupted = true;
+                if !had_it {
+                    over = !self.turn.interrupt()?;
+                    self.interrupts += 1;
+                }
                 again = Deadline::after(sending::REPEAT);
                 continue;
             }

@@ -384,7 +384,7 @@ impl fmt::Display for Doing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) name: String,
-    /// It is the session's own.
+    /// It is the shell that reports, or who passes on to that one what is typed.
     pub(crate) is_shell: bool,
     pub(crate) waits: bool,
     /// It waits as much for somebody behind a socket or another terminal.

@@ -29,7 +29,7 @@ impl Run<'_> {
     }
 
     /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
-    /// that bash prints where a command has died of an interrupt, of ours, and as long as
+    /// that bash prints where a command has died of an interrupt of ours, the echo of those, and as long as
     /// more may come for what may be a prompt that nobody reports.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
@@ -48,12 +48,12 @@ impl Run<'_> {
                 range.end -= may_be_ours.max(may_be_prompt) as u64;
             }
         }
-        // A shell inside the session's own gets it as from a keyboard, which is echoed.
-        let echo: &[u8] = if self.inner.is_some() { b"^C\r\n" } else { b"\r\n" };
-        let is_short = |at: &u64| range.contains(at) && range.end - at <= echo.len() as u64;
+        // A shell inside the session's own gets each as from a keyboard, which is echoed.
+        let most = if self.level > 0 { self.interrupts } else { 0 };
+        let is_short = |at: &u64| range.contains(at) && range.end - at <= 2 * most as u64 + 2;
         if let Some(at) = self.interrupted_at.filter(is_short) {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
-            if echo.starts_with(&since) {
+            if (0..=most).any(|count| [&b"^C".repeat(count)[..], b"\r\n"].concat().starts_with(&since)) {
                 range.end = at;
             }
         }

@@ -130,7 +130,7 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
     if let Some(name) = successor {
         return Err(busy(session, doing, &replaced(&name), ""));
     }
-    let (why, mend) = foreground::in_the_way(session, doing)?;
+    let (why, mend) = foreground::in_the_way(session, turn, &place, doing)?;
     Err(busy(session, doing, &why, &mend))
 }
 

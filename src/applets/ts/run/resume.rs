@@ -51,6 +51,7 @@ impl<'a> Run<'a> {
             printer: Printer::new(log, wishes.strip),
             question: Question::new(wishes.input_after),
             answers: Some(Answers { known: left.typed, pending: VecDeque::new() }),
+            interrupts: 0,
             diagnosis: None,
             interrupted_at: None,
             unread: false,
