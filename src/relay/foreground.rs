@@ -8,7 +8,10 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
-use std::{cell::RefCell, io};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+};
 
 use crate::{
     relay::rest::Sample,
@@ -120,10 +123,7 @@ fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> 
 /// terminal? ssh always does: it is at the other end that something is done.
 pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
     let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
-    any_in_foreground(group, shell, |thread| {
-        let Awaited::Input(descriptors) = thread.awaits() else { return false };
-        waits_for(device, thread, false) && descriptors.iter().any(|each| thread.leads_elsewhere(*each))
-    })
+    any_in_foreground(group, shell, |thread| attention(device, thread, false) == Some(Attention::PassesOn))
 }
 
 /// Is it the session's leader itself that waits for input?
@@ -148,11 +148,15 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
 pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Holder> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let (group, session) = (master.foreground()?, i32::try_from(shell).unwrap_or_default());
-    let (waiting, any) = (RefCell::new(None), RefCell::new(None));
+    let (waiting, any, leads_elsewhere) = (RefCell::new(None), RefCell::new(None), Cell::new(false));
     let roots = [std::process::id(), shell, group.unsigned_abs()];
     processes::any_in_group(group, session, &roots, |process| {
         let is_leader = process.pid == group.unsigned_abs();
-        if process.threads().any(|thread| waits_for(device, &thread, modes.is_canonical())) {
+        // Both of one look: at the next it may be at work.
+        let looks = process.threads().filter_map(|thread| attention(device, &thread, modes.is_canonical()));
+        let looks: Vec<Attention> = looks.collect();
+        if !looks.is_empty() {
+            leads_elsewhere.set(leads_elsewhere.get() || looks.contains(&Attention::PassesOn));
             // Who was started last is who has been left the terminal by the others.
             *waiting.borrow_mut() = Some(process.clone());
         }
@@ -169,7 +173,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
         waits,
         shell: Dialect::of_process(&process.arguments()),
-        leads_elsewhere: passes_on(master, shell) || is_hidden && PASSING_ON.contains(&&*process.name),
+        leads_elsewhere: leads_elsewhere.get() || is_hidden && PASSING_ON.contains(&&*process.name),
         name: process.name,
     })
 }
@@ -187,24 +191,43 @@ pub(crate) fn successor(shell: u32, session: &SessionDir) -> Option<String> {
     (!has_none && !session.is_shell(&arguments)).then_some(process.name)
 }
 
+/// What a thread of the foreground group sleeps for, that has the terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attention {
+    /// That somebody types.
+    Waits,
+    /// That, or that somebody says something behind a socket or another terminal.
+    PassesOn,
+}
+
 /// Does a thread of the foreground group sleep until somebody types?
+fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
+    attention(terminal, thread, line).is_some()
+}
+
+/// `None`: it does not sleep until somebody types.
 ///
 /// Where we may not see what it sleeps for, the modes say what is probable. Who
 /// has switched off lines wants keys, and sleeps to get them. But with the modes
 /// that a terminal always has, whoever is in a poll, or hidden from us, mostly
 /// waits for a network or a child.
-fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
+fn attention(terminal: u64, thread: &Thread, line: bool) -> Option<Attention> {
     let is_it = |device| device == terminal || device == pty::CONTROLLING_TERMINAL;
     let has_it = || thread.devices().any(is_it);
-    match thread.awaits() {
+    let waits = match thread.awaits() {
         Awaited::Input(descriptors) => {
-            descriptors.into_iter().any(|descriptor| thread.device(descriptor).is_some_and(is_it))
+            let waits = descriptors.iter().any(|each| thread.device(*each).is_some_and(is_it));
+            if waits && descriptors.iter().any(|each| thread.leads_elsewhere(*each)) {
+                return Some(Attention::PassesOn);
+            }
+            waits
         }
         Awaited::SomeRead => has_it(),
         Awaited::SomePoll => !line && has_it(),
         Awaited::Hidden => !line,
         Awaited::Other => false,
-    }
+    };
+    waits.then_some(Attention::Waits)
 }
 
 /// The name of the foreground process: the leader of its group or, where that has ended,

@@ -24,18 +24,21 @@ pub(crate) struct LeftRun {
     pub(crate) can_look: bool,
     /// Its output has not begun, and fish's own sequences are to come before it.
     pub(crate) begins: bool,
+    /// It comes from another terminal.
+    pub(crate) is_far: bool,
 }
 
 impl LeftRun {
     fn encode(self) -> String {
         let word = |flag, word| if flag { word } else { "-" };
         let (look, begins) = (word(self.can_look, "look"), word(self.begins, "begins"));
-        format!("{} {} {} {} {look} {begins}\n", self.last, self.level, self.printed, self.typed)
+        let far = word(self.is_far, "far");
+        format!("{} {} {} {} {look} {begins} {far}\n", self.last, self.level, self.printed, self.typed)
     }
 
     fn decode(line: &[u8]) -> Option<LeftRun> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-        let [last, level, printed, typed, look, begins] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [last, level, printed, typed, look, begins, far] = line.split(' ').collect::<Vec<_>>()[..] else {
             return None;
         };
         let flag = |word, yes| (word == yes || word == "-").then_some(word == yes);
@@ -46,6 +49,7 @@ impl LeftRun {
             typed: typed.parse().ok()?,
             can_look: flag(look, "look")?,
             begins: flag(begins, "begins")?,
+            is_far: flag(far, "far")?,
         })
     }
 }
@@ -78,11 +82,12 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written_and_rubbish_is_nothing() {
-        for (can_look, begins) in [(true, false), (false, true)] {
-            let left = LeftRun { last: 3, level: 1, printed: 500, typed: 7, can_look, begins };
+        for (can_look, begins, is_far) in [(true, false, false), (false, true, false), (false, false, true)] {
+            let left = LeftRun { last: 3, level: 1, printed: 500, typed: 7, can_look, begins, is_far };
             assert_eq!(LeftRun::decode(left.encode().as_bytes()), Some(left));
         }
-        for line in ["", "\n", "1 2 3 look", "1 2 3 look -", "1 2 x - -\n", "1 2 3 - - -\n", "1 2 3 yes -\n"]
+        for line in
+            ["", "\n", "1 2 3 4 look - -", "1 2 x 4 - - -\n", "1 2 3 4 - - - -\n", "1 2 3 4 yes - -\n"]
         {
             assert_eq!(LeftRun::decode(line.as_bytes()), None, "{line:?}");
         }

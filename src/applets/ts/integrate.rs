@@ -175,7 +175,11 @@ impl<'a> Integration<'a> {
                 _ if doing == Doing::Secret => {
                     return Err(self.asks_for_secret());
                 }
-                // It reads nothing yet, or what has been typed is still on its way.
+                // It reads nothing yet, or what has been typed is still on its way; or it reports
+                // already, and will be seen to wait.
+                Some(holder) if place.prompt == Prompt::Stands && holder.is_shell => {
+                    format!("'{}' has the foreground, and does not read", holder.name)
+                }
                 Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
                     format!("'{}' has the foreground, and is at no prompt of a shell inside it", holder.name)
                 }

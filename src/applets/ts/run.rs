@@ -237,6 +237,14 @@ fn status(code: u8, kind: &'static str, message: String) -> Failure {
     Failure::Status { code, kind, message: Some(message) }
 }
 
+/// Does the prompt that ends here come from another terminal? Then this one is raw, as no
+/// line editor makes it.
+fn is_far(turn: &mut RelayClient, offset: u64) -> Result<bool> {
+    let last = offset.saturating_sub(1);
+    let untranslated = turn.untranslated(last)?.unwrap_or_default();
+    Ok(untranslated.iter().any(|range| range.contains(&last)))
+}
+
 /// A command that has been handed over.
 struct Run<'a> {
     session: &'a SessionDir,
@@ -354,7 +362,7 @@ impl<'a> Run<'a> {
         let handover = session.hand_over(sessions, command, &place)?;
         let marks = session.marks(offset, place.level, Some(last))?;
         let (level, ahead) = (place.level, place.ahead());
-        let is_far = level > 0 && turn.passes_on()?;
+        let is_far = level > 0 && is_far(&mut turn, offset)?;
         let mut run = Run {
             session,
             wishes,

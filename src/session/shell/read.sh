@@ -2,6 +2,8 @@
 # shows what it is told to, and prints the text, for `eval` to execute.
 __nbs_read() (
     __nbs_status=$?
+    # Its shell waits for it also where it is interrupted.
+    trap 'stty echo 2>&-; exit 130' INT
     stty -echo 2>&-
     printf '\033]133;Q;nbs=@SECRET@.%s\a' "$__nbs_seq" >&2
     for __nbs_part in shown text; do

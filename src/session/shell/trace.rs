@@ -262,8 +262,14 @@ impl Trace {
             (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,
             // One that the shell could not read, and has not begun.
             (Stage::Taken { seq, from }, Mark::Done { seq: done, code }) if done == seq => {
-                let shown = log.bytes(from, found.start).trying("read the output")?;
-                let start = from + after_lines(&shown, self.lines) as u64;
+                let start = match self.beginning {
+                    // It has not been read.
+                    Beginning::Text => found.start,
+                    _ => {
+                        let shown = log.bytes(from, found.start).trying("read the output")?;
+                        from + after_lines(&shown, self.lines) as u64
+                    }
+                };
                 self.begin(seq, start);
                 let end = self.ended_at.unwrap_or(found.start).max(start);
                 self.stage = Stage::Done { start, end, code };

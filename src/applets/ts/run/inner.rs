@@ -62,11 +62,10 @@ impl Run<'_> {
                 return Ok(length);
             }
             // A line editor may show a part of it only: then the kernel tells that it was read.
-            let local = !self.turn.passes_on()?;
-            if local && length > offset {
+            if !self.is_far && length > offset {
                 return self.await_drawn();
             }
-            let soon = if local { Deadline::after(GLANCE) } else { Deadline::NEVER };
+            let soon = if self.is_far { Deadline::NEVER } else { Deadline::after(GLANCE) };
             self.news.news_or(until.min(soon), None)?;
         }
     }

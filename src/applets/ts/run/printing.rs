@@ -50,10 +50,12 @@ impl Run<'_> {
         }
         // A shell inside the session's own gets each as from a keyboard, which is echoed.
         let most = if self.level > 0 { self.interrupts } else { 0 };
-        let is_short = |at: &u64| range.contains(at) && range.end - at <= 2 * most as u64 + 2;
-        if let Some(at) = self.interrupted_at.filter(is_short) {
+        let Some(interrupted) = self.interrupted_at else { return Ok(range) };
+        // One that came before the command did may be echoed behind its beginning.
+        let (at, least) = if interrupted < range.start { (range.start, 1) } else { (interrupted, 0) };
+        if range.contains(&at) && range.end - at <= 2 * most as u64 + 2 {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
-            if (0..=most).any(|count| [&b"^C".repeat(count)[..], b"\r\n"].concat().starts_with(&since)) {
+            if (least..=most).any(|count| [&b"^C".repeat(count)[..], b"\r\n"].concat().starts_with(&since)) {
                 range.end = at;
             }
         }

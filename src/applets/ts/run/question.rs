@@ -98,6 +98,7 @@ impl Run<'_> {
             typed,
             can_look: self.handover.can_look,
             begins: self.trace.begins(),
+            is_far: self.is_far,
         })
     }
 

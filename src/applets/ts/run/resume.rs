@@ -41,7 +41,7 @@ impl<'a> Run<'a> {
             is_nothing: false,
             level: left.level,
             ahead: place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead()),
-            is_far: left.level > 0 && turn.passes_on()?,
+            is_far: left.is_far,
             inner: None,
             handover,
             attempts: 0,
