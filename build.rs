@@ -39,6 +39,13 @@ fn main() {
         fs::write(out.join(name), without_what_is_for_us(&text)).unwrap();
     }
 
+    for name in ["bash.bash", "run.bash", "zsh.zsh", "fish.fish", "posix.sh", "read.sh"] {
+        let text = fs::read_to_string(root.join("src/session/shell").join(name)).unwrap();
+        let is_told = |line: &&str| !line.trim_start().starts_with('#');
+        let lines: Vec<&str> = text.lines().filter(is_told).collect();
+        fs::write(out.join(name), lines.join("\n") + "\n").unwrap();
+    }
+
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
     println!("cargo::rustc-env=NBS_DATE={}", date(&root));

@@ -61,7 +61,7 @@ impl Bootstrap {
         let script = SCRIPT
             .replace("@MARK1@", first)
             .replace("@MARK2@", second)
-            .replace("@CHOICES@\n", &choices)
+            .replace("# @CHOICES@\n", &choices)
             .replace("@ID@", id);
         let bootstrap = Bootstrap {
             mark: mark.as_bytes().to_vec(),

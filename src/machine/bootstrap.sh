@@ -1,3 +1,7 @@
+# shellcheck shell=sh
+# What `ls` prints is to be split; the choices set what is sent; `return` cannot fail.
+# shellcheck disable=SC2015,SC2046,SC2154
+
 # Read by a POSIX sh on another machine, on its standard input. All of it is one command, so
 # nothing of what comes after it is read ahead. Every line that we say begins with the mark, which
 # does not stand here in one piece: an echo of this is none.
@@ -21,7 +25,7 @@ nbs_bootstrap() {
     size=0
     # Where there is no uname, the first is tried.
     case $machine in
-@CHOICES@
+# @CHOICES@
     esac
     if [ "$size" = 0 ]; then
         say no-file "$machine"

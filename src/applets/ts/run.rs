@@ -335,8 +335,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let reports = turn.shell_place()?.is_some_and(|place| place.level > 0);
-        if !reports && !session.is_interactive()? {
+        if !session.is_interactive()? && turn.shell_place()?.is_none_or(|place| place.level == 0) {
             return Err(Failure::Failed(format!(
                 "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
                 session.handle(),

@@ -1,3 +1,7 @@
+# shellcheck shell=bash
+# PROMPT_COMMAND is a string or an array, and what is quoted singly is for later.
+# shellcheck disable=SC2016,SC2178
+
 # The startup file of the bash of an nbs session. It reads the user's own, and then
 # makes the shell mark its prompts and commands in what it prints, with OSC 133
 # sequences, which terminals do not show. From them nbs knows when a command has
@@ -23,6 +27,8 @@ __nbs_last='{ __nbs_prompt "$?" "$_"; } 3>&2 >/dev/null 2>&1'
 # Puts the two into PROMPT_COMMAND, around what the user has there; does nothing
 # if they are in place. Each prompt checks it, as scripts edit PROMPT_COMMAND.
 __nbs_hook() {
+    # As it was left, mostly.
+    if [[ ${__nbs_hooked-} && "${PROMPT_COMMAND[*]-}" == "$__nbs_hooked" ]]; then builtin return 0; fi
     builtin local __nbs_set __nbs_item __nbs_all
     # PS0, which C needs, is of bash 4.4.
     if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)) || [[ $- != *i* ]]; then
@@ -32,6 +38,7 @@ __nbs_hook() {
         builtin return 0 # readonly, or no array that bash would execute
     fi
     if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[${#PROMPT_COMMAND[@]}-1]}" == *"$__nbs_last" ]]; then
+        __nbs_hooked="${PROMPT_COMMAND[*]}"
         builtin return 0
     fi
     __nbs_set=${-//[!akx]/}

@@ -1,3 +1,7 @@
+# shellcheck shell=sh
+# The user's file has any name, and is told by `eval`; nothing is a fine value.
+# shellcheck disable=SC1007,SC1090,SC2154
+
 # The startup file of the shell of an nbs session, which finds it by ENV. It puts that
 # back, reads the user's own, and makes the shell mark its prompts in what it prints, with
 # OSC 133 sequences, which terminals do not show. From them nbs knows when a command has

@@ -1,3 +1,7 @@
+# shellcheck shell=sh
+# The startup file sets __nbs_seq.
+# shellcheck disable=SC2154
+
 # For a shell that no file of ours can be handed to: reads a text from the terminal, unseen,
 # shows what it is told to, and prints the text, for `eval` to execute.
 __nbs_read() (

@@ -1,3 +1,7 @@
+# shellcheck shell=bash
+# Who sources it sets __nbs_before; and $$ is a number.
+# shellcheck disable=SC2053,SC2154
+
 # What the key of `run` has readline do: hand over the line, or where the prompt that
 # stands cannot report what becomes of it, mend that first, and say so. bash sources it;
 # its argument is $_, and $? is the status of the command before.

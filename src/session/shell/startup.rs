@@ -49,6 +49,13 @@ use crate::session::shell::{
     run_script::quoted,
 };
 
+// The files beside this one, without what they say to who reads them here.
+const BASH: &str = include_str!(concat!(env!("OUT_DIR"), "/bash.bash"));
+const ZSH: &str = include_str!(concat!(env!("OUT_DIR"), "/zsh.zsh"));
+const FISH: &str = include_str!(concat!(env!("OUT_DIR"), "/fish.fish"));
+const POSIX: &str = include_str!(concat!(env!("OUT_DIR"), "/posix.sh"));
+const READ: &str = include_str!(concat!(env!("OUT_DIR"), "/read.sh"));
+
 /// The text of the startup file. `secret` is what the marks are known by: hexadecimal
 /// digits, new for each session; `run` and `text` are the files by which a command is
 /// handed over.
@@ -57,14 +64,14 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
     let file = match shell.dialect {
         Dialect::Bash => {
             let (mode, startup) = bash_startup(&shell.bash_startup());
-            include_str!("bash.bash").replace("@MODE@", mode).replace("@STARTUP@", &startup)
+            BASH.replace("@MODE@", mode).replace("@STARTUP@", &startup)
         }
         Dialect::Zsh => {
             let startup = if shell.is_bare() { "'builtin' 'setopt' no_rcs" } else { ZSHENV };
-            include_str!("zsh.zsh").replace("@STARTUP@", startup)
+            ZSH.replace("@STARTUP@", startup)
         }
-        Dialect::Fish => include_str!("fish.fish").to_owned(),
-        Dialect::Posix => with_controls(include_str!("posix.sh")),
+        Dialect::Fish => FISH.to_owned(),
+        Dialect::Posix => with_controls(POSIX),
     };
     let text = match shell.dialect {
         // In UTF-8 whatever stands there: fish takes no other.
@@ -77,7 +84,6 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
 /// What makes a shell report that has read its startup files: the same without them, and
 /// without the key of `run`; and what reads the texts of that.
 pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
-    const KEY: &str = "# The key that nbs presses";
     let cut = |file: &str, from: &str, to: &str| {
         let (_, rest) = file.split_once(from).unwrap_or(("", file));
         let (rest, _) = rest.split_once(to).unwrap_or((rest, ""));
@@ -85,37 +91,35 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
     };
     let file = match dialect {
         Dialect::Bash => {
-            let file = cut(include_str!("bash.bash"), "if [[ ${__nbs_shell-}", KEY);
+            let file = cut(BASH, "if [[ ${__nbs_shell-}", "__nbs_begin() {");
             file + "{ __nbs_hook; } >/dev/null 2>&1\n"
         }
         Dialect::Zsh => {
-            let (file, first) = (include_str!("zsh.zsh"), "# The startup files that are still");
-            let of_editor = "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take";
-            let (head, tail) = (cut(file, "'builtin' 'typeset' -gi", KEY), cut(file, first, "\0"));
+            let (first, of_editor) =
+                ("__nbs_first() {", "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take");
+            let (head, tail) = (cut(ZSH, "'builtin' 'typeset' -gi", "__nbs_take() {"), cut(ZSH, first, "\0"));
             // Of what was typed nothing else tells whether it could be parsed.
             let line = "__nbs_line() { __nbs_text=$1 }\n\
                         builtin typeset -ga zshaddhistory_functions\n\
                         zshaddhistory_functions=(__nbs_line ${zshaddhistory_functions:#__nbs_line})\n";
             [&head.replace(of_editor, "builtin :"), &tail, line].concat()
         }
-        Dialect::Fish => cut(include_str!("fish.fish"), "set -g __nbs_seq", KEY)
+        Dialect::Fish => cut(FISH, "set -g __nbs_seq", "function __nbs_take")
             .replace("bind -M $mode \\e'[25;9~' __nbs_take", "true"),
         // There may be no such file where it runs.
-        Dialect::Posix => with_controls(&cut(include_str!("posix.sh"), "# How a line editor", "\0"))
-            .replace("2>/dev/null", "2>&-"),
-    };
-    let is_told = |line: &&str| !line.trim_start().starts_with('#');
-    let mut read = include_str!("read.sh").lines().filter(is_told).collect::<Vec<_>>().join("\n");
-    read = match dialect {
-        Dialect::Fish => {
-            let read = read.replace("@CHECK@", FISH_CHECK) + "\n__nbs_seq=$1\n(exit \"$2\")\n__nbs_read";
-            let read = fish_quoted(read.as_ref()).to_string_lossy().into_owned();
-            format!("function __nbs_read\n sh -c {read} sh $__nbs_seq $status\nend")
+        Dialect::Posix => {
+            with_controls(&cut(POSIX, "case ${BASH_VERSION", "\0")).replace("2>/dev/null", "2>&-")
         }
-        _ => read.replace("@CHECK@", ":"),
     };
-    let lines: Vec<&str> = file.lines().filter(is_told).chain(read.lines()).collect();
-    (lines.join("\n") + "\n").replace("@SECRET@", secret)
+    let read = match dialect {
+        Dialect::Fish => {
+            let read = READ.replace("@CHECK@", FISH_CHECK) + "__nbs_seq=$1\n(exit \"$2\")\n__nbs_read";
+            let read = fish_quoted(read.as_ref()).to_string_lossy().into_owned();
+            format!("function __nbs_read\n sh -c {read} sh $__nbs_seq $status\nend\n")
+        }
+        _ => READ.replace("@CHECK@", ":"),
+    };
+    (file + &read).replace("@SECRET@", secret)
 }
 
 /// fish says what it does not like of a text, and has one code for all of it.
@@ -161,7 +165,7 @@ fn bash_startup(startup: &BashStartup) -> (&'static str, String) {
 /// that reports its end, which `set -v` shows; or, where more may come, may be
 /// the beginning of it.
 pub(crate) fn shown_hook(output: &[u8], complete: bool) -> usize {
-    let (_, rest) = include_str!("bash.bash").split_once("__nbs_first='").expect("it is in there");
+    let (_, rest) = BASH.split_once("__nbs_first='").expect("it is in there");
     let line = rest.lines().next().and_then(|line| line.strip_suffix('\'')).expect("it ends there");
     let lines = ["\r\n", "\n"].map(|end| [line, end].concat().into_bytes());
     let ends_with = |part: &&[u8]| output.ends_with(part);
