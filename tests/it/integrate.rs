@@ -374,7 +374,7 @@ fn one_that_reports_and_is_busy_is_not_told_again() {
         scratch.ts(&["send", &handle, "read -p 'which? ' x"]).code(0);
         scratch.ts(&["wait", &handle, "--pattern=which? "]).code(0);
         let busy = scratch.ts(&["run", &handle, "true"]).code(125);
-        assert!(busy.err().contains("it is busy;") && !busy.err().contains("integrate"), "{busy:?}");
+        assert!(busy.err().contains("it is busy") && !busy.err().contains("integrate"), "{busy:?}");
         let length = scratch.file(&handle, "output.log").len();
         if command == "bash --norc" {
             scratch.ts(&["integrate", "--timeout=0.3", &handle]).code(1).complains("at no prompt");

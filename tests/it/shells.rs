@@ -122,6 +122,91 @@ shells! {
     mksh: Shell { command: "mksh", ..POSIX };
 }
 
+/// A session of a shell whose user has this startup file.
+fn with_startup_file(scratch: &Scratch, shell: &str, text: &str) -> String {
+    let home = scratch.home();
+    fs::create_dir_all(home.join(".config/fish")).unwrap();
+    for file in [".bashrc", ".zshrc", ".config/fish/config.fish", ".shrc"] {
+        fs::write(home.join(file), text).unwrap();
+    }
+    scratch.create_with(&[&format!("--env=ENV={}/.shrc", home.display())], shell)
+}
+
+#[test]
+fn hooks_and_settings_of_the_users_do_no_harm() {
+    let scratch = Scratch::new();
+    for (shell, text) in [
+        // As oh-my-zsh has them.
+        (
+            "zsh",
+            "autoload -Uz add-zsh-hook; pre() { local x=$?; true }\nadd-zsh-hook precmd pre\n\
+             add-zsh-hook preexec pre\nsetopt prompt_subst\nPROMPT='%~ $(echo main)> '\nRPROMPT='%?'",
+        ),
+        // As starship has.
+        ("zsh", "draw() { PROMPT=\"$?> \" }\nprecmd_functions+=(draw)\npreexec_functions+=(draw)"),
+        ("fish", "function fish_prompt; set -l s $status; echo -n \"$s> \"; end\nfish_vi_key_bindings"),
+        (
+            "fish",
+            "function s --on-event fish_prompt; function fish_prompt; echo -n 's> '; end; end\n\
+             function fish_right_prompt; echo R; end",
+        ),
+        ("bash", "p() { PS1=\"$?> \"; }\nPROMPT_COMMAND=p"),
+        ("zsh", "set -u"),
+        ("zsh", "setopt ksh_arrays sh_word_split extended_glob no_prompt_cr verbose"),
+        ("zsh", "bindkey -v; alias builtin=false printf=false; printf() { true }"),
+        ("zsh", "unsetopt zle"),
+        ("zsh", "exec 2>/dev/null"),
+        ("zsh", "typeset -r PROMPT='> '"),
+        ("zsh", "bindkey -s '\\e[25;9~' x"),
+        ("zsh", "precmd() { bindkey -r '\\e[25;9~' }"),
+        ("fish", "exec 2>/dev/null"),
+        ("fish", "bind \\e'[25;9~' 'echo x'"),
+        ("fish", "function printf; end; function commandline; end"),
+        ("fish", "stty -echo"),
+        ("dash", "set -u; PS1='$(echo main) $PWD> '"),
+        ("dash", "stty -echo"),
+        ("busybox ash", "stty -echo"),
+        ("busybox ash", "exec 2>/dev/null"),
+        ("ksh93", "stty -echo"),
+        ("mksh", "set -u; PS1='one\ntwo> '"),
+    ] {
+        let handle = with_startup_file(&scratch, shell, text);
+        for _ in 0..2 {
+            let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+            run("echo hi").code(0).stdout("hi\n");
+            run("sh -c 'exit 7'").code(7).stdout("");
+        }
+        scratch.ts(&["kill", &handle]).code(0);
+    }
+}
+
+#[test]
+fn what_keeps_a_shell_from_reporting_is_told_of() {
+    let scratch = Scratch::new();
+    for (shell, text, why) in [
+        ("zsh", "precmd() { precmd_functions=() }", "at no prompt that it reports"),
+        ("zsh", "disable printf", "did not take it"),
+        ("fish", "function p --on-event fish_prompt; functions -e __nbs_prompt; end", "at no prompt"),
+        ("dash", "exec 2>/dev/null", "at no prompt"),
+        ("dash", "readonly PS1", "at no prompt"),
+        ("busybox ash", "readonly PS1", "at no prompt"),
+        ("ksh93", "readonly PS1", "at no prompt"),
+        ("bash", "readonly PROMPT_COMMAND", "at no prompt"),
+    ] {
+        let handle = with_startup_file(&scratch, shell, text);
+        let ran =
+            scratch.ts(&["run", "--timeout=60", &handle, "echo hi"]).code(125).stdout("").complains(why);
+        assert_eq!(ran.err().lines().count(), 1, "{shell}, {text}: {ran:?}");
+        scratch.ts(&["kill", &handle]).code(0);
+    }
+    // A failure is the end of who has wanted that.
+    for shell in ["zsh", "dash", "busybox ash", "ksh93"] {
+        let handle = with_startup_file(&scratch, shell, "set -e");
+        scratch.ts(&["run", "--timeout=60", &handle, "echo hi"]).code(0).stdout("hi\n");
+        scratch.ts(&["run", "--timeout=60", &handle, "false"]).code(125).complains("ended with exit code 1");
+    }
+}
+
 #[test]
 fn what_the_user_has_in_the_environment_stays_theirs() {
     let scratch = Scratch::new();

@@ -82,7 +82,7 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, sending, waiting::Waiting},
-        shell::{self, ACCEPT, Handover, LOOK, Stage, Trace},
+        shell::{self, ACCEPT, Beginning, Handover, LOOK, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
@@ -419,6 +419,11 @@ impl<'a> Run<'a> {
         self.turn.claim(self.number_of(self.trace.seq()))?;
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
+        }
+        let by_lines = self.handover.beginning == Beginning::Line && !self.handover.enter;
+        if by_lines && self.turn.modes()?.is_some_and(|modes| modes.secret) {
+            // Nothing shows what is typed, nor that it ends.
+            self.trace.note_drawn(self.trace.next);
         }
         self.hide_line()?;
         self.type_in(&self.handover.keys.clone())?;

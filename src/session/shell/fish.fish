@@ -8,13 +8,13 @@ set -g __nbs_tag 'nbs=@SECRET@.'
 set -g __nbs_folder
 
 function __nbs_begin --on-event fish_preexec
-    printf '\e]133;C;%s%s\a' $__nbs_tag (math $__nbs_seq + 1) >/dev/tty
+    builtin printf '\e]133;C;%s%s\a' $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
 end
 
 function __nbs_done --on-event fish_postexec
     set -l __nbs_status $status
-    set -g __nbs_seq (math $__nbs_seq + 1)
-    printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag $__nbs_seq >/dev/tty
+    set -g __nbs_seq (builtin math $__nbs_seq + 1)
+    builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag $__nbs_seq >/dev/tty
 end
 
 # fish_prompt may be defined anew by anything: so it is wrapped again where it is
@@ -22,24 +22,24 @@ end
 function __nbs_prompt --on-event fish_prompt
     if test $__nbs_seq -lt 0
         set -g __nbs_seq 0
-        printf '\e]133;D;0;%s0\a' $__nbs_tag >/dev/tty
+        builtin printf '\e]133;D;0;%s0\a' $__nbs_tag >/dev/tty
     end
-    if not string match -q '*__nbs_users_prompt*' -- (functions fish_prompt)
-        functions -e __nbs_users_prompt
-        functions -c fish_prompt __nbs_users_prompt
+    if not string match -q '*__nbs_users_prompt*' -- (builtin functions fish_prompt)
+        builtin functions -e __nbs_users_prompt
+        builtin functions -c fish_prompt __nbs_users_prompt
         function fish_prompt
             __nbs_users_prompt
-            printf '\e]133;B;%s%s\a' $__nbs_tag $__nbs_seq
+            builtin printf '\e]133;B;%s%s\a' $__nbs_tag $__nbs_seq
         end
     end
     for mode in default insert visual replace
-        bind -M $mode \e'[25;9~' __nbs_take
+        builtin bind -M $mode \e'[25;9~' __nbs_take
     end
     if test "$PWD" != "$__nbs_folder"
         set -g __nbs_folder "$PWD"
-        printf '\e]7;file://%s%s\a' $hostname (string escape --style=url -- $PWD) >/dev/tty
+        builtin printf '\e]7;file://%s%s\a' $hostname (string escape --style=url -- $PWD) >/dev/tty
     end
-    printf '\e]133;A;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+    builtin printf '\e]133;A;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
 end
 
 # The key that nbs presses: hands the command that is to be run to the editor.
@@ -48,27 +48,27 @@ end
 function __nbs_take
     set -l __nbs_text
     read -lz __nbs_text <@TEXT@
-    printf '\e]133;R;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
-    commandline -r -- $__nbs_text
-    commandline --is-valid
+    builtin printf '\e]133;R;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+    builtin commandline -r -- $__nbs_text
+    builtin commandline --is-valid
     set -l __nbs_valid $status
     if not string match -qrv '^\s*(#.*)?$' -- (string split \n -- $__nbs_text)
         # Of what is nothing fish tells no end.
         set __nbs_valid 0
-        set -g __nbs_seq (math $__nbs_seq + 1)
-        printf '\e]133;D;0;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+        set -g __nbs_seq (builtin math $__nbs_seq + 1)
+        builtin printf '\e]133;D;0;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
     end
     switch $__nbs_valid
         case 1
-            commandline -r -- 'source '(string escape -- @TEXT@)
+            builtin commandline -r -- 'source '(string escape -- @TEXT@)
         case 2
-            commandline -r ''
-            printf '\e]133;P;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
-            set -g __nbs_seq (math $__nbs_seq + 1)
-            printf '\e]133;D;2;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
-            commandline -f repaint
+            builtin commandline -r ''
+            builtin printf '\e]133;P;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+            set -g __nbs_seq (builtin math $__nbs_seq + 1)
+            builtin printf '\e]133;D;2;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+            builtin commandline -f repaint
             return
     end
-    commandline -f suppress-autosuggestion 2>/dev/null
-    commandline -f execute
+    builtin commandline -f suppress-autosuggestion 2>/dev/null
+    builtin commandline -f execute
 end

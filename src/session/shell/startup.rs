@@ -105,7 +105,7 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
             [&head.replace(of_editor, "builtin :"), &tail, line].concat()
         }
         Dialect::Fish => cut(FISH, "set -g __nbs_seq", "function __nbs_take")
-            .replace("bind -M $mode \\e'[25;9~' __nbs_take", "true"),
+            .replace("builtin bind -M $mode \\e'[25;9~' __nbs_take", "true"),
         // There may be no such file where it runs.
         Dialect::Posix => {
             with_controls(&cut(POSIX, "case ${BASH_VERSION", "\0")).replace("2>/dev/null", "2>&-")

@@ -28,8 +28,19 @@ pub(super) fn in_the_way(
         return Ok(("it waits for a secret".to_owned(), format!("; {}", answer(session, doing))));
     }
     let holder = turn.holder()?.ok_or_else(|| session.ended())?;
-    let Some(holder) = holder.filter(|holder| !holder.is_shell) else {
-        return Ok(("it is busy".to_owned(), format!("; {}", answer(session, doing))));
+    let holder = match holder {
+        Some(holder) if !holder.is_shell => holder,
+        other => {
+            let itself = asked && other.is_some_and(|holder| !holder.leads_elsewhere);
+            let why = match itself {
+                true => {
+                    "it is busy: its shell itself waits for input, at no prompt that it reports ('read', or a \
+                     startup file that keeps it from that: a readonly PS1, a removed hook, 'exec 2>FILE')"
+                }
+                false => "it is busy",
+            };
+            return Ok((why.to_owned(), format!("; {}", answer(session, doing))));
+        }
     };
     // Or what mostly has one behind it.
     let mend = match holder.shell.is_some() || holder.leads_elsewhere {

@@ -14,6 +14,9 @@ use crate::{
 
 /// How long a new shell may take to its first prompt.
 const FIRST_PROMPT: Duration = Duration::from_secs(60);
+/// Nobody tells when a shell begins to wait that prints no prompt (`exec 2>FILE`): so it is
+/// looked for at intervals that grow from a sixteenth to this.
+const LATER_LOOKS: Duration = Duration::from_secs(1);
 /// How long to look a second time at a terminal that seems to be busy: its modes
 /// and who reads it are not seen at one moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
@@ -47,7 +50,7 @@ pub(super) fn await_prompt(
     let over = wishes.deadline;
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
-    let mut prompt_end = None;
+    let (mut prompt_end, mut interval) = (None, LATER_LOOKS / 16);
     loop {
         if over.has_passed() {
             return Err(too_late(
@@ -105,11 +108,13 @@ pub(super) fn await_prompt(
             }
             _ => return stuck(session, turn, doing),
         };
-        match news.news_or(deadline.min(over), Some(signals.as_fd()))? {
-            News::Changed => {}
+        let look = Deadline::after(interval);
+        match news.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
+            News::Changed => interval = LATER_LOOKS / 16,
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),
             News::TimedOut if over.has_passed() => {}
+            News::TimedOut if !deadline.has_passed() => interval = (2 * interval).min(LATER_LOOKS),
             News::TimedOut if prompt == Prompt::Stands => {}
             News::TimedOut if prompt == Prompt::Touched && !next.has_passed() => {}
             News::TimedOut if deadline.has_passed() && matches!(prompt, Prompt::Entered | Prompt::Left) => {}
