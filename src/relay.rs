@@ -72,7 +72,7 @@ pub(crate) use launch::{SpawnVia, WARNING, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;
-use rest::Rest;
+use rest::RestClock;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
 use views::Views;
 
@@ -157,7 +157,7 @@ pub(crate) struct Relay {
     listener: UnixListener,
     clients: Clients,
     views: Views,
-    rest: Rest,
+    rest: RestClock,
     // The number of the completion that came next when something was typed last.
     awaited: Option<u64>,
     // Whose call a completion belongs to.
@@ -214,7 +214,7 @@ impl Relay {
             listener: start.listener,
             clients: Clients::new(child::open_files(), policy),
             views: Views::default(),
-            rest: Rest::default(),
+            rest: RestClock::default(),
             awaited: None,
             claimant: None,
             seen: None,

@@ -27,7 +27,7 @@ pub(crate) struct Meaning {
     prompt: Prompt,
     last_completion: Option<u64>,
     // The shells that report, and which of them did so last.
-    levels: Vec<Level>,
+    levels: Vec<Numbering>,
     level: usize,
     // Those of them that have reported for the first time, and the one that is still to.
     joined: Vec<usize>,
@@ -36,7 +36,7 @@ pub(crate) struct Meaning {
 
 /// A shell that reports.
 #[derive(Default)]
-struct Level {
+struct Numbering {
     // Its last number, and what that number lacks to the number of the session's completion.
     last: Option<u64>,
     ahead: i64,
@@ -47,7 +47,7 @@ impl Meaning {
     /// that has none.
     pub(crate) fn new(secret: &str) -> Meaning {
         Meaning {
-            levels: vec![Level::default()],
+            levels: vec![Numbering::default()],
             level: 0,
             joined: Vec::new(),
             awaited: None,
@@ -95,7 +95,7 @@ impl Meaning {
             self.levels.pop();
         }
         self.marks.add(secret);
-        self.levels.push(Level::default());
+        self.levels.push(Numbering::default());
         self.awaited = Some(self.levels.len() - 1);
     }
 

@@ -57,11 +57,11 @@ impl Sample {
 
 /// The first sample of those since which nothing has been done.
 #[derive(Default)]
-pub(crate) struct Rest {
+pub(crate) struct RestClock {
     first: Option<(Instant, Sample)>,
 }
 
-impl Rest {
+impl RestClock {
     /// For how long, as far as anybody has looked, it has been as in this sample, which is
     /// of `now`; nothing has been printed or typed for `silence`.
     pub(crate) fn note(&mut self, sample: Sample, silence: Duration, now: Instant) -> Duration {
@@ -91,7 +91,7 @@ mod tests {
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);
         let long = Duration::from_secs(1_000);
-        let mut rest = Rest::default();
+        let mut rest = RestClock::default();
         let mut note = |millis, sample, silence| rest.note(sample, silence, at(millis)).as_millis();
         let (still, woken) = (sample(Doing::Raw, 5, 5), sample(Doing::Raw, 6, 6));
         assert_eq!(note(0, still.clone(), long), 0);
@@ -110,6 +110,6 @@ mod tests {
     fn who_sleeps_until_a_line_comes_has_done_so_since_something_was_printed() {
         let asleep = Sample { timeout: Timeout::Never, ..sample(Doing::Line, 5, 5) };
         let silence = Duration::from_secs(3);
-        assert_eq!(Rest::default().note(asleep, silence, Instant::now()), silence);
+        assert_eq!(RestClock::default().note(asleep, silence, Instant::now()), silence);
     }
 }

@@ -7,7 +7,7 @@
 //! happens, and sleeps while nothing does. The session that it is called in is
 //! not shown.
 //!
-//! Keys: arrows or j k select, n the next that waits; Enter attaches (C-\\ d
+//! Keys: arrows or j k select, n the next that waits; Enter attaches (C-\ d
 //! comes back); a answers with a line, which is not shown where a secret is
 //! asked for; x ends a session, and removes one that has ended (it asks first);
 //! / shows those only with a text in them, Escape all; q quits.

@@ -67,7 +67,7 @@ pub(crate) struct FoundMark {
 }
 
 pub(crate) struct Marks {
-    levels: Vec<Level>,
+    levels: Vec<TaggedShell>,
     // Whose marks are looked at; `None`: everybody's.
     only: Option<usize>,
     longest: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Marks {
 }
 
 /// A shell's marks.
-struct Level {
+struct TaggedShell {
     /// What stands between a mark's kind (and code) and its number.
     tag: Vec<u8>,
     reached: Reached,
@@ -139,7 +139,7 @@ impl Marks {
     pub(crate) fn add(&mut self, secret: &str) {
         let tag = tag(secret);
         self.longest = self.longest.max(longest(&tag));
-        self.levels.push(Level { tag, reached: Reached { last: None, has_ended: false } });
+        self.levels.push(TaggedShell { tag, reached: Reached { last: None, has_ended: false } });
     }
 
     /// The prompt of this shell stands: those inside it have ended, and whatever still
@@ -200,7 +200,7 @@ impl Marks {
     /// The mark that is held, and whose it is.
     fn accepted(&mut self) -> Option<(usize, Mark)> {
         let held = &self.held;
-        let of = |(number, level): (usize, &mut Level)| {
+        let of = |(number, level): (usize, &mut TaggedShell)| {
             parsed(held, &level.tag).map(|mark| (number, level.reached.accept(mark)))
         };
         let (level, mark) = self.levels.iter_mut().enumerate().find_map(of)?;
