@@ -46,7 +46,7 @@ function heed(message) {
 		session.about = message.about;
 		if (!before || before.activity !== message.about.activity) {
 			reordered = true;
-			if (before && message.about.activity === "waiting") say(label(session) + " waits for input");
+			if (before && before.activity !== "unknown" && message.about.activity === "waiting") say(label(session) + " waits for input");
 		}
 	}
 	if (message.screen) {
@@ -273,18 +273,9 @@ function drawAbout(session) {
 	const word = describe(session, state);
 	root.className = "tile " + about.activity;
 	put(name, label(session));
-	put(foot, about.activity === "waiting" && atCursor(session) || about.title || about.command);
+	put(foot, about.asks || about.title || about.command);
 	const text = `${label(session)}, ${word}, ${about.command}`;
 	if (root.getAttribute("aria-label") !== text) root.setAttribute("aria-label", text);
-}
-
-// The line that somebody is to answer.
-function atCursor({ screen, rows }) {
-	for (let at = screen?.cursor?.[0] ?? -1; at >= 0; at--) {
-		const row = rows.get(screen.at[at]) ?? [];
-		const text = row.map(span => typeof span === "string" ? span : span[0]).join("").trim();
-		if (text) return text;
-	}
 }
 
 const put = (element, text) => {
@@ -294,13 +285,13 @@ const put = (element, text) => {
 // What a session does, in a word and since when.
 function describe(session, element) {
 	const { activity, since, receipt } = session.about;
-	let kind = activity, word = activity;
+	let { word } = session.about, kind = { done: "good", failed: "bad" }[word] ?? activity;
 	if (activity === "dead") {
 		const code = receipt?.exit_code;
 		kind = code === 0 ? "good" : "bad";
 		word = receipt?.timed_out ? "timed out" : receipt?.signal ?? (code === 0 ? "done" : code > 0 ? "exit " + code : "ended");
 	}
-	if (session.about.terminal === "secret") word = "wants a secret";
+	if (session.about.terminal === "secret" && word === "waiting") word = "wants a secret";
 	const from = activity === "dead" ? receipt?.ended : since;
 	const text = from ? word + " · " + age(Date.now() / 1000 - from) : word;
 	element.className = "state " + kind;
@@ -315,7 +306,7 @@ function age(seconds) {
 	return Math.floor(seconds / 86400) + "d";
 }
 
-const GROUPS = { waiting: 0, working: 1, idle: 1, dead: 2 };
+const GROUPS = { waiting: 0, working: 1, idle: 1, unknown: 1, dead: 2 };
 const COUNTS = [["waiting", "waiting"], ["working", "working"], ["idle", "idle"], ["dead", "ended"]];
 
 // Those that wait come first, and those that have ended last; all others stay where they are.
@@ -334,7 +325,7 @@ function arrange() {
 	reordered = false;
 	const all = inOrder(), wanted = find("filter").value.trim().toLowerCase();
 	const fits = ({ about, handle }) =>
-		[about.name, about.command, about.title, about.activity, handle].join(" ").toLowerCase().includes(wanted);
+		[about.name, about.command, about.title, about.word, handle].join(" ").toLowerCase().includes(wanted);
 	const shown = all.filter(session => session.tile && fits(session)).map(session => session.tile.root);
 	const before = new Map();
 	if (!still.matches && shown.length < 60) {

@@ -6,6 +6,7 @@
 //! between, and costs no memory. Where no page is open, nothing is watched.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
@@ -20,15 +21,8 @@ use crate::{
         http::{self, BAD, GONE, JSON, NOT_ALLOWED, NOT_FOUND, Refusal, Request, UNAVAILABLE},
         tile::Tile,
     },
-    session::{Handle, StateDir},
-    sys::{
-        deadline::Deadline,
-        poll::PollSet,
-        random,
-        signals::Signals,
-        socket,
-        watch::{FolderChange, Watch},
-    },
+    session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
+    sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
 };
 
 // As they are in `src/page`, without comments and indentation (`build.rs`).
@@ -95,11 +89,11 @@ pub(crate) fn serve(
         tiles: Vec::new(),
         keys: Numbers::default(),
         connections: Vec::new(),
-        watch: None,
+        roster: None,
         wall: Deadline::after(Duration::ZERO),
         accepting: Deadline::after(Duration::ZERO),
     };
-    while !server.turn(listener, ending).trying(what)? {}
+    while !server.turn(listener, ending)? {}
     Ok(())
 }
 
@@ -114,8 +108,8 @@ struct Server<'a> {
     tiles: Vec<Tile>,
     keys: Numbers,
     connections: Vec<Connection>,
-    /// Of the folder of the sessions, while a page is open.
-    watch: Option<Watch>,
+    /// Who tells what the sessions do, while a page is open.
+    roster: Option<Roster>,
     /// When the next screen of the wall may be looked at.
     wall: Deadline,
     /// When the next connection may be taken.
@@ -126,12 +120,11 @@ struct Server<'a> {
 enum Event {
     Ending,
     Connected,
-    Sessions,
+    Roster(RosterEvent),
     /// Of the connection of that index.
     Connection(usize),
     /// Of the tile of that index.
     News(usize),
-    Answer(usize),
     Typed(usize),
 }
 
@@ -178,8 +171,8 @@ struct Seen {
 
 impl Server<'_> {
     /// Waits for something, and does what there is to do; `true` when it is over.
-    fn turn(&mut self, listener: &TcpListener, ending: &mut Signals) -> io::Result<bool> {
-        self.watch_or_rest();
+    fn turn(&mut self, listener: &TcpListener, ending: &mut Signals) -> Result<bool> {
+        self.watch_or_rest()?;
         let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         poll_set.readable(ending, Event::Ending);
@@ -188,8 +181,8 @@ impl Server<'_> {
         } else {
             deadline = self.accepting;
         }
-        if let Some(watch) = &self.watch {
-            poll_set.readable(watch, Event::Sessions);
+        if let Some(roster) = &self.roster {
+            roster.watch(&mut poll_set, Event::Roster);
         }
         for (index, connection) in self.connections.iter().enumerate() {
             let (reads, writes) = (connection.reads(), connection.sent < connection.outbox.len());
@@ -200,36 +193,27 @@ impl Server<'_> {
             if let Some(news) = tile.news() {
                 poll_set.readable(news, Event::News(index));
             }
-            if let Some(answer) = tile.answer() {
-                poll_set.readable(answer, Event::Answer(index));
-            }
             if let Some(typed) = tile.typed() {
                 poll_set.readable(typed, Event::Typed(index));
             }
         }
-        let events = poll_set.wait(deadline.min(self.next_look()))?;
-        let (mut connected, mut sessions) = (false, false);
+        let events = poll_set.wait(deadline.min(self.next_look())).trying("serve the page")?;
+        let mut connected = false;
         for event in events {
             match event {
                 Event::Ending => {
                     ending.take();
                     return Ok(true);
                 }
-                // They change what the others are the indices of.
+                // It changes what the others are the indices of.
                 Event::Connected => connected = true,
-                Event::Sessions => sessions = true,
+                Event::Roster(event) => self.roster.iter_mut().for_each(|roster| roster.note(event)),
                 Event::Connection(index) => self.go_on(index),
-                Event::News(index) => self.tiles[index].hear_news(self.state_dir),
-                Event::Answer(index) => {
-                    self.tiles[index].hear_answer();
-                    self.tiles[index].describe(&mut self.numbers);
-                }
+                Event::News(index) => self.tiles[index].hear_news(),
                 Event::Typed(index) => self.tiles[index].hear_typed(),
             }
         }
-        if sessions {
-            self.hear_sessions()?;
-        }
+        self.take_news()?;
         self.look();
         self.tell();
         if connected {
@@ -249,34 +233,77 @@ impl Server<'_> {
         })
     }
 
-    /// Watches the sessions while somebody looks, and only then.
-    fn watch_or_rest(&mut self) {
+    /// Follows the sessions while somebody looks, and only then.
+    fn watch_or_rest(&mut self) -> Result<()> {
         let watched = self.streams().next().is_some();
-        if watched && self.watch.is_none() {
-            // First, so that nothing comes between. Where it cannot be, what comes is not seen
-            // before the page is opened again.
-            self.watch = Watch::folder(&self.state_dir.sessions_path()).ok();
-            self.list();
+        if watched && self.roster.is_none() {
+            let (roster, glances) = Roster::begin(self.state_dir, None)?;
+            self.roster = Some(roster);
+            self.take_all(glances);
         }
-        if !watched && self.watch.is_some() {
-            self.watch = None;
+        if !watched && self.roster.is_some() {
+            self.roster = None;
             self.tiles.iter_mut().for_each(Tile::rest);
         }
+        Ok(())
     }
 
-    /// Looks which sessions there are.
-    fn list(&mut self) {
-        // What cannot be read now is not shown as gone.
-        let Ok(mut glances) = self.state_dir.glances(&|_| true) else { return };
-        self.tiles.retain(|tile| glances.iter().any(|glance| glance.handle == tile.handle));
-        glances.retain(|glance| self.tiles.iter().all(|tile| tile.handle != glance.handle));
-        for glance in glances {
-            let mut tile = Tile::new(self.keys.next(), glance);
-            tile.describe(&mut self.numbers);
-            self.tiles.push(tile);
+    /// Has those that there are, and no others.
+    fn take_all(&mut self, glances: Vec<Glance>) {
+        let alive: BTreeMap<Handle, bool> =
+            glances.iter().map(|glance| (glance.handle.clone(), glance.alive)).collect();
+        self.tiles.retain(|tile| alive.contains_key(&tile.handle));
+        let ended = |tile: &&mut Tile| tile.is_alive() && alive.get(&tile.handle) == Some(&false);
+        for tile in self.tiles.iter_mut().filter(ended) {
+            tile.end(self.state_dir);
+        }
+        let known: BTreeSet<Handle> = self.tiles.iter().map(|tile| tile.handle.clone()).collect();
+        // They come in the order in which they were started.
+        let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
+        for glance in glances.into_iter().filter(|glance| !known.contains(&glance.handle)) {
+            let is_old = surplus > 0 && !glance.alive;
+            surplus -= usize::from(is_old);
+            if !is_old {
+                self.tiles.push(Tile::new(self.keys.next(), glance));
+            }
         }
         self.tiles.iter_mut().for_each(|tile| tile.watch(self.state_dir));
         self.leave_out_old();
+    }
+
+    /// Takes what has become known of the sessions.
+    fn take_news(&mut self) -> Result<()> {
+        let Server { roster, state_dir, tiles, keys, .. } = self;
+        let Some(roster) = roster else { return Ok(()) };
+        let mut ended = false;
+        let mut of = |tiles: &mut Vec<Tile>, handle: &Handle| -> Option<usize> {
+            let at = tiles.iter().position(|tile| tile.handle == *handle);
+            at.or_else(|| {
+                let session = state_dir.session(&Target::Handle(handle.clone())).ok()?;
+                let mut tile = Tile::new(keys.next(), Glance::at(&session)?);
+                tile.watch(state_dir);
+                tiles.push(tile);
+                Some(tiles.len() - 1)
+            })
+        };
+        roster.take_news(state_dir, |news| match news {
+            RosterNews::Told(session, told) => {
+                if let Some(at) = of(tiles, session.handle()) {
+                    tiles[at].hear_standing(told);
+                }
+            }
+            RosterNews::Ended(handle) => {
+                ended = true;
+                if let Some(at) = of(tiles, &handle) {
+                    tiles[at].end(state_dir);
+                }
+            }
+            RosterNews::Removed(handle) => tiles.retain(|tile| tile.handle != handle),
+        })?;
+        if ended {
+            self.leave_out_old();
+        }
+        Ok(())
     }
 
     /// Of those that have ended only the newest are shown.
@@ -288,32 +315,6 @@ impl Server<'_> {
             surplus -= usize::from(is_old);
             !is_old
         });
-    }
-
-    fn hear_sessions(&mut self) -> io::Result<()> {
-        let Some(watch) = &self.watch else { return Ok(()) };
-        let mut anew = false;
-        for change in watch.changes()? {
-            let handle = |name: &std::ffi::OsStr| Handle::parse(name.as_encoded_bytes());
-            match change {
-                FolderChange::Came(name) => anew |= handle(&name).is_some(),
-                FolderChange::Went(name) => {
-                    if let Some(handle) = handle(&name) {
-                        self.tiles.retain(|tile| tile.handle != handle);
-                    }
-                }
-                FolderChange::Written(_) => {}
-                FolderChange::Missed => anew = true,
-                FolderChange::FolderWent => {
-                    self.tiles.clear();
-                    break;
-                }
-            }
-        }
-        if anew {
-            self.list();
-        }
-        Ok(())
     }
 
     fn accept(&mut self, listener: &TcpListener) {
@@ -461,11 +462,10 @@ impl Server<'_> {
     fn next_look(&self) -> Deadline {
         let view = self.view();
         let mut next = Deadline::NEVER;
-        if self.watch.is_none() {
+        if self.roster.is_none() {
             return next;
         }
         for tile in &self.tiles {
-            next = next.min(tile.recheck());
             let (large, screen) = view.of(tile);
             match tile.due(screen) {
                 Some(_) if screen && !large && !tile.is_new() && !self.wall.has_passed() => {
@@ -480,7 +480,7 @@ impl Server<'_> {
 
     /// Looks at those sessions at which it is time to.
     fn look(&mut self) {
-        if self.watch.is_none() {
+        if self.roster.is_none() {
             return;
         }
         let view = self.view();
@@ -492,9 +492,6 @@ impl Server<'_> {
                 let (large, screen) = view.of(tile);
                 if large != round {
                     continue;
-                }
-                if tile.recheck().has_passed() {
-                    tile.check_again(self.state_dir);
                 }
                 let rests = screen && !large && !tile.is_new() && !self.wall.has_passed();
                 if rests || !tile.due(screen).is_some_and(Deadline::has_passed) || begun.elapsed() > SLICE {

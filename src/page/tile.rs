@@ -7,7 +7,7 @@
 
 use std::{
     os::fd::AsFd,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -18,11 +18,11 @@ use crate::{
         http::{BAD, GONE, Refusal, TOO_MANY},
     },
     session::{
-        Glance, Handle, ScreenCache, SessionDir, StateDir, Target,
-        client::{Doing, News, RelayClient, sending},
+        Activity, Glance, Handle, Overview, ScreenCache, SessionDir, StateDir, Target,
+        client::{News, RelayClient, ToldStanding, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
-    terminal::keys,
+    terminal::{keys, text},
 };
 
 /// How much of a log is taken in at one look: others wait meanwhile.
@@ -34,23 +34,11 @@ const MOST_KEYS: usize = 64 * 1024;
 /// Of a record of a session's end that is longer, the page has no use: somebody's title is.
 const LONGEST_RECEIPT: usize = 64 * 1024;
 
-/// The kernel tells nobody that a program has begun to wait for input. Mostly that is right
-/// after it has printed something; else it is looked for now and then, ever more rarely.
-const FIRST_RECHECK: Duration = Duration::from_millis(150);
-const LAST_RECHECK: Duration = Duration::from_secs(64);
-
-/// A program that polls the keyboard while it works prints something meanwhile; `top` does every
-/// three seconds.
-const SETTLED: Duration = Duration::from_secs(4);
-
-/// What the relay of a session is asked, each on a connection of its own.
+/// A connection on which its relay tells that something has changed.
 struct Watching {
-    news: RelayClient,
-    doing: RelayClient,
-    // We are to be told when something changes.
+    client: RelayClient,
+    // It is to tell, and has not yet.
     following: bool,
-    // We are to be told what the terminal is doing.
-    asking: bool,
 }
 
 struct Typing {
@@ -64,7 +52,8 @@ pub(crate) struct Tile {
     pub(crate) handle: Handle,
     /// Tiles are in the order of these, and none comes again.
     pub(crate) key: u64,
-    glance: Glance,
+    // Of that one only what is shown here is looked at.
+    overview: Overview,
     frame: Frame,
     // What is told of it beside its screen, and the number of that.
     about: String,
@@ -74,13 +63,6 @@ pub(crate) struct Tile {
     looked: Instant,
     watching: Option<Watching>,
     typing: Option<Typing>,
-    doing: Option<Doing>,
-    since: Option<SystemTime>,
-    activity: &'static str,
-    // When something was printed last, as far as we know.
-    changed: Instant,
-    recheck: Deadline,
-    pause: Duration,
     // There is something that we have not looked at; and that its screen has not.
     stale: bool,
     unseen: bool,
@@ -91,24 +73,17 @@ pub(crate) struct Tile {
 
 impl Tile {
     pub(crate) fn new(key: u64, glance: Glance) -> Tile {
-        let now = Instant::now();
         Tile {
             handle: glance.handle.clone(),
             key,
-            activity: if glance.alive { "working" } else { "dead" },
-            glance,
+            overview: Overview::untold(glance),
             frame: Frame::default(),
             about: String::new(),
             about_number: 0,
             screen: None,
-            looked: now,
+            looked: Instant::now(),
             watching: None,
             typing: None,
-            doing: None,
-            since: None,
-            changed: now,
-            recheck: Deadline::NEVER,
-            pause: FIRST_RECHECK,
             stale: true,
             unseen: true,
             next_look: Deadline::after(Duration::ZERO),
@@ -118,7 +93,7 @@ impl Tile {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.glance.alive
+        self.overview.glance.alive
     }
 
     /// When something of it changed last.
@@ -146,49 +121,30 @@ impl Tile {
 
     /// Begins to be told of changes.
     pub(crate) fn watch(&mut self, state_dir: &StateDir) {
-        if self.watching.is_some() || !self.glance.alive {
+        if self.watching.is_some() || !self.is_alive() {
             return;
         }
-        let clients = || {
-            let session = self.open(state_dir)?;
-            Ok::<_, crate::outcome::Failure>((RelayClient::open(&session)?, RelayClient::open(&session)?))
-        };
-        match clients() {
-            Ok((Some(news), Some(doing))) => {
-                self.watching = Some(Watching { news, doing, following: false, asking: false });
-                (self.stale, self.unseen) = (true, true);
-                self.ask();
-            }
-            Ok(_) => self.end(state_dir),
-            // It is alive, and cannot be reached at the moment.
-            Err(_) => self.recheck = Deadline::after(LAST_RECHECK),
-        }
+        // What cannot be reached is shown as it was when we looked.
+        let client = self.open(state_dir).and_then(|session| RelayClient::open(&session));
+        self.watching = client.ok().flatten().map(|client| Watching { client, following: false });
+        (self.stale, self.unseen) = (true, true);
     }
 
     /// Nobody looks any more.
     pub(crate) fn rest(&mut self) {
         self.watching = None;
         self.screen = None;
-        self.recheck = Deadline::NEVER;
         self.stale = true;
-        self.unseen |= self.glance.alive;
+        self.unseen |= self.is_alive();
     }
 
     /// What to wait for, and until when.
     pub(crate) fn news(&self) -> Option<&impl AsFd> {
-        self.watching.as_ref().filter(|watching| watching.following).map(|watching| &watching.news)
-    }
-
-    pub(crate) fn answer(&self) -> Option<&impl AsFd> {
-        self.watching.as_ref().filter(|watching| watching.asking).map(|watching| &watching.doing)
+        self.watching.as_ref().filter(|watching| watching.following).map(|watching| &watching.client)
     }
 
     pub(crate) fn typed(&self) -> Option<&impl AsFd> {
         self.typing.as_ref().filter(|typing| typing.under_way).map(|typing| &typing.client)
-    }
-
-    pub(crate) fn recheck(&self) -> Deadline {
-        self.recheck
     }
 
     /// When to look at it, where there is cause to.
@@ -201,80 +157,31 @@ impl Tile {
         self.frame.number() == 0
     }
 
-    pub(crate) fn hear_news(&mut self, state_dir: &StateDir) {
+    pub(crate) fn hear_news(&mut self) {
         let Some(watching) = &mut self.watching else { return };
-        match watching.news.hear_news(Deadline::after(Duration::ZERO), None) {
+        match watching.client.hear_news(Deadline::after(Duration::ZERO), None) {
             Ok(News::Changed) => {
                 watching.following = false;
                 (self.stale, self.unseen) = (true, true);
-                self.changed = Instant::now();
-                self.pause = FIRST_RECHECK;
             }
             Ok(News::TimedOut) => {}
-            Ok(News::Ended) | Err(_) => self.end(state_dir),
+            // Of its end we are told by who tells what it does.
+            Ok(News::Ended) | Err(_) => self.watching = None,
         }
     }
 
-    pub(crate) fn hear_answer(&mut self) {
-        let Some(watching) = &mut self.watching else { return };
-        match watching.doing.hear_doing() {
-            Ok(Some(doing)) => {
-                watching.asking = false;
-                self.doing = Some(doing);
-                self.judge();
-            }
-            Ok(None) => {}
-            // Of its end the other connection tells.
-            Err(_) => watching.asking = false,
-        }
+    /// Its relay has told this.
+    pub(crate) fn hear_standing(&mut self, told: ToldStanding) {
+        self.overview = Overview::brief(self.overview.glance.clone(), told);
+        self.stale = true;
     }
 
-    /// What the terminal is doing comes to.
-    fn judge(&mut self) {
-        let quiet = self.changed.elapsed();
-        let activity = match self.doing {
-            Some(Doing::Prompt) => "idle",
-            Some(Doing::Line | Doing::Secret) => "waiting",
-            Some(Doing::Raw) if quiet >= SETTLED => "waiting",
-            Some(Doing::Raw | Doing::Running) | None => "working",
-        };
-        if activity != self.activity {
-            self.activity = activity;
-            self.since = Some(SystemTime::now());
-        }
-        let settled = match self.doing {
-            Some(Doing::Prompt | Doing::Line | Doing::Secret) => true,
-            Some(Doing::Raw) => quiet >= SETTLED,
-            Some(Doing::Running) | None => false,
-        };
-        self.recheck = match self.doing {
-            _ if settled => Deadline::NEVER,
-            Some(Doing::Raw) => Deadline::after(SETTLED.saturating_sub(quiet)),
-            _ => Deadline::after(self.pause),
-        };
-        self.pause = (self.pause * 2).min(LAST_RECHECK);
-    }
-
-    /// Nobody tells what the terminal is doing: asks, or tries again to reach the relay.
-    pub(crate) fn check_again(&mut self, state_dir: &StateDir) {
-        self.recheck = Deadline::NEVER;
-        self.watch(state_dir);
-        self.ask();
-    }
-
-    fn ask(&mut self) {
-        if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.asking) {
-            watching.asking = watching.doing.ask_doing().unwrap_or(false);
-        }
-    }
-
-    fn end(&mut self, state_dir: &StateDir) {
+    /// It has ended.
+    pub(crate) fn end(&mut self, state_dir: &StateDir) {
+        let Some(glance) = self.open(state_dir).ok().and_then(|session| Glance::at(&session)) else { return };
+        self.overview = Overview::brief(glance, ToldStanding::Ended);
         self.watching = None;
         self.typing = None;
-        self.glance.alive = false;
-        self.doing = None;
-        self.activity = "dead";
-        self.recheck = Deadline::NEVER;
         (self.stale, self.unseen) = (true, true);
         self.next_look = Deadline::after(Duration::ZERO);
         self.receive(state_dir);
@@ -298,7 +205,7 @@ impl Tile {
         self.stale = false;
         self.looked = Instant::now();
         let Ok(session) = self.open(state_dir) else { return false };
-        if !self.glance.alive && self.receipt.is_none() {
+        if !self.is_alive() && self.receipt.is_none() {
             self.receive(state_dir);
         }
         if screen {
@@ -308,15 +215,18 @@ impl Tile {
             if let Some(cache) = &self.screen {
                 self.frame.take(&cache.screen, numbers);
             }
-            if !self.glance.alive && !is_behind {
+            if !self.is_alive() && !is_behind {
                 // It does not change any more.
                 self.forget(state_dir);
             }
         }
-        self.ask();
+        // What a session asks is at its end, and of the others nobody is told that.
+        if self.overview.activity == Some(Activity::Waiting) {
+            self.overview.look_beside(&session, self.screen.as_ref().map(|cache| &cache.screen));
+        }
         if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.following) {
             // Where it has gone, nobody hears this; but then there is the end to be read.
-            let _ = watching.news.follow();
+            let _ = watching.client.follow();
             watching.following = true;
         }
         self.next_look = Deadline::after(pause);
@@ -354,7 +264,9 @@ impl Tile {
 
     /// Makes anew what is told of it beside its screen.
     pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
-        let Glance { name, command, started, alive, .. } = &self.glance;
+        let Glance { name, command, started, alive, .. } = &self.overview.glance;
+        let overview = &self.overview;
+        let said = overview.report.as_ref().and_then(|report| text::last_line_shown(&report.text));
         if let Some(cache) = &self.screen {
             self.title = cache.screen.title().map(str::to_owned);
         }
@@ -362,9 +274,11 @@ impl Tile {
             .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
             .text("command", &shortened(command))
             .text("state", if *alive { "alive" } else { "dead" })
-            .text("activity", self.activity)
-            .bytes_or_null("terminal", self.doing.map(|doing| doing.word().as_bytes()))
-            .seconds_or_null("since", self.since.map(unix_seconds))
+            .text("activity", overview.activity.map_or("unknown", Activity::word))
+            .text("word", overview.word())
+            .bytes_or_null("terminal", overview.terminal())
+            .seconds_or_null("since", overview.since)
+            .bytes_or_null("asks", overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()))
             .seconds_or_null("started", started.map(unix_seconds))
             .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
             .json("receipt", self.receipt.as_deref().unwrap_or("null"))
@@ -462,7 +376,6 @@ impl Tile {
         self.type_on();
         // What it echoes is to be seen at once.
         self.next_look = Deadline::after(Duration::ZERO);
-        self.pause = FIRST_RECHECK;
         Ok(())
     }
 

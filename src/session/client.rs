@@ -359,23 +359,6 @@ impl RelayClient {
         }
     }
 
-    /// Asks what the terminal is doing, and does not wait for the answer: then
-    /// [`RelayClient::hear_doing`] is to be asked when there is something to read, and nothing
-    /// else before it has told. `false` where the session has ended.
-    pub(crate) fn ask_doing(&mut self) -> Result<bool> {
-        self.say(&Request::State)
-    }
-
-    /// What it is doing; `None`: not yet, and where the session has ended, an error.
-    pub(crate) fn hear_doing(&mut self) -> Result<Option<Doing>> {
-        match self.hear(Deadline::after(Duration::ZERO))? {
-            Received::Response(Response::State { doing, .. }) => Ok(Some(doing)),
-            Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Err(Failure::Failed(format!("session '{}' has ended", self.handle))),
-            Received::Nothing => Ok(None),
-        }
-    }
-
     /// The PID of the child's keeper; `None` where the relay itself is the
     /// parent, or the keeper has gone.
     pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {

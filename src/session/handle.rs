@@ -63,6 +63,11 @@ impl Name {
     pub(crate) fn is_like(&self, pattern: &str) -> bool {
         self.0.contains(pattern)
     }
+
+    /// Does a pattern, if there is one, pick a session with this name, if it has one?
+    pub(crate) fn is_wanted(name: Option<&Name>, pattern: Option<&str>) -> bool {
+        pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)))
+    }
 }
 
 /// How a user names one session.

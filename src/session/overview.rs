@@ -11,7 +11,7 @@ use crate::{
         client::{Doing, RelayClient, ToldStanding},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
-    terminal::text,
+    terminal::{screen::Screen, text},
 };
 
 /// How long relays may take to answer, all together. One that has been stopped does not.
@@ -85,16 +85,28 @@ impl Overview {
         }
     }
 
+    /// Of a session whose relay has told nothing yet.
+    pub(crate) fn untold(glance: Glance) -> Overview {
+        let told = if glance.alive { ToldStanding::Nothing } else { ToldStanding::Ended };
+        Overview::brief(glance, told)
+    }
+
     /// Looks what it shows, and asks; of a dead one, since when it is.
     pub(crate) fn look(&mut self, session: &SessionDir) {
+        self.look_beside(session, None);
+    }
+
+    /// The same, by who has its screen as it is now.
+    pub(crate) fn look_beside(&mut self, session: &SessionDir, screen: Option<&Screen>) {
         if self.activity == Some(Activity::Dead) {
             self.since = session.last_sign().map(unix_seconds);
             self.report = session.kept_report();
         }
         // What was printed to draw a screen is no line.
         let is_drawn = self.doing == Some(Doing::Raw);
-        let cache = if is_drawn { ScreenCache::look(session).ok() } else { None };
-        let Some(screen) = cache.map(|cache| cache.screen) else {
+        let cache = if is_drawn && screen.is_none() { ScreenCache::look(session).ok() } else { None };
+        let screen = cache.as_ref().map(|cache| &cache.screen).or(screen);
+        let Some(screen) = screen.filter(|_| is_drawn) else {
             self.last_line = session.last_line(self.doing == Some(Doing::Prompt));
             return self.note_question(|overview| overview.last_line.clone());
         };

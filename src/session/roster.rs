@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        Handle, Name, SessionDir, StateDir, Target,
+        Glance, Handle, Name, SessionDir, StateDir, Target,
         client::{News, RelayClient, ToldStanding},
     },
     sys::{
@@ -44,24 +44,27 @@ pub(crate) enum RosterEvent {
 
 /// What has become known.
 pub(crate) enum RosterNews<'a> {
-    /// What this one does.
+    /// What this one does; nothing, where it does not let us follow it.
     Told(&'a SessionDir, ToldStanding),
-    /// It has ended, or cannot be followed any more.
+    /// It has ended, though its lock may be held for a moment yet.
     Ended(Handle),
     /// It has been removed.
     Removed(Handle),
 }
 
 impl Roster {
-    /// Of those with this in their name, if it is given.
-    pub(crate) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<Roster> {
+    /// Of those with this in their name, if it is given. Gives all of these that there are,
+    /// also the dead ones; of the live ones there will be news, once each at the least, but
+    /// where a relay has been stopped.
+    pub(crate) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<Glance>)> {
         let what = "watch the sessions";
         child::raise_open_files().trying(what)?;
         // Watched first, looked at second.
         let folder = Watch::folder(&state_dir.sessions_path()).trying(what)?;
-        let first = state_dir.glances(&|_| true)?.into_iter().filter(|glance| glance.alive);
-        let first = first.map(|glance| glance.handle).collect();
-        Ok(Roster { folder, pattern, followed: Vec::new(), first, stirred: false })
+        let glances = state_dir.glances(&|name| Name::is_wanted(name, pattern.as_deref()))?;
+        let first = glances.iter().filter(|glance| glance.alive).map(|glance| glance.handle.clone());
+        let roster = Roster { folder, first: first.collect(), pattern, followed: Vec::new(), stirred: false };
+        Ok((roster, glances))
     }
 
     pub(crate) fn watch<'a, Event: Copy>(
@@ -109,55 +112,60 @@ impl Roster {
             }
         }
         for handle in came {
-            if !self.follow(state_dir, &handle) {
-                tell(RosterNews::Ended(handle));
-            }
+            self.follow(state_dir, handle, &mut tell);
         }
-        self.followed.retain_mut(|followed| {
-            let goes_on = followed.hear(&mut tell);
-            if !goes_on {
+        self.followed.retain_mut(|followed| match followed.hear(&mut tell) {
+            Ok(true) => true,
+            Ok(false) => {
                 tell(RosterNews::Ended(followed.session.handle().clone()));
+                false
             }
-            goes_on
+            Err(_) => {
+                tell(RosterNews::Told(&followed.session, ToldStanding::Nothing));
+                false
+            }
         });
         Ok(())
     }
 
-    /// `false` where it cannot be: it has ended meanwhile, or does not let us.
-    fn follow(&mut self, state_dir: &StateDir, handle: &Handle) -> bool {
-        if self.followed.iter().any(|followed| followed.session.handle() == handle) {
-            return true;
+    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut impl FnMut(RosterNews)) {
+        if self.followed.iter().any(|followed| *followed.session.handle() == handle) {
+            return;
         }
-        let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) else { return false };
-        if let Some(pattern) = &self.pattern
-            && !session.name().as_ref().is_some_and(|name: &Name| name.is_like(pattern))
-        {
-            return true;
+        let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) else {
+            return tell(RosterNews::Removed(handle));
+        };
+        if self.pattern.is_some() && !Name::is_wanted(session.name().as_ref(), self.pattern.as_deref()) {
+            return;
         }
-        let Ok(Some(client)) = RelayClient::open(&session) else { return false };
-        self.followed.push(Followed { session, client: client.of_standing(false), stirred: false });
-        true
+        match RelayClient::open(&session) {
+            Ok(Some(client)) => {
+                let client = client.of_standing(false);
+                self.followed.push(Followed { session, client, stirred: false });
+            }
+            Ok(None) => tell(RosterNews::Ended(handle)),
+            Err(_) => tell(RosterNews::Told(&session, ToldStanding::Nothing)),
+        }
     }
 }
 
 impl Followed {
-    /// `false` where there will be no more.
-    fn hear(&mut self, tell: &mut impl FnMut(RosterNews)) -> bool {
-        loop {
-            match self.client.follow() {
-                Ok(true) if !self.stirred => return true,
-                Ok(true) => {}
-                Ok(false) | Err(_) => return false,
+    /// `false` where it has ended.
+    fn hear(&mut self, tell: &mut impl FnMut(RosterNews)) -> Result<bool> {
+        while self.client.follow()? {
+            if !self.stirred {
+                return Ok(true);
             }
-            match self.client.hear_news(Deadline::after(Duration::ZERO), None) {
-                Ok(News::Changed) => {
+            match self.client.hear_news(Deadline::after(Duration::ZERO), None)? {
+                News::Changed => {
                     if let Some(standing) = self.client.last_standing().cloned() {
                         tell(RosterNews::Told(&self.session, ToldStanding::Standing(Box::new(standing))));
                     }
                 }
-                Ok(News::TimedOut) => self.stirred = false,
-                Ok(News::Ended) | Err(_) => return false,
+                News::TimedOut => self.stirred = false,
+                News::Ended => break,
             }
         }
+        Ok(false)
     }
 }

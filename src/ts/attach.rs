@@ -5,6 +5,7 @@
 //! after a crash or a SIGKILL, where no code of the one that had it runs.
 
 mod passthrough;
+mod person;
 mod viewer;
 
 use std::{
@@ -29,6 +30,7 @@ use crate::{
     terminal::queries::PrivateModes,
 };
 pub(crate) use passthrough::pass_through;
+pub(crate) use person::{PersonTerminal, read_keys};
 pub(crate) use viewer::view;
 
 /// Lets the person at our terminal see a session, and type into it; on a machine, if there is
@@ -103,7 +105,7 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
 
 /// Stops who started us, once the terminal shows what it would without us, until somebody
 /// has that go on; `false` where it has gone. `going_on`: SIGCONT.
-pub(crate) fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
+fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
     before.put_back().trying("give the terminal back")?;
     // We are not stopped ourselves: who has our parent go on could come before we are, and
     // we would stop for good.

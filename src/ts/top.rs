@@ -10,7 +10,6 @@ mod model;
 
 use std::{
     env,
-    fs::File,
     io::{self, Read, Write},
     os::fd::AsFd,
     process::{Child, Command, Stdio},
@@ -20,7 +19,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        Glance, Handle, Name, OutputLog, Overview, Roster, RosterEvent, RosterNews, SESSION_ENV, ScreenCache,
+        Glance, Handle, OutputLog, Overview, Roster, RosterEvent, RosterNews, SESSION_ENV, ScreenCache,
         SessionDir, StateDir, Target, VIEWER,
         client::{News, RelayClient, ToldStanding},
     },
@@ -33,7 +32,7 @@ use crate::{
     },
     terminal::text,
     ts::{
-        attach::{self, BY_TOP},
+        attach::{self, BY_TOP, PersonTerminal, read_keys},
         listing::Columns,
     },
 };
@@ -56,13 +55,8 @@ const BEGINNING: Duration = Duration::from_millis(500);
 /// To look takes no more than such a part of the time.
 const PART: u32 = 30;
 
-/// How long a terminal that takes nothing may hold up our leaving it.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How long a program that does not read may hold up an answer.
 const ANSWER_TIMEOUT: &str = "--timeout=5";
-
-const GIVE_BACK: &str = "give the terminal back";
 
 /// Can this terminal show it?
 pub(crate) fn is_possible() -> bool {
@@ -155,23 +149,9 @@ impl Errand {
     }
 }
 
-/// What has been typed; `None` where the terminal has gone.
-fn read_keys(stdin: &io::Stdin) -> Result<Option<Vec<u8>>> {
-    let mut buffer = [0; 4096];
-    // Past any buffer, which poll(2) would know nothing of.
-    let keys = stdin.as_fd().try_clone_to_owned().trying("read the keys")?;
-    match File::from(keys).read(&mut buffer) {
-        Ok(0) => Ok(None),
-        Ok(count) => Ok(Some(buffer[..count].to_vec())),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(Vec::new())),
-        Err(_) => Ok(None),
-    }
-}
-
 struct Top<'a> {
     state_dir: &'a StateDir,
-    terminal: File,
-    before: term::Before,
+    terminal: PersonTerminal,
     roster: Roster,
     model: Model,
     keys: Keys,
@@ -181,9 +161,8 @@ struct Top<'a> {
     columns: Option<Columns>,
     size: (usize, usize),
     colours: bool,
-    // What the terminal shows once all of `out` is written.
+    // What the terminal shows once all that it is to show is written.
     frame: Frame,
-    out: Vec<u8>,
     // When an age that is shown will be another.
     older: Deadline,
     begun: Instant,
@@ -192,14 +171,12 @@ struct Top<'a> {
 /// Shows the sessions on the terminal that is our standard input and output, until the
 /// person has enough. `parent` is a pipe to who gives the terminal back where we cannot.
 pub(crate) fn view(state_dir: &StateDir, pattern: Option<String>, parent: &impl AsFd) -> Result<()> {
-    let what = "take the terminal";
-    let before = term::Before::look().trying(what)?;
-    let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    let terminal = PersonTerminal::look()?;
+    let (roster, glances) = Roster::begin(state_dir, pattern)?;
     let mut top = Top {
         state_dir,
-        terminal: term::output().trying(what)?,
-        before,
-        roster: Roster::begin(state_dir, pattern.clone())?,
+        terminal,
+        roster,
         model: Model::new(),
         keys: Keys::default(),
         tickers: Vec::new(),
@@ -209,14 +186,13 @@ pub(crate) fn view(state_dir: &StateDir, pattern: Option<String>, parent: &impl 
         size: (80, 24),
         colours: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         frame: Frame::default(),
-        out: Vec::new(),
         older: Deadline::NEVER,
         begun: Instant::now(),
     };
-    top.take_dead(pattern.as_deref())?;
+    top.take_all(glances);
     let end = top.enter().and_then(|()| top.serve(parent));
     top.leave()?;
-    top.before.give_back().trying(GIVE_BACK)?;
+    top.terminal.give_back()?;
     match end? {
         End::Left => Ok(()),
         End::Told => Err(Failure::Failed("cannot go on: a signal says to leave".into())),
@@ -236,20 +212,16 @@ enum End {
 }
 
 impl Top<'_> {
-    /// Those that have ended are not on the roster.
-    fn take_dead(&mut self, pattern: Option<&str>) -> Result<()> {
-        let wanted = |name: Option<&Name>| {
-            pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)))
-        };
-        let dead = self.state_dir.glances(&wanted)?.into_iter().filter(|glance| !glance.alive);
-        self.model.put(dead.map(|glance| Overview::brief(glance, ToldStanding::Ended)).collect());
-        Ok(())
+    /// Takes in those that there are; what the live ones do, their relays will tell.
+    fn take_all(&mut self, glances: Vec<Glance>) {
+        let glances = glances.into_iter().filter(|glance| !is_ours(&glance.handle));
+        self.model.put(glances.map(Overview::untold).collect());
     }
 
     fn enter(&mut self) -> Result<()> {
-        self.before.make_raw().trying("take the terminal")?;
+        self.terminal.make_raw()?;
         // The alternate screen, without wrapping: what is as wide as the row stays there.
-        self.out.extend_from_slice(b"\x1b[?1049h\x1b[?7l");
+        self.terminal.say(b"\x1b[?1049h\x1b[?7l");
         self.redraw()
     }
 
@@ -257,23 +229,16 @@ impl Top<'_> {
         let size = term::size().trying("ask the terminal's size")?;
         self.size = size.map_or((80, 24), |size| (size.cols.into(), size.rows.into()));
         (self.frame, self.columns) = (Frame::default(), None);
-        self.out.extend_from_slice(b"\x1b[0m\x1b[H\x1b[2J");
+        self.terminal.say(b"\x1b[0m\x1b[H\x1b[2J");
         Ok(())
     }
 
     /// Makes the terminal show what it would without us.
     fn leave(&mut self) -> Result<()> {
         // CAN ends what may have been under way.
-        self.out = b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l".to_vec();
-        let deadline = Deadline::after(LEAVE_TIMEOUT);
-        // One that has gone needs nothing.
-        while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
-            let mut poll_set = PollSet::new();
-            poll_set.writable(&self.terminal, ());
-            poll_set.wait(deadline).trying("write to the terminal")?;
-        }
-        self.out.clear();
-        Ok(())
+        self.terminal.out.clear();
+        self.terminal.say(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
+        self.terminal.finish()
     }
 
     fn serve(&mut self, parent: &impl AsFd) -> Result<End> {
@@ -286,7 +251,7 @@ impl Top<'_> {
         loop {
             self.take_news()?;
             self.draw()?;
-            self.write_on().trying("write to the terminal")?;
+            self.terminal.write_on()?;
             let now = Instant::now();
             self.tickers.retain_mut(|ticker| ticker.due > now || ticker.client.follow().unwrap_or(false));
             let mut poll_set = PollSet::new();
@@ -304,9 +269,7 @@ impl Top<'_> {
                     poll_set.readable(words, TopEvent::Errand(index));
                 }
             }
-            if !self.out.is_empty() {
-                poll_set.writable(&self.terminal, TopEvent::Room);
-            }
+            self.terminal.watch(&mut poll_set, TopEvent::Room);
             poll_set.readable(&resized, TopEvent::Resized);
             poll_set.readable(&ending, TopEvent::Ending);
             poll_set.readable(&stopping, TopEvent::Stopping);
@@ -347,7 +310,7 @@ impl Top<'_> {
                     TopEvent::Stopping => {
                         stopping.take();
                         self.leave()?;
-                        if !attach::stop(&self.before, &mut going_on, parent)? {
+                        if !self.terminal.stop(&mut going_on, parent)? {
                             return Ok(End::Told);
                         }
                         self.enter()?;
@@ -377,7 +340,7 @@ impl Top<'_> {
             Act::Redraw => self.redraw()?,
             Act::Attach(handle) => {
                 self.leave()?;
-                self.before.put_back().trying(GIVE_BACK)?;
+                self.terminal.put_back()?;
                 let attached = attach::attach(handle.as_str(), &[]);
                 self.model.message = attached
                     .err()
@@ -436,9 +399,7 @@ impl Top<'_> {
             // One that is removed is seen to be gone, too.
             let session = self.state_dir.session(&Target::Handle(handle.clone())).ok();
             match session.and_then(|session| Glance::at(&session)) {
-                Some(glance) if !glance.alive => told.push(Overview::brief(glance, ToldStanding::Ended)),
-                // It does not let us follow it.
-                Some(glance) => told.push(Overview::brief(glance, ToldStanding::Nothing)),
+                Some(glance) => told.push(Overview::brief(glance, ToldStanding::Ended)),
                 None => removed.push(handle),
             }
         }
@@ -469,7 +430,7 @@ impl Top<'_> {
     /// Looks at what is shown and old, and draws what that changes. Nothing while the
     /// terminal has not taken what was drawn before.
     fn draw(&mut self) -> Result<()> {
-        if !self.out.is_empty() && self.frame != Frame::default() {
+        if !self.terminal.out.is_empty() && self.frame != Frame::default() {
             return Ok(());
         }
         let (cols, rows) = self.size;
@@ -500,7 +461,7 @@ impl Top<'_> {
         let shown = Shown { screen, colours: self.colours };
         let frame = drawing::frame(&self.model, layout, &columns, (&window, selected), &shown);
         self.columns = Some(columns);
-        self.out.extend_from_slice(drawing::changes(&self.frame, &frame, cols).as_bytes());
+        self.terminal.say(drawing::changes(&self.frame, &frame, cols).as_bytes());
         self.frame = frame;
         Ok(())
     }
@@ -558,18 +519,5 @@ impl Top<'_> {
         if let Some(ticker) = self.tickers.iter_mut().find(|ticker| ticker.handle == *handle) {
             ticker.cost = ticker.cost.max(begun.elapsed());
         }
-    }
-
-    /// Writes what the terminal takes at once.
-    fn write_on(&mut self) -> io::Result<()> {
-        while !self.out.is_empty() {
-            match self.terminal.write(&self.out) {
-                Ok(count) => drop(self.out.drain(..count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }

@@ -734,3 +734,24 @@ fn a_stopped_relay_holds_up_no_other_session() {
     page.type_in(&stopped, "line", "again");
     events.until_text(&stopped, "again\nagain");
 }
+
+#[test]
+fn what_a_session_does_is_told_as_the_list_tells_it() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf 'Go on? '; read x; exec sleep 1000");
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    let about = events.until_about(&handle, |about| about["activity"] == "waiting");
+    let told = |name: &str| -> Value {
+        serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).field(name)).unwrap()
+    };
+    assert_eq!((&about["asks"], &about["since"]), (&told("question"), &told("since")));
+    assert_eq!(about["asks"], "Go on?");
+    // What it says of itself goes before that, until something is typed.
+    scratch.ts(&["report", &handle, "failed", "no disk"]).code(0);
+    let about = events.until_about(&handle, |about| about["word"] == "failed");
+    assert_eq!((&about["activity"], &about["asks"]), (&json!("idle"), &json!("no disk")));
+    page.type_in(&handle, "line", "y");
+    let about = events.until_about(&handle, |about| about["activity"] == "working");
+    assert_eq!((&about["word"], &about["asks"]), (&json!("working"), &Value::Null));
+}

@@ -363,3 +363,23 @@ fn while_nothing_happens_nothing_is_done() {
     keys(&scratch, &person, "q");
     is_back(&scratch, &person, 0);
 }
+
+#[test]
+fn one_whose_relay_is_stopped_is_shown_too_and_holds_nothing_up() {
+    let scratch = Scratch::new();
+    let stopped = scratch.create_with(&["--name=stopped"], "exec sleep 1000");
+    let ask = scratch.create_with(&["--name=ask"], LINE);
+    scratch.ts(&["wait", &ask, "--waiting"]).code(0);
+    let relay = scratch.file(&stopped, "daemon_pid").trim().to_owned();
+    let signal = |signal: &str| assert!(run(Command::new("kill").args([signal, &relay])).status.success());
+    signal("-STOP");
+    let person = person(&scratch, "100x30");
+    call(&scratch, &person, "nbs-ts top");
+    sees(&scratch, &person, "both", |screen| {
+        shows(screen, "@ask", "waiting") && shows(screen, "@stopped", "?")
+    });
+    signal("-CONT");
+    sees(&scratch, &person, "what it does", |screen| shows(screen, "@stopped", "working"));
+    keys(&scratch, &person, "q");
+    is_back(&scratch, &person, 0);
+}

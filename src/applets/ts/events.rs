@@ -62,7 +62,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut teller = Teller { state_dir, events, pattern, told: BTreeSet::new() };
     if follow {
         let roster = waiting.then(|| Roster::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
-        return teller.follow(roster.map(|roster| Attention { roster, told: BTreeMap::new() }));
+        return teller.follow(roster.map(|(roster, _)| Following { roster, told: BTreeMap::new() }));
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -114,7 +114,7 @@ impl Teller {
     }
 
     /// Watches first and looks second, so that nothing comes between.
-    fn follow(&mut self, mut attention: Option<Attention>) -> Result<()> {
+    fn follow(&mut self, mut following: Option<Following>) -> Result<()> {
         let what = "watch for the ends of sessions";
         let watch = Watch::folder(&self.state_dir.path().join(session::EVENTS)).trying(what)?;
         let _following = self.events.follow().trying(what)?;
@@ -130,22 +130,22 @@ impl Teller {
                 false => look.came,
             };
             self.tell(handles)?;
-            if let Some(attention) = &mut attention {
-                cli::print(attention.take_news(&self.state_dir)?)?;
+            if let Some(following) = &mut following {
+                cli::print(following.take_news(&self.state_dir)?)?;
             }
             let mut poll_set = PollSet::new();
             poll_set.readable(&watch, TellerEvent::Changed);
             poll_set.gone(&stdout, TellerEvent::ReaderGone);
-            if let Some(attention) = &attention {
-                attention.roster.watch(&mut poll_set, TellerEvent::Roster);
+            if let Some(following) = &following {
+                following.roster.watch(&mut poll_set, TellerEvent::Roster);
             }
             let events = poll_set.wait(retry).trying(what)?;
             if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
                 return Err(Failure::ReaderGone);
             }
             for event in events {
-                if let (TellerEvent::Roster(event), Some(attention)) = (event, &mut attention) {
-                    attention.roster.note(event);
+                if let (TellerEvent::Roster(event), Some(following)) = (event, &mut following) {
+                    following.roster.note(event);
                 }
             }
             look = self.heed(watch.changes().trying(what)?)?;
@@ -185,7 +185,7 @@ impl Teller {
 }
 
 /// What live sessions have told, and of which of it we have.
-struct Attention {
+struct Following {
     roster: Roster,
     told: BTreeMap<Handle, ToldOfOne>,
 }
@@ -197,7 +197,7 @@ struct ToldOfOne {
     report: Option<Report>,
 }
 
-impl Attention {
+impl Following {
     /// Gives the lines of what is new.
     fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
         let mut lines = String::new();

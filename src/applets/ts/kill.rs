@@ -52,9 +52,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let state_dir = StateDir::open()?;
-    let picked = |name: Option<&Name>| {
-        all || name.zip(pattern.as_ref()).is_some_and(|(name, pattern)| name.is_like(pattern))
-    };
+    let picked = |name: Option<&Name>| all || Name::is_wanted(name, pattern.as_deref());
     if all || pattern.is_some() {
         let found = state_dir.glances(&picked)?;
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));

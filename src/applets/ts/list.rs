@@ -43,7 +43,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
 
-    let wanted = |name: Option<&Name>| is_wanted(name, pattern.as_deref());
+    let wanted = |name: Option<&Name>| Name::is_wanted(name, pattern.as_deref());
     let state_dir = StateDir::open()?;
     if !long && !waiting && !args.json() {
         return cli::print(state_dir.glances(&wanted)?.iter().map(line).collect::<String>());
@@ -66,13 +66,9 @@ fn line(session: &Glance) -> String {
 
 /// What `list --long` prints of those with this in their name.
 pub(super) fn long(state_dir: &StateDir, pattern: Option<&str>) -> Result<String> {
-    let mut overviews = state_dir.overviews(&|name| is_wanted(name, pattern))?;
+    let mut overviews = state_dir.overviews(&|name| Name::is_wanted(name, pattern))?;
     overviews.sort_by(listing::order);
     Ok(table(&overviews))
-}
-
-fn is_wanted(name: Option<&Name>, pattern: Option<&str>) -> bool {
-    pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)))
 }
 
 /// As wide as the terminal, where it is printed to one.

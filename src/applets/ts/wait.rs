@@ -129,9 +129,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 /// The live sessions, with this in their names if it is given.
 fn picked(state_dir: &StateDir, pattern: Option<&str>) -> Result<Vec<Target>> {
-    let wanted =
-        |name: Option<&Name>| pattern.is_none_or(|pattern| name.is_some_and(|name| name.is_like(pattern)));
-    let alive = state_dir.glances(&wanted)?.into_iter().filter(|glance| glance.alive);
+    let found = state_dir.glances(&|name| Name::is_wanted(name, pattern))?;
+    let alive = found.into_iter().filter(|glance| glance.alive);
     let targets: Vec<Target> = alive.map(|glance| Target::Handle(glance.handle)).collect();
     if targets.is_empty() {
         return Err(Failure::NotFound(

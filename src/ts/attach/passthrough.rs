@@ -7,7 +7,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::{self, Read},
+    io,
     os::{fd::AsFd, unix::ffi::OsStringExt},
 };
 
@@ -16,18 +16,19 @@ use crate::{
         CARRIED,
         call::{Call, Came, End},
         name::MachineName,
-        outbox::Outbox,
     },
     outcome::{Failure, Result, Trying},
     sys::{
-        deadline::Deadline,
         poll::PollSet,
         pty::Size,
         signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
         term,
     },
     terminal::queries::PrivateModes,
-    ts::attach::reset,
+    ts::attach::{
+        person::{PersonTerminal, read_keys},
+        reset,
+    },
 };
 
 /// So much may wait for a slow terminal, before no more is taken; then there it is seen that
@@ -50,9 +51,7 @@ enum PassEvent {
 /// those of the call. `parent` is a pipe to who gives the terminal back where we cannot.
 pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: &impl AsFd) -> Result<()> {
     let what = "take the terminal";
-    let before = term::Before::look().trying(what)?;
-    let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
-    let mut terminal = term::output().trying(what)?;
+    let mut terminal = PersonTerminal::look()?;
     let window =
         || Ok(term::size()?.unwrap_or(Size::DEFAULT)).map(|size| (size.cols, size.rows)).trying(what);
     let variables =
@@ -65,40 +64,38 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     // It would leave the terminal raw.
     let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
     let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
-    let (mut shown, mut said) = (Outbox::default(), Vec::new());
+    let mut said = Vec::new();
     let mut is_raw = false;
     let end = loop {
         let (mut came, mut end) = (Vec::new(), None);
-        if shown.len() < MOST {
+        if terminal.out.len() < MOST {
             call.tend(&mut came);
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => shown.extend(bytes),
+                Came::Stdout(bytes) => terminal.say(&bytes),
                 Came::Stderr(bytes) => said.extend(bytes),
                 Came::Ended(ended) => end = Some(ended),
             }
         }
         // Until then, somebody may interrupt what does not get there.
         if call.is_open() && !is_raw {
-            before.make_raw().trying(what)?;
+            terminal.make_raw()?;
             is_raw = true;
         }
-        shown.flush(&mut terminal).trying("write to the terminal")?;
+        terminal.write_on()?;
         if let Some(end) = end {
             break end;
         }
         let stdin = io::stdin();
         let mut poll_set = PollSet::new();
-        if shown.len() < MOST {
+        if terminal.out.len() < MOST {
             call.watch(&mut poll_set, PassEvent::Call);
         }
         if is_raw && call.wants_stdin() {
             poll_set.readable(&stdin, PassEvent::Keys);
         }
-        if !shown.is_empty() {
-            poll_set.writable(&terminal, PassEvent::Room);
-        }
+        terminal.watch(&mut poll_set, PassEvent::Room);
         poll_set.readable(&resized, PassEvent::Resized);
         poll_set.readable(&ending, PassEvent::Ending);
         poll_set.readable(&stopping, PassEvent::Stopping);
@@ -108,15 +105,10 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         for event in poll_set.wait(call.deadline()).trying("wait for the other machine")? {
             match event {
                 PassEvent::Call | PassEvent::Room => {}
-                PassEvent::Keys => {
-                    let mut keys = [0; 4096];
-                    match stdin.lock().read(&mut keys) {
-                        Ok(0) => told = true,
-                        Ok(count) => call.give_stdin(&keys[..count]),
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(_) => told = true,
-                    }
-                }
+                PassEvent::Keys => match read_keys(&stdin)? {
+                    Some(keys) => call.give_stdin(&keys),
+                    None => told = true,
+                },
                 PassEvent::Resized => {
                     resized.take();
                     call.resize(window()?);
@@ -138,19 +130,11 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     };
     let is_lost = matches!(end, End::Lost(_));
     if is_lost && is_raw {
-        shown.clear();
-        shown.extend(reset(&PrivateModes::strange(), true).into_bytes());
+        terminal.out.clear();
+        terminal.say(reset(&PrivateModes::strange(), true).as_bytes());
     }
-    let soon = Deadline::after(LEAVE_TIMEOUT);
-    while !shown.is_empty() && !soon.has_passed() {
-        shown.flush(&mut terminal).trying("write to the terminal")?;
-        let mut poll_set = PollSet::new();
-        if !shown.is_empty() {
-            poll_set.writable(&terminal, PassEvent::Room);
-            poll_set.wait(soon).trying("write to the terminal")?;
-        }
-    }
-    before.give_back().trying("give the terminal back")?;
+    terminal.finish()?;
+    terminal.give_back()?;
     match end {
         End::Lost(failure) => Err(failure),
         End::Exit { code: 0, signal: 0 } => Ok(()),
@@ -161,6 +145,3 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         }
     }
 }
-
-/// How long a terminal that takes nothing may hold up our leaving it.
-const LEAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);

@@ -7,12 +7,7 @@
 //!
 //! Keys are typed as they come, one message after another, while nothing here waits.
 
-use std::{
-    fs::File,
-    io::{self, Read, Write},
-    os::fd::AsFd,
-    time::Duration,
-};
+use std::{io, os::fd::AsFd, time::Duration};
 
 use crate::{
     outcome::{Failure, Result, Trying},
@@ -30,7 +25,11 @@ use crate::{
         queries::{self, Part, PrivateModes, Query, Sequences},
         text,
     },
-    ts::attach::{notice, reset, stop},
+    ts::attach::{
+        notice,
+        person::{PersonTerminal, read_keys},
+        reset,
+    },
 };
 
 /// `C-\`, before `d`.
@@ -53,11 +52,6 @@ const BLOCK: u64 = 32 * 1024;
 /// Who is so far behind sees what there is now instead. As much takes a slow terminal
 /// some seconds.
 const FAR: u64 = 1 << 20;
-
-/// How long a terminal that takes nothing may hold up our leaving it.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-
-const GIVE_BACK: &str = "give the terminal back";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ViewerEvent {
@@ -94,11 +88,9 @@ struct Viewer<'a> {
     log: OutputLog,
     // `None`: the session has ended.
     relay: Option<ViewerClients>,
-    terminal: File,
-    before: term::Before,
+    terminal: PersonTerminal,
     // What of the log has been shown, or is about to be.
     shown: u64,
-    out: Vec<u8>,
     sequences: Sequences,
     // Those of the terminal.
     modes: PrivateModes,
@@ -117,9 +109,7 @@ struct Viewer<'a> {
 /// Shows a session on the terminal that is our standard input and output, until one of
 /// them has enough. `parent` is a pipe to who gives the terminal back where we cannot.
 pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
-    let what = "take the terminal";
-    let before = term::Before::look().trying(what)?;
-    let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    let terminal = PersonTerminal::look()?;
     let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
     let relay = match clients {
         (Some(news), Some(keys), Some(control)) => Some(ViewerClients { news: news.sized(), keys, control }),
@@ -129,10 +119,8 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         session,
         log: session.log()?,
         relay,
-        terminal: term::output().trying(what)?,
-        before,
+        terminal,
         shown: 0,
-        out: Vec::new(),
         sequences: Sequences::default(),
         modes: PrivateModes::default(),
         coloured: false,
@@ -153,7 +141,7 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         Ok(End::Told) | Err(_) => String::new(),
     };
     viewer.leave(&words)?;
-    viewer.before.give_back().trying(GIVE_BACK)?;
+    viewer.terminal.give_back()?;
     match end? {
         End::Detached | End::Session(_) => Ok(()),
         End::Told => {
@@ -166,12 +154,12 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
 impl Viewer<'_> {
     fn enter(&mut self) -> Result<()> {
         // The title, to be put back.
-        self.out.extend_from_slice(b"\x1b[22;0t");
+        self.terminal.say(b"\x1b[22;0t");
         self.take_terminal()
     }
 
     fn take_terminal(&mut self) -> Result<()> {
-        self.before.make_raw().trying("take the terminal")?;
+        self.terminal.make_raw()?;
         self.fit()?;
         self.draw()
     }
@@ -185,9 +173,9 @@ impl Viewer<'_> {
         let stdin = io::stdin();
         loop {
             self.read_on()?;
-            self.write_on().trying("write to the terminal")?;
+            self.terminal.write_on()?;
             let is_behind = self.shown < self.log.length().trying(what)?;
-            if self.relay.is_none() && self.out.is_empty() && !is_behind {
+            if self.relay.is_none() && self.terminal.out.is_empty() && !is_behind {
                 return Ok(End::Session(self.code));
             }
             self.type_on()?;
@@ -209,15 +197,13 @@ impl Viewer<'_> {
                     poll_set.readable(&relay.keys, ViewerEvent::Typed);
                 }
             }
-            if !self.out.is_empty() {
-                poll_set.writable(&self.terminal, ViewerEvent::Room);
-            }
+            self.terminal.watch(&mut poll_set, ViewerEvent::Room);
             poll_set.readable(&resized, ViewerEvent::Resized);
             poll_set.readable(&ending, ViewerEvent::Ending);
             poll_set.readable(&stopping, ViewerEvent::Stopping);
             poll_set.readable(&going_on, ViewerEvent::GoingOn);
             poll_set.gone(parent, ViewerEvent::ParentGone);
-            let goes_on = is_behind && self.out.is_empty();
+            let goes_on = is_behind && self.terminal.out.is_empty();
             let deadline = match is_full && !self.stuck.has_passed() {
                 _ if goes_on => Deadline::after(Duration::ZERO),
                 true => self.stuck,
@@ -244,7 +230,7 @@ impl Viewer<'_> {
                     ViewerEvent::Stopping => {
                         stopping.take();
                         self.leave("")?;
-                        if !stop(&self.before, &mut going_on, parent)? {
+                        if !self.terminal.stop(&mut going_on, parent)? {
                             return Ok(End::Told);
                         }
                         self.enter()?;
@@ -293,7 +279,7 @@ impl Viewer<'_> {
             &PrivateModes::default().change(&modes),
             &cache.screen.placing(),
         ];
-        self.out.extend_from_slice(parts.concat().as_bytes());
+        self.terminal.say(parts.concat().as_bytes());
         self.sequences = Sequences::default();
         self.modes = modes;
         Ok(())
@@ -302,7 +288,7 @@ impl Viewer<'_> {
     /// Takes more of the log, once all before it is written.
     fn read_on(&mut self) -> Result<()> {
         let what = "read the output";
-        if !self.out.is_empty() {
+        if !self.terminal.out.is_empty() {
             return Ok(());
         }
         let length = self.log.length().trying(what)?;
@@ -312,46 +298,25 @@ impl Viewer<'_> {
         let end = length.min(self.shown + BLOCK);
         let bytes = self.log.bytes(self.shown, end).trying(what)?;
         self.shown = end.max(self.shown);
-        let (out, modes, coloured) = (&mut self.out, &mut self.modes, &mut self.coloured);
+        let (terminal, modes, coloured) = (&mut self.terminal, &mut self.modes, &mut self.coloured);
         self.sequences.feed(&bytes, &mut |part, _| match part {
-            Part::Other(bytes) => out.extend_from_slice(bytes),
+            Part::Other(bytes) => terminal.say(bytes),
             Part::Sequence(sequence) if Query::parse(sequence).is_some() => {}
             Part::Sequence(sequence) if sequence.changes_keyboard() => {}
             Part::Sequence(sequence) => {
                 modes.heed(sequence);
                 *coloured |= sequence.chooses_colours();
-                out.extend_from_slice(sequence.bytes);
+                terminal.say(sequence.bytes);
             }
         });
         Ok(())
     }
 
-    /// Writes what the terminal takes at once.
-    fn write_on(&mut self) -> io::Result<()> {
-        while !self.out.is_empty() {
-            match self.terminal.write(&self.out) {
-                Ok(count) => drop(self.out.drain(..count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Takes what was typed; gives the end, if that is what it means.
     fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
-        let mut buffer = [0; 4096];
-        // Past any buffer, which poll(2) would know nothing of.
-        let keys = stdin.as_fd().try_clone_to_owned().trying("read the keys")?;
-        let count = match File::from(keys).read(&mut buffer) {
-            // The terminal has gone.
-            Ok(0) => return Ok(Some(End::Told)),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
-            Err(_) => return Ok(Some(End::Told)),
-        };
-        for &key in &buffer[..count] {
+        // Without it, there is nobody any more.
+        let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
+        for key in keys {
             match (std::mem::take(&mut self.prefixed), key) {
                 (true, DETACH) => return Ok(Some(End::Detached)),
                 (true, PREFIX) => self.press(PREFIX)?,
@@ -376,7 +341,7 @@ impl Viewer<'_> {
             self.keys.push(key);
         } else {
             // BEL: nobody takes it.
-            self.out.push(0x07);
+            self.terminal.say(&[0x07]);
         }
         Ok(())
     }
@@ -415,18 +380,10 @@ impl Viewer<'_> {
 
     /// Makes the terminal show what it would without us, with some last words on it.
     fn leave(&mut self, words: &str) -> Result<()> {
-        self.out.extend_from_slice(reset(&self.modes, self.coloured).as_bytes());
-        self.out.extend_from_slice(words.as_bytes());
+        self.terminal.say(reset(&self.modes, self.coloured).as_bytes());
+        self.terminal.say(words.as_bytes());
         (self.modes, self.coloured, self.sequences) = Default::default();
-        let deadline = Deadline::after(LEAVE_TIMEOUT);
-        // One that has gone needs nothing.
-        while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
-            let mut poll_set = PollSet::new();
-            poll_set.writable(&self.terminal, ());
-            poll_set.wait(deadline).trying("write to the terminal")?;
-        }
-        self.out.clear();
-        Ok(())
+        self.terminal.finish()
     }
 }
 

@@ -1,0 +1,101 @@
+//! The terminal that a person sits at, on our standard input and output, while we show
+//! something on it.
+//!
+//! No write waits for it: what it does not take at once is kept.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use crate::{
+    machine::outbox::Outbox,
+    outcome::{Failure, Result, Trying},
+    sys::{deadline::Deadline, poll::PollSet, signals::Signals, term},
+    ts::attach,
+};
+
+/// How long a terminal that takes nothing may hold up our leaving it.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+const GIVE_BACK: &str = "give the terminal back";
+
+pub(crate) struct PersonTerminal {
+    output: File,
+    before: term::Before,
+    /// What it is still to show.
+    pub(crate) out: Outbox,
+}
+
+impl PersonTerminal {
+    /// Looks at it as it is; it is taken by [`PersonTerminal::make_raw`].
+    pub(crate) fn look() -> Result<PersonTerminal> {
+        let what = "take the terminal";
+        let before = term::Before::look().trying(what)?;
+        let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+        Ok(PersonTerminal { output: term::output().trying(what)?, before, out: Outbox::default() })
+    }
+
+    pub(crate) fn make_raw(&self) -> Result<()> {
+        self.before.make_raw().trying("take the terminal")
+    }
+
+    pub(crate) fn say(&mut self, bytes: &[u8]) {
+        self.out.extend(bytes.iter().copied());
+    }
+
+    /// Writes what it takes at once.
+    pub(crate) fn write_on(&mut self) -> Result<()> {
+        self.out.flush(&mut self.output).trying("write to the terminal")
+    }
+
+    /// Tells when it takes more, where there is more.
+    pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
+        if !self.out.is_empty() {
+            poll_set.writable(&self.output, event);
+        }
+    }
+
+    /// Writes the rest, as far as it is taken in a while.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LEAVE_TIMEOUT);
+        // One that has gone needs nothing.
+        while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
+            let mut poll_set = PollSet::new();
+            self.watch(&mut poll_set, ());
+            poll_set.wait(deadline).trying("write to the terminal")?;
+        }
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Has it as it was, for somebody else, who gives it to us again.
+    pub(crate) fn put_back(&self) -> Result<()> {
+        self.before.put_back().trying(GIVE_BACK)
+    }
+
+    /// Has it as it was, for good.
+    pub(crate) fn give_back(&self) -> Result<()> {
+        self.before.give_back().trying(GIVE_BACK)
+    }
+
+    /// Stops who started us, as [`attach::stop`].
+    pub(crate) fn stop(&self, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
+        attach::stop(&self.before, going_on, parent)
+    }
+}
+
+/// What has been typed; `None` where the terminal has gone.
+pub(crate) fn read_keys(stdin: &io::Stdin) -> Result<Option<Vec<u8>>> {
+    let mut buffer = [0; 4096];
+    // Past any buffer, which poll(2) would know nothing of.
+    let keys = stdin.as_fd().try_clone_to_owned().trying("read the keys")?;
+    match File::from(keys).read(&mut buffer) {
+        Ok(0) => Ok(None),
+        Ok(count) => Ok(Some(buffer[..count].to_vec())),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(Vec::new())),
+        Err(_) => Ok(None),
+    }
+}
