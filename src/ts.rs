@@ -4,6 +4,7 @@
 //! Only applets come here. Nothing here decides what a command is called, or its exit code.
 
 pub(crate) mod attach;
+pub(crate) mod call_process;
 pub(crate) mod conditions;
 pub(crate) mod create_options;
 pub(crate) mod elsewhere;

@@ -3,7 +3,7 @@
 //! An internal role. `nbs-viewer HANDLE` is started by `nbs-ts attach --interactive`,
 //! with its terminal as standard input and output; standard error is a pipe to it, for
 //! why this failed. `nbs-viewer MACHINE: COMMAND...` shows what that call shows there.
-//! `nbs-viewer top [PATTERN]` shows all sessions, for `nbs-ts top`.
+//! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
 
 use std::{
     io::{self, Write},
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     child::call_ourselves(session::VIEWER).trying("take our name")?;
     let viewed = match (machine, handle) {
         (None, None) if shown == attach::BY_TOP => {
-            let pattern = words.first().and_then(|pattern| pattern.to_str()).map(str::to_owned);
-            StateDir::open().and_then(|state_dir| top::view(&state_dir, pattern, &io::stderr()))
+            let scope = top::Scope::parse(words).ok_or_else(cli::by_hand)?;
+            StateDir::open().and_then(|state_dir| top::view(&state_dir, scope, &io::stderr()))
         }
         (Some(machine), _) => attach::pass_through(&machine, words.to_vec(), &io::stderr()),
         (None, Some(handle)) => StateDir::open().and_then(|state_dir| {

@@ -39,6 +39,30 @@ impl fmt::Display for Handle {
     }
 }
 
+/// A session, here or on another machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address {
+    /// `None`: it is here.
+    pub(crate) machine: Option<String>,
+    pub(crate) handle: Handle,
+}
+
+impl Address {
+    /// What it is told from others by.
+    pub(crate) fn key(&self) -> (Option<&str>, &str) {
+        (self.machine.as_deref(), self.handle.as_str())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.machine {
+            Some(machine) => write!(formatter, "{machine}:{}", self.handle),
+            None => write!(formatter, "{}", self.handle),
+        }
+    }
+}
+
 /// The name of a session, or of a reader of one.
 ///
 /// Invariant: 1 to 64 of `[a-zA-Z0-9_.-]`, and not `-` alone, which listings

@@ -1,13 +1,16 @@
 //! All that is to be seen of a session at a glance: what it does, since when, where, and
 //! what it asks.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
 
 use crate::{
     json::Object,
+    numbers,
     outcome::{Failure, Result},
     session::{
-        Activity, Glance, Name, Report, ScreenCache, SessionDir, StateDir,
+        Activity, Address, Glance, Handle, Name, Report, ReportState, ScreenCache, SessionDir, StateDir,
         client::{Doing, RelayClient, ToldStanding},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -25,6 +28,8 @@ const BATCH: usize = 200;
 
 pub(crate) struct Overview {
     pub(crate) glance: Glance,
+    /// The one that it is on; `None`: here.
+    pub(crate) machine: Option<String>,
     /// `None` where the relay does not tell.
     pub(crate) activity: Option<Activity>,
     pub(crate) doing: Option<Doing>,
@@ -54,6 +59,7 @@ impl Overview {
     pub(crate) fn brief(glance: Glance, told: ToldStanding) -> Overview {
         let unknown = Overview {
             glance,
+            machine: None,
             activity: None,
             doing: None,
             since: None,
@@ -89,6 +95,51 @@ impl Overview {
     pub(crate) fn untold(glance: Glance) -> Overview {
         let told = if glance.alive { ToldStanding::Nothing } else { ToldStanding::Ended };
         Overview::brief(glance, told)
+    }
+
+    /// Of one that another machine tells of, by the line that `list --json` prints there, with
+    /// that machine's name in the handle; `None` where that is no such line. No control
+    /// characters are taken.
+    pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<Overview> {
+        let told: Value = serde_json::from_slice(line).ok()?;
+        let text = |name: &str| told[name].as_str().map(str::as_bytes);
+        let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_str().as_bytes());
+        let shown = |name: &str| text(name).map(text::escaped);
+        let report = ReportState::parse(told["report"]["state"].as_str().unwrap_or_default().as_bytes());
+        let report = report.map(|state| Report {
+            state,
+            text: told["report"]["text"].as_str().unwrap_or_default().into(),
+            since: seconds(&told["report"]["since"]).unwrap_or_default(),
+        });
+        let glance = Glance {
+            handle: of_machine(told["handle"].as_str()?, machine)?,
+            alive: text("state") != Some(b"dead"),
+            name: text("name").and_then(Name::parse),
+            command: shown("command")?,
+            started: seconds(&told["started"]).and_then(|since| UNIX_EPOCH.checked_add(since)),
+        };
+        Some(Overview {
+            machine: machine.map(str::to_owned),
+            activity: told["activity"].as_str().and_then(Activity::parse),
+            doing: told["terminal"].as_str().map(Doing::parse),
+            since: seconds(&told["since"]),
+            program: text("program").map(<[u8]>::to_vec),
+            folder: text("folder").map(<[u8]>::to_vec),
+            last_line: shown("last_line"),
+            question: shown("question"),
+            report,
+            ..Overview::brief(glance, ToldStanding::Nothing)
+        })
+    }
+
+    /// How a call names it.
+    pub(crate) fn address(&self) -> Address {
+        Address { machine: self.machine.clone(), handle: self.glance.handle.clone() }
+    }
+
+    /// What it is told from others by: that of its address.
+    pub(crate) fn key(&self) -> (Option<&str>, &str) {
+        (self.machine.as_deref(), self.glance.handle.as_str())
     }
 
     /// Looks what it shows, and asks; of a dead one, since when it is.
@@ -196,6 +247,22 @@ impl Overview {
     pub(crate) fn terminal(&self) -> Option<&'static [u8]> {
         self.doing.map(|doing| doing.word().as_bytes())
     }
+}
+
+/// A session that has been removed there, by the line that `list --follow` prints.
+pub(crate) fn removed_of(line: &[u8], machine: Option<&str>) -> Option<Address> {
+    let told: Value = serde_json::from_slice(line).ok()?;
+    let handle = of_machine(told["handle"].as_str()?, machine)?;
+    (told["state"] == "removed").then(|| Address { machine: machine.map(str::to_owned), handle })
+}
+
+/// A handle as it is named here, without its machine.
+fn of_machine(handle: &str, machine: Option<&str>) -> Option<Handle> {
+    let there = match machine {
+        Some(machine) => handle.strip_prefix(machine)?.strip_prefix(':')?,
+        None => handle,
+    };
+    Handle::parse(there.as_bytes())
 }
 
 impl SessionDir {

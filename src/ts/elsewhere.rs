@@ -10,11 +10,9 @@
 //! reaches the terminal, but in what a session has printed.
 
 use std::{
-    env,
     ffi::{OsStr, OsString},
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::ffi::{OsStrExt, OsStringExt},
-    process::{Child, Stdio},
     time::Duration,
 };
 
@@ -27,7 +25,7 @@ use crate::{
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
-    session::{Handle, StateDir},
+    session::{Handle, Overview, StateDir},
     sys::{
         child,
         deadline::Deadline,
@@ -35,11 +33,12 @@ use crate::{
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
     terminal::text,
-    ts::{attach, secret},
+    ts::{
+        attach,
+        call_process::{CallProcess, default_on},
+        listing, secret,
+    },
 };
-
-/// The default of `--on`.
-const ON: &str = "NBS_TS_ON";
 
 /// Commands that print what a session has printed, as it is.
 const RAW: [&str; 6] = ["read", "read-new", "run", "ask", "attach", "cast"];
@@ -49,9 +48,13 @@ const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
 
 /// Makes the call elsewhere, if that is where it is for; else gives the words back to be read here.
 pub(crate) fn call(page: &Page, args: &mut Args) -> Option<Result<()>> {
+    // It shows several machines at a time, and is for a person here.
+    if page.name == "top" {
+        return None;
+    }
     // Most calls are for here.
     let suspect = |word: &OsString| word.as_bytes().contains(&b':') || word.as_bytes().starts_with(b"--on");
-    if env::var_os(ON).is_none_or(|on| on.is_empty()) && !args.any_word(suspect) {
+    if default_on().is_none() && !args.any_word(suspect) {
         return None;
     }
     let words = match args.words() {
@@ -94,6 +97,10 @@ struct Scanned {
     any: bool,
     interactive: bool,
     ansi: bool,
+    /// Of `list`: with columns for a person.
+    long: bool,
+    /// It tells of what comes, without end.
+    follows: bool,
     /// Of `nbs-spawn-worker`: it asks about those that there are; about this one.
     lists: bool,
     waits: bool,
@@ -209,6 +216,8 @@ impl Scanned {
             b"--any" if known => self.any = true,
             b"--interactive" if known => self.interactive = true,
             b"--ansi" if known => self.ansi = true,
+            b"--follow" if known => self.follows = true,
+            b"--long" | b"--waiting" if known => self.long = true,
             b"--json" => self.json = true,
             b"--help" | b"-h" => self.help = true,
             _ => {}
@@ -226,6 +235,10 @@ struct Plan {
     any: bool,
     interactive: bool,
     ansi: bool,
+    /// What is listed there is made one table here.
+    table: bool,
+    /// What it tells is printed as it comes, from whichever machine.
+    at_once: bool,
 }
 
 struct Part {
@@ -236,15 +249,17 @@ struct Part {
 
 impl Plan {
     /// `None`: the call is for here alone.
-    fn of(page: &Page, scanned: Scanned) -> Result<Option<Plan>> {
+    fn of(page: &Page, mut scanned: Scanned) -> Result<Option<Plan>> {
         if scanned.help {
             return Ok(None);
         }
+        let table = page.name == "list" && scanned.long && !scanned.json;
+        scanned.before.extend(table.then(|| "--json".into()));
         let takes_on = page.options.iter().any(|option| option.option() == "--on");
         let mut on = scanned.on.clone();
         // It is the default of --on, and so of no call that names its sessions.
         if on.is_empty() && takes_on && scanned.sessions.is_empty() && !scanned.waits {
-            on.extend(env::var_os(ON).filter(|on| !on.is_empty()));
+            on.extend(default_on());
         }
         let mut parts: Vec<Part> = Vec::new();
         let words =
@@ -293,12 +308,15 @@ impl Plan {
         let json = scanned.json;
         let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
-        Ok(Some(Plan { parts, json, stdin: scanned.stdin, timeout, any, interactive, ansi }))
+        let at_once = scanned.follows || AT_ONCE.contains(&page.name);
+        Ok(Some(Plan { parts, json, stdin: scanned.stdin, timeout, any, interactive, ansi, table, at_once }))
     }
 
     fn call(mut self, verb: &str) -> Result<()> {
         let (machine, words) = match &mut self.parts[..] {
-            [Part { machine: Some(machine), words }] => (machine.clone(), std::mem::take(words)),
+            [Part { machine: Some(machine), words }] if !self.table => {
+                (machine.clone(), std::mem::take(words))
+            }
             _ => return self.call_all(verb),
         };
         if self.interactive {
@@ -397,7 +415,7 @@ impl Plan {
                     call.end_stdin();
                     Side::There(Box::new(call))
                 }),
-                None => Here::start(verb, part.words).map(Side::Here),
+                None => CallProcess::start(verb, part.words).map(Side::Here),
             };
             let (side, ended) = match begun {
                 Ok(side) => (Some(side), None),
@@ -405,7 +423,6 @@ impl Plan {
             };
             running.push(Running { side, printer, ended, told: false });
         }
-        let in_order = !AT_ONCE.contains(&verb);
         loop {
             for running in &mut running {
                 running.tend()?;
@@ -413,7 +430,8 @@ impl Plan {
             let mut over = running.iter().all(|running| running.ended.is_some());
             if verb == "wait" {
                 over |= running.iter().any(|running| match &running.ended {
-                    Some(Err(_)) => true,
+                    // One has none that could be waited for.
+                    Some(Err(failure)) => failure.code() != 2,
                     Some(Ok(())) => self.any,
                     None => false,
                 });
@@ -421,11 +439,14 @@ impl Plan {
             let mut all_before = true;
             for running in &mut running {
                 all_before &= running.ended.is_some();
-                if !in_order || all_before {
+                if self.at_once || all_before {
                     running.print()?;
                 }
             }
             if over {
+                if self.table && running.iter().any(|running| matches!(running.ended, Some(Ok(())))) {
+                    cli::print(table(&running))?;
+                }
                 return result(verb, running);
             }
             let mut poll_set = PollSet::new();
@@ -459,7 +480,7 @@ enum CallEvent {
 }
 
 /// The machines that `--on` names, `None` for this one.
-fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
+pub(crate) fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
     let mut machines: Vec<Option<MachineName>> = Vec::new();
     for word in on {
         let named = match word == name::ALL {
@@ -535,7 +556,8 @@ struct Running {
 
 enum Side {
     There(Box<Call>),
-    Here(Here),
+    /// The same call on this machine.
+    Here(CallProcess),
 }
 
 impl Running {
@@ -566,7 +588,9 @@ impl Running {
             && !self.told
         {
             // Those of other machines have been told already, as they were there.
-            if let Some(line) = failure.line(voice(&self.printer.verb), self.printer.json) {
+            if let Some(line) =
+                failure.line(voice(&self.printer.verb), self.printer.json && !self.printer.table)
+            {
                 let _ = io::stderr().write_all(line.as_bytes());
             }
             self.told = true;
@@ -575,86 +599,32 @@ impl Running {
     }
 }
 
+/// What they have listed, in one table.
+fn table(running: &[Running]) -> String {
+    let mut overviews: Vec<Overview> = Vec::new();
+    for Running { printer, .. } in running {
+        let machine = printer.machine.as_ref().map(MachineName::as_str);
+        overviews.extend(
+            printer.kept.split(|byte| *byte == b'\n').filter_map(|line| Overview::parse(line, machine)),
+        );
+    }
+    overviews.sort_by(listing::order);
+    listing::table(&overviews)
+}
+
 /// What several calls came to: the exit code of the first that failed.
 fn result(verb: &str, running: Vec<Running>) -> Result<()> {
     let found = running.iter().any(|running| matches!(running.ended, Some(Ok(()))));
     for running in running {
         if let Some(Err(failure)) = running.ended {
-            // What is on one of them is found.
-            if verb == "find" && found && failure.code() == 2 {
+            // What is on one of them is found, or waited for.
+            if ["find", "wait"].contains(&verb) && found && failure.code() == 2 {
                 continue;
             }
             return Err(Failure::Status { code: failure.code(), kind: failure.kind(), message: None });
         }
     }
     Ok(())
-}
-
-/// The same call on this machine, as a process of its own.
-struct Here {
-    process: Child,
-    stdout: Option<std::process::ChildStdout>,
-    stderr: Option<std::process::ChildStderr>,
-}
-
-impl Here {
-    fn start(verb: &str, words: Vec<OsString>) -> Result<Here> {
-        let mut command = match verb {
-            WORKER => child::ourselves("nbs-spawn-worker"),
-            _ => child::ourselves("nbs-ts"),
-        };
-        command.args(Some(verb).filter(|verb| *verb != WORKER)).args(words).env_remove(ON);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().map_err(child::why_not_ourselves).trying("call here")?;
-        let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
-        for pipe in [
-            stdout.as_ref().map(|pipe| pipe as &dyn std::os::fd::AsFd),
-            stderr.as_ref().map(|pipe| pipe as _),
-        ] {
-            pipe.map_or(Ok(()), |pipe| child::let_nothing_wait(&pipe.as_fd())).trying("call here")?;
-        }
-        Ok(Here { process, stdout, stderr })
-    }
-
-    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, CallEvent>, event: CallEvent) {
-        if let Some(stdout) = &self.stdout {
-            poll_set.readable(stdout, event);
-        }
-        if let Some(stderr) = &self.stderr {
-            poll_set.readable(stderr, event);
-        }
-    }
-
-    fn tend(&mut self, came: &mut Vec<Came>) -> Result<()> {
-        read(&mut self.stdout, came, Came::Stdout);
-        read(&mut self.stderr, came, Came::Stderr);
-        if self.stdout.is_none() && self.stderr.is_none() {
-            let status = self.process.wait().trying("call here")?;
-            let code = status.code().unwrap_or(1) as u8;
-            came.push(Came::Ended(End::Exit { code, signal: 0 }));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Here {
-    fn drop(&mut self) {
-        // Where it has ended, that is as good.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>) -> Came) {
-    let mut buffer = vec![0; 64 * 1024];
-    while let Some(reader) = pipe {
-        match reader.read(&mut buffer) {
-            Ok(count) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            _ => *pipe = None,
-        }
-    }
 }
 
 /// Prints what came from a machine.
@@ -669,11 +639,19 @@ struct Printer {
     kept: Vec<u8>,
     kept_errors: Vec<u8>,
     nonsense: bool,
+    /// Of a table: errors are for a person all the same.
+    table: bool,
 }
 
 /// Who says what is said of a call.
 fn voice(verb: &str) -> &'static str {
     if verb == WORKER { "nbs-spawn-worker" } else { "nbs-ts" }
+}
+
+/// What an error says, as `--json` has it printed.
+pub(crate) fn said_in_json(line: &str) -> Option<String> {
+    let object: serde_json::Value = serde_json::from_str(line).ok()?;
+    object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
 }
 
 /// Does a line begin with the handle of a worker, and is no state?
@@ -692,13 +670,14 @@ impl Printer {
         Printer {
             verb: verb.to_owned(),
             machine,
-            json: plan.json || verb == "events",
+            json: plan.json || plan.table || verb == "events",
             raw,
             line: Vec::new(),
             error_line: Vec::new(),
             kept: Vec::new(),
             kept_errors: Vec::new(),
             nonsense: false,
+            table: plan.table,
         }
     }
 
@@ -743,12 +722,19 @@ impl Printer {
     }
 
     fn error_shown(&self, line: &str) -> String {
-        let Some(machine) = &self.machine else { return format!("{line}\n") };
-        if line.starts_with("{\"") {
-            return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
+        let who = voice(&self.verb);
+        let said = said_in_json(line).filter(|_| self.table);
+        match (&self.machine, &said) {
+            (None, None) => format!("{line}\n"),
+            (None, Some(said)) => format!("{who}: {said}\n"),
+            (Some(machine), None) if line.starts_with("{\"") => {
+                format!("{{\"machine\":\"{machine}\",{}\n", &line[1..])
+            }
+            (Some(machine), said) => {
+                let said = said.as_deref().unwrap_or_else(|| line.strip_prefix("nbs-ts: ").unwrap_or(line));
+                format!("{who}: {machine}: {said}\n")
+            }
         }
-        let said = line.strip_prefix("nbs-ts: ").unwrap_or(line);
-        format!("{}: {machine}: {said}\n", voice(&self.verb))
     }
 
     /// A line with the machine in it.
@@ -794,6 +780,9 @@ impl Printer {
             self.keep_error(b"\n");
         }
         self.print_errors();
+        if self.table {
+            return Ok(());
+        }
         let kept = std::mem::take(&mut self.kept);
         if kept.is_empty() || self.nonsense {
             return Ok(());

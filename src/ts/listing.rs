@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     session::{Activity, Name, Overview},
+    sys::term,
     terminal::{cells, text},
 };
 
@@ -57,17 +58,32 @@ pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
     let rank = |overview: &Overview| (overview.glance.alive, overview.glance.started);
     for (index, overview) in overviews.iter().enumerate() {
         if let Some(name) = overview.glance.name.as_ref().map(Name::as_str) {
-            let best = meant.entry(name).or_insert(index);
+            let best = meant.entry((&overview.machine, name)).or_insert(index);
             if rank(overview) > rank(&overviews[*best]) {
                 *best = index;
             }
         }
     }
-    let shown = |(index, overview): (usize, &Overview)| match &overview.glance.name {
-        Some(name) if meant.get(name.as_str()) == Some(&index) => format!("@{}", name.as_str()),
-        _ => overview.glance.handle.as_str().to_owned(),
+    let shown = |(index, overview): (usize, &Overview)| {
+        let address = overview.address();
+        match (&overview.glance.name, &overview.machine) {
+            (Some(name), machine) if meant.get(&(machine, name.as_str())) == Some(&index) => match machine {
+                Some(machine) => format!("{machine}:@{}", name.as_str()),
+                None => format!("@{}", name.as_str()),
+            },
+            _ => address.to_string(),
+        }
     };
     overviews.iter().enumerate().map(shown).collect()
+}
+
+/// What `list --long` prints of these. As wide as the terminal, where it is printed to one.
+pub(crate) fn table(overviews: &[Overview]) -> String {
+    let names = names(overviews);
+    let cells = term::size().ok().flatten().map(|size| size.cols.into());
+    let columns = Columns::of(overviews.iter().zip(&names), cells);
+    let rows = overviews.iter().zip(&names).map(|(overview, name)| columns.row(overview, name));
+    [columns.title()].into_iter().chain(rows).map(|line| line + "\n").collect()
 }
 
 impl Columns {

@@ -5,22 +5,27 @@
 //! until an age that is shown is another.
 
 mod drawing;
+mod far;
 mod keys;
 mod model;
 
 use std::{
     env,
-    io::{self, Read, Write},
+    ffi::OsString,
+    io,
     os::fd::AsFd,
-    process::{Child, Command, Stdio},
     time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
+    machine::{
+        call::{self, Came},
+        name::MachineName,
+    },
     outcome::{Failure, Result, Trying},
     session::{
-        Glance, Handle, OutputLog, Overview, Roster, RosterEvent, RosterNews, SESSION_ENV, ScreenCache,
-        SessionDir, StateDir, Target, VIEWER,
+        Address, Glance, Handle, OutputLog, Overview, Roster, RosterEvent, RosterNews, SESSION_ENV,
+        ScreenCache, SessionDir, StateDir, Target, VIEWER,
         client::{News, RelayClient, ToldStanding},
     },
     sys::{
@@ -30,13 +35,15 @@ use crate::{
         signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
         term,
     },
-    terminal::text,
+    terminal::{screen::Screen, text},
     ts::{
         attach::{self, BY_TOP, PersonTerminal, read_keys},
+        call_process::CallProcess,
         listing::Columns,
     },
 };
 use drawing::{Frame, Layout, Shown};
+use far::{Far, FarNews};
 use keys::Keys;
 use model::{Act, Model};
 
@@ -64,11 +71,52 @@ pub(crate) fn is_possible() -> bool {
     term.is_some() && term::Before::look().is_ok_and(|before| before.is_some())
 }
 
-/// Shows it, of the sessions with this in their name, by a process of its own: whatever
-/// becomes of that, the terminal is given back.
-pub(crate) fn show(pattern: Option<&str>) -> Result<()> {
+/// Of no wider or higher a screen of another machine all is shown.
+const MOST_COLS: u16 = 500;
+const MOST_ROWS: u16 = 200;
+
+/// Which sessions are shown.
+#[derive(Default)]
+pub(crate) struct Scope {
+    /// Those with this in their name, if it is given.
+    pub(crate) pattern: Option<String>,
+    /// Of these machines, `None` being this one.
+    pub(crate) machines: Vec<Option<MachineName>>,
+}
+
+impl Scope {
+    /// The words by which the viewer is told.
+    fn words(&self) -> Vec<String> {
+        let machine =
+            |machine: &Option<MachineName>| machine.as_ref().map_or("", MachineName::as_str).to_owned();
+        let machines = self.machines.iter().map(|on| format!("{}{}", Scope::ON, machine(on)));
+        let pattern = self.pattern.iter().map(|pattern| format!("{}{pattern}", Scope::NAME));
+        machines.chain(pattern).collect()
+    }
+
+    /// `None` for what are no such words.
+    pub(crate) fn parse(words: &[OsString]) -> Option<Scope> {
+        let mut scope = Scope::default();
+        for word in words {
+            let word = word.to_str()?;
+            match (word.strip_prefix(Scope::ON), word.strip_prefix(Scope::NAME)) {
+                (Some(""), _) => scope.machines.push(None),
+                (Some(machine), _) => scope.machines.push(Some(MachineName::parse(machine.as_bytes())?)),
+                (_, Some(pattern)) => scope.pattern = Some(pattern.to_owned()),
+                (None, None) => return None,
+            }
+        }
+        Some(scope)
+    }
+
+    const ON: &str = "--on=";
+    const NAME: &str = "--name=";
+}
+
+/// Shows it by a process of its own: whatever becomes of that, the terminal is given back.
+pub(crate) fn show(scope: &Scope) -> Result<()> {
     let mut command = child::ourselves(VIEWER);
-    command.arg(BY_TOP).args(pattern);
+    command.arg(BY_TOP).args(scope.words());
     attach::supervise(command, "show the sessions")
 }
 
@@ -79,6 +127,8 @@ enum TopEvent {
     /// Something was printed in this one of the window.
     Printed(usize),
     Errand(usize),
+    Far(usize),
+    FarPreview,
     Room,
     Resized,
     Ending,
@@ -124,39 +174,84 @@ impl Preview {
 
 /// A call that a key has made: its errors are for the person.
 struct Errand {
-    child: Child,
+    call: CallProcess,
     words: Vec<u8>,
 }
 
 impl Errand {
-    /// Takes what it says; has it ended?
-    fn hear(&mut self) -> bool {
-        let mut buffer = [0; 1024];
-        match self.child.stderr.as_mut().map(|words| words.read(&mut buffer)) {
-            Some(Ok(count @ 1..)) => {
-                self.words.extend_from_slice(&buffer[..count]);
-                false
+    /// Takes what it says; when it has ended, why it failed, if it did.
+    fn hear(&mut self) -> Result<Option<Option<String>>> {
+        let mut came = Vec::new();
+        self.call.tend(&mut came)?;
+        let mut ended = None;
+        for came in came {
+            match came {
+                Came::Stdout(_) => {}
+                Came::Stderr(bytes) => self.words.extend(bytes),
+                Came::Ended(end) => {
+                    let said = text::last_line_shown(&self.words);
+                    let said = said.filter(|_| !matches!(end, call::End::Exit { code: 0, .. }));
+                    ended = Some(said.map(|said| said.strip_prefix("nbs-ts: ").unwrap_or(&said).to_owned()));
+                }
             }
-            _ => true,
         }
+        Ok(ended)
+    }
+}
+
+/// The screen of a session of another machine, as it was when it was asked for.
+struct FarPreview {
+    address: Address,
+    // `None`: it is here.
+    call: Option<CallProcess>,
+    rows: Vec<u8>,
+    screen: Option<Screen>,
+}
+
+impl FarPreview {
+    fn ask(address: &Address) -> Option<CallProcess> {
+        CallProcess::start("screen", vec!["--ansi".into(), address.to_string().into()]).ok()
     }
 
-    /// Why it failed, if it did.
-    fn complaint(mut self) -> Option<String> {
-        let failed = self.child.wait().is_ok_and(|status| !status.success());
-        let words = text::last_line_shown(&self.words)?;
-        failed.then(|| words.strip_prefix("nbs-ts: ").map_or(words.clone(), str::to_owned))
+    fn hear(&mut self) -> Result<()> {
+        let mut came = Vec::new();
+        if let Some(call) = &mut self.call {
+            call.tend(&mut came)?;
+        }
+        for came in came {
+            match came {
+                Came::Stdout(bytes) => self.rows.extend(bytes),
+                Came::Stderr(_) => {}
+                Came::Ended(_) => {
+                    self.call = None;
+                    let rows = std::mem::take(&mut self.rows);
+                    let count = memchr::memchr_iter(b'\n', &rows).take(MOST_ROWS.into()).count();
+                    let mut screen = Screen::new(MOST_COLS, u16::try_from(count).unwrap_or(1).max(1));
+                    for (index, row) in rows.split(|byte| *byte == b'\n').take(count).enumerate() {
+                        screen.feed(if index > 0 { b"\r\n" } else { b"" });
+                        screen.feed(row);
+                    }
+                    // Where its cursor is, is not told: what is shown is its beginning.
+                    screen.feed(b"\x1b[H");
+                    self.screen = Some(screen);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 struct Top<'a> {
     state_dir: &'a StateDir,
     terminal: PersonTerminal,
-    roster: Roster,
+    // `None`: those here are not shown.
+    roster: Option<Roster>,
+    far: Vec<Far>,
     model: Model,
     keys: Keys,
     tickers: Vec<Ticker>,
     preview: Option<Preview>,
+    far_preview: Option<FarPreview>,
     errands: Vec<Errand>,
     columns: Option<Columns>,
     size: (usize, usize),
@@ -170,17 +265,23 @@ struct Top<'a> {
 
 /// Shows the sessions on the terminal that is our standard input and output, until the
 /// person has enough. `parent` is a pipe to who gives the terminal back where we cannot.
-pub(crate) fn view(state_dir: &StateDir, pattern: Option<String>, parent: &impl AsFd) -> Result<()> {
+pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
-    let (roster, glances) = Roster::begin(state_dir, pattern)?;
+    let is_here = scope.machines.contains(&None);
+    let begun = if is_here { Some(Roster::begin(state_dir, scope.pattern.clone())?) } else { None };
+    let (roster, glances) = begun.map_or((None, Vec::new()), |(roster, glances)| (Some(roster), glances));
+    let machines = scope.machines.into_iter().flatten();
+    let far = machines.map(|machine| Far::begin(machine, scope.pattern.as_deref()));
     let mut top = Top {
         state_dir,
         terminal,
         roster,
+        far: far.collect::<Result<_>>()?,
         model: Model::new(),
         keys: Keys::default(),
         tickers: Vec::new(),
         preview: None,
+        far_preview: None,
         errands: Vec::new(),
         columns: None,
         size: (80, 24),
@@ -256,7 +357,15 @@ impl Top<'_> {
             self.tickers.retain_mut(|ticker| ticker.due > now || ticker.client.follow().unwrap_or(false));
             let mut poll_set = PollSet::new();
             poll_set.readable(&stdin, TopEvent::Keys);
-            self.roster.watch(&mut poll_set, TopEvent::Roster);
+            if let Some(roster) = &self.roster {
+                roster.watch(&mut poll_set, TopEvent::Roster);
+            }
+            for (index, far) in self.far.iter().enumerate() {
+                far.watch(&mut poll_set, TopEvent::Far(index));
+            }
+            if let Some(call) = self.far_preview.as_ref().and_then(|preview| preview.call.as_ref()) {
+                call.watch(&mut poll_set, TopEvent::FarPreview);
+            }
             let mut deadline = self.older;
             for (index, ticker) in self.tickers.iter().enumerate() {
                 match ticker.due > now {
@@ -265,9 +374,7 @@ impl Top<'_> {
                 }
             }
             for (index, errand) in self.errands.iter().enumerate() {
-                if let Some(words) = &errand.child.stderr {
-                    poll_set.readable(words, TopEvent::Errand(index));
-                }
+                errand.call.watch(&mut poll_set, TopEvent::Errand(index));
             }
             self.terminal.watch(&mut poll_set, TopEvent::Room);
             poll_set.readable(&resized, TopEvent::Resized);
@@ -283,7 +390,7 @@ impl Top<'_> {
                 true => self.keys.finish(),
                 false => Vec::new(),
             };
-            let mut ended = Vec::new();
+            let mut stirred = Vec::new();
             for event in events {
                 match event {
                     TopEvent::Keys => match read_keys(&stdin)? {
@@ -291,9 +398,12 @@ impl Top<'_> {
                         // The terminal has gone.
                         None => return Ok(End::Told),
                     },
-                    TopEvent::Roster(event) => self.roster.note(event),
+                    TopEvent::Roster(event) => self.roster.iter_mut().for_each(|roster| roster.note(event)),
                     TopEvent::Printed(index) => self.hear_printed(index),
-                    TopEvent::Errand(index) => ended.extend(self.errands[index].hear().then_some(index)),
+                    // Once for each of its streams that can be read.
+                    TopEvent::Errand(index) => stirred.push(index),
+                    TopEvent::Far(index) => self.hear_far(index)?,
+                    TopEvent::FarPreview => self.far_preview.iter_mut().try_for_each(FarPreview::hear)?,
                     TopEvent::Room => {}
                     TopEvent::Resized | TopEvent::GoingOn => {
                         // Whoever stopped us may have used the terminal.
@@ -317,9 +427,12 @@ impl Top<'_> {
                     }
                 }
             }
-            for index in ended.into_iter().rev() {
-                let errand = self.errands.remove(index);
-                self.model.message = errand.complaint().or(self.model.message.take());
+            stirred.dedup();
+            for index in stirred.into_iter().rev() {
+                if let Some(complaint) = self.errands[index].hear()? {
+                    self.errands.remove(index);
+                    self.model.message = complaint.or(self.model.message.take());
+                }
             }
             for key in keys {
                 let act = self.model.press(key);
@@ -338,55 +451,62 @@ impl Top<'_> {
         match act {
             Act::Nothing | Act::Quit => {}
             Act::Redraw => self.redraw()?,
-            Act::Attach(handle) => {
+            Act::Attach(address) => {
                 self.leave()?;
                 self.terminal.put_back()?;
-                let attached = attach::attach(handle.as_str(), &[]);
+                let attached = match &address.machine {
+                    None => attach::attach(address.handle.as_str(), &[]),
+                    Some(machine) => {
+                        let words = ["attach", "--interactive", address.handle.as_str()].map(OsString::from);
+                        attach::attach(&format!("{machine}:"), &words)
+                    }
+                };
                 self.model.message = attached
                     .err()
                     .and_then(|failure| failure.message().map(|why| text::escaped(why.as_bytes())));
                 self.enter()?;
             }
-            Act::Answer { handle, text, secret: false } => {
-                let words = ["send", "--no-secret", ANSWER_TIMEOUT, handle.as_str()];
+            Act::Answer { address, text, secret: false } => {
+                let options = ["--no-secret", ANSWER_TIMEOUT];
                 // Where there is no text, it is just Enter.
-                self.run(words.into_iter().chain(Some(text.as_str()).filter(|text| !text.is_empty())), None);
+                let text = Some(text.as_str()).filter(|text| !text.is_empty());
+                self.run("send", &options, &address, text, None);
             }
-            Act::Answer { handle, text, secret: true } => {
-                let words = ["send", "--secret-stdin", ANSWER_TIMEOUT, handle.as_str()];
+            Act::Answer { address, text, secret: true } => {
                 let mut secret = text.into_bytes();
                 secret.push(b'\n');
-                self.run(words.into_iter(), Some(&secret));
+                self.run("send", &["--secret-stdin", ANSWER_TIMEOUT], &address, None, Some(&secret));
                 secret.fill(0);
             }
-            Act::End { handle, alive: true } => {
-                self.run(["kill", "--keep", handle.as_str()].into_iter(), None)
+            Act::End { address, alive } => {
+                let options: &[&str] = if alive { &["--keep"] } else { &[] };
+                self.run("kill", options, &address, None, None);
             }
-            Act::End { handle, alive: false } => self.run(["kill", handle.as_str()].into_iter(), None),
         }
         Ok(())
     }
 
     /// Has a command of ours executed, and does not wait for it.
-    fn run<'w>(&mut self, words: impl Iterator<Item = &'w str>, input: Option<&[u8]>) {
-        let mut command: Command = child::ourselves("nbs-ts");
-        command.args(words).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        match command.spawn() {
-            Ok(mut child) => {
-                if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-                    // It is less than a pipe holds; one that has gone says why.
-                    let _ = stdin.write_all(input);
-                }
-                self.errands.push(Errand { child, words: Vec::new() });
-            }
-            Err(error) => self.model.message = Some(format!("cannot start a call: {error}")),
+    fn run(
+        &mut self,
+        verb: &str,
+        options: &[&str],
+        address: &Address,
+        text: Option<&str>,
+        input: Option<&[u8]>,
+    ) {
+        let address = address.to_string();
+        let words = options.iter().copied().chain([&*address]).chain(text).map(OsString::from).collect();
+        match CallProcess::start_with(verb, words, input) {
+            Ok(call) => self.errands.push(Errand { call: call.outlives_us(), words: Vec::new() }),
+            Err(failure) => self.model.message = failure.message().map(str::to_owned),
         }
     }
 
     fn take_news(&mut self) -> Result<()> {
         let (mut told, mut ended, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        self.roster.take_news(self.state_dir, |news| match news {
+        let Some(roster) = &mut self.roster else { return Ok(()) };
+        roster.take_news(self.state_dir, |news| match news {
             RosterNews::Told(session, standing) => {
                 if let Some(glance) = Glance::at(session).filter(|glance| !is_ours(&glance.handle)) {
                     told.push(Overview::brief(glance, standing));
@@ -406,9 +526,7 @@ impl Top<'_> {
         if !told.is_empty() {
             self.model.put(told);
         }
-        for handle in removed {
-            self.model.remove(&handle);
-        }
+        self.model.remove(removed.into_iter().map(|handle| Address { machine: None, handle }).collect());
         Ok(())
     }
 
@@ -420,10 +538,11 @@ impl Top<'_> {
             .hear_news(Deadline::after(Duration::ZERO), None)
             .is_ok_and(|news| news != News::TimedOut)
         {
-            let is_selected = self.model.selected() == Some(&ticker.handle);
+            let address = Address { machine: None, handle: ticker.handle.clone() };
+            let is_selected = self.model.selected() == Some(&address);
             let every = if is_selected { SCREEN_EVERY } else { LINE_EVERY };
             ticker.due = Instant::now() + every.max(ticker.cost * PART);
-            self.model.stale.insert(ticker.handle.clone());
+            self.model.stale.insert(address);
         }
     }
 
@@ -438,17 +557,22 @@ impl Top<'_> {
         let layout = Layout::of(cols, rows, self.model.shown().len());
         let (window, selected) = self.model.in_window(layout.list);
         self.follow(&window);
-        for handle in &window {
-            if self.model.stale.remove(handle) {
-                self.look(handle, window.get(selected) == Some(handle));
+        for address in &window {
+            if self.model.stale.remove(address) {
+                self.look(address, window.get(selected) == Some(address));
             }
         }
-        match window.get(selected) {
-            Some(handle) if layout.has_screen() => self.look_at_screen(&handle.clone()),
-            _ => self.preview = None,
+        let previewed = window.get(selected).filter(|_| layout.has_screen());
+        if previewed.is_none_or(|address| address.machine.is_some()) {
+            self.preview = None;
         }
-        let names: Vec<String> = window.iter().map(|handle| self.model.name(handle)).collect();
-        let overviews = window.iter().filter_map(|handle| self.model.overview(handle));
+        match previewed {
+            Some(address) if address.machine.is_some() => self.look_at_far_screen(address),
+            Some(address) => self.look_at_screen(&address.handle),
+            None => {}
+        }
+        let names: Vec<String> = window.iter().map(|address| self.model.name(address)).collect();
+        let overviews = window.iter().filter_map(|address| self.model.overview(address));
         let columns = Columns::of(overviews.clone().zip(&names), Some(cols));
         let columns = match &self.columns {
             Some(before) => columns.at_least(before),
@@ -457,7 +581,9 @@ impl Top<'_> {
         let now = SystemTime::now();
         let next = overviews.filter_map(|overview| overview.next_age(now)).min();
         self.older = next.map_or(Deadline::NEVER, Deadline::after);
-        let screen = self.preview.as_ref().map(|preview| &preview.cache.screen);
+        let far = self.far_preview.as_ref().filter(|far| previewed == Some(&far.address));
+        let far = far.and_then(|far| far.screen.as_ref());
+        let screen = self.preview.as_ref().map(|preview| &preview.cache.screen).or(far);
         let shown = Shown { screen, colours: self.colours };
         let frame = drawing::frame(&self.model, layout, &columns, (&window, selected), &shown);
         self.columns = Some(columns);
@@ -467,13 +593,19 @@ impl Top<'_> {
     }
 
     /// Has those in the window tell when something is printed, and no others.
-    fn follow(&mut self, window: &[Handle]) {
+    fn follow(&mut self, window: &[Address]) {
         let model = &self.model;
-        let is_alive = |handle: &Handle| model.overview(handle).is_some_and(|overview| overview.glance.alive);
-        self.tickers.retain(|ticker| window.contains(&ticker.handle) && is_alive(&ticker.handle));
-        for handle in window {
+        let is_alive =
+            |address: &Address| model.overview(address).is_some_and(|overview| overview.glance.alive);
+        let alive: Vec<&Handle> = window
+            .iter()
+            .filter(|address| address.machine.is_none() && is_alive(address))
+            .map(|address| &address.handle)
+            .collect();
+        self.tickers.retain(|ticker| alive.contains(&&ticker.handle));
+        for handle in alive {
             let is_followed = self.tickers.iter().any(|ticker| ticker.handle == *handle);
-            if is_followed || !is_alive(handle) {
+            if is_followed {
                 continue;
             }
             // What cannot be followed is shown as it was when we looked.
@@ -485,10 +617,16 @@ impl Top<'_> {
     }
 
     /// What it shows, and asks.
-    fn look(&mut self, handle: &Handle, is_selected: bool) {
-        let begun = Instant::now();
+    fn look(&mut self, address: &Address, is_selected: bool) {
+        if address.machine.is_some() {
+            // What it shows has been told with the rest; its screen is another.
+            let old = self.far_preview.take_if(|far| far.address == *address);
+            self.far_preview = old.map(|far| FarPreview { call: FarPreview::ask(address), ..far });
+            return;
+        }
+        let (begun, handle) = (Instant::now(), &address.handle);
         let ticker = self.tickers.iter_mut().find(|ticker| ticker.handle == *handle);
-        let Some(overview) = self.model.overview_mut(handle) else { return };
+        let Some(overview) = self.model.overview_mut(address) else { return };
         match &ticker {
             Some(ticker) => overview.look(&ticker.session),
             None => {
@@ -503,6 +641,34 @@ impl Top<'_> {
         if let Some(ticker) = ticker {
             ticker.cost = begun.elapsed();
         }
+    }
+
+    fn look_at_far_screen(&mut self, address: &Address) {
+        if self.far_preview.as_ref().is_none_or(|far| far.address != *address) {
+            let (address, call) = (address.clone(), FarPreview::ask(address));
+            self.far_preview = Some(FarPreview { address, call, rows: Vec::new(), screen: None });
+        }
+    }
+
+    /// Takes what is told of another machine.
+    fn hear_far(&mut self, index: usize) -> Result<()> {
+        let (mut told, mut removed) = (Vec::new(), Vec::new());
+        for news in self.far[index].hear()? {
+            match news {
+                FarNews::Told(overview) => told.push(*overview),
+                FarNews::Removed(address) => removed.push(address),
+                FarNews::Lost(why) => {
+                    self.model.message = Some(why);
+                    let machine = self.far[index].machine.as_str();
+                    self.model.forget(machine);
+                }
+            }
+        }
+        if !told.is_empty() {
+            self.model.put(told);
+        }
+        self.model.remove(removed);
+        Ok(())
     }
 
     fn look_at_screen(&mut self, handle: &Handle) {

@@ -479,6 +479,102 @@ fn several_machines_in_one_call() {
 }
 
 #[test]
+fn sessions_of_several_machines_are_seen_and_waited_for_together() {
+    let there = Elsewhere::new();
+    let named = |words: &[&str]| there.ts(words).code(0).out().trim_end().to_owned();
+    let works = named(&["create", "--no-helper", "--name=works", "exec sleep 1000"]);
+    let read = "printf 'Delete? \\033[31mred'; read x; echo got $x; exec sleep 1000";
+    let asks = named(&["create", "--on=box", "--no-helper", "--name=asks", read]);
+    there.ts(&["create", "--on=box", "--no-helper", "--name=works", "exec sleep 1000"]).code(0);
+    // Whoever waits first, wherever that is; a machine without sessions is none to wait for.
+    let waited = there.ts(&["wait", "--any", "--all", "--on=all", "--waiting", "--exit"]).code(0);
+    waited.stdout(format!("{asks}\twaiting\tline\n"));
+    let empty = there.scratch.path.join("empty");
+    fs::create_dir(&empty).unwrap();
+    there.ts(&["machine", "add", "empty", "env", &format!("HOME={}", empty.display()), "sh"]).code(0);
+    there.ts(&["wait", "--any", "--all", "--on=empty", "--waiting"]).code(2);
+    there
+        .ts(&["wait", "--any", "--all", "--on=empty", "--on=box", "--waiting"])
+        .code(0)
+        .stdout_has("waiting");
+
+    let rows = |words: &[&str]| -> Vec<String> {
+        let listed = there.ts(words).code(0).silent().out();
+        let firsts = listed.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "));
+        firsts.collect()
+    };
+    let all = ["SESSION STATE", "box:@asks waiting", "@works working", "box:@works working"];
+    eventually("all of them", || rows(&["list", "--long", "--on=all"]) == all);
+    assert_eq!(rows(&["list", "--waiting", "--on=box", "--on=empty"]), all[..2]);
+    assert_eq!(rows(&["top", "--once", "--on=all"]), all);
+    // One that cannot be reached keeps nobody from the others.
+    there.ts(&["machine", "add", "gone", "false"]).code(0);
+    let listed = there.ts(&["list", "--long", "--on=gone", "--on=box"]).code(255);
+    assert!(listed.complains("nbs-ts: gone: nothing was done").out().contains("box:@asks"));
+    there.ts(&["machine", "remove", "gone"]).code(0);
+
+    // What they do from now on is told as it comes.
+    let mut follow = there.scratch.command("nbs-ts");
+    let mut follow =
+        follow.args(["list", "--json", "--follow", "--on=all"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut until = |parts: &[&str]| {
+        let found = lines.find(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found.is_some(), "{parts:?}");
+    };
+    until(&[&asks, "\"activity\":\"waiting\"", "\"question\":\"Delete? red\""]);
+    there.ts(&["send", &asks, "yes"]).code(0);
+    until(&[&asks, "\"activity\":\"working\""]);
+    there.ts(&["kill", &works]).code(0);
+    until(&[&works, "\"state\":\"removed\""]);
+    drop(lines);
+    // It sees that nobody reads any more.
+    follow.wait().unwrap();
+    there.ts(&["machine", "remove", "empty"]).code(0);
+    let mark = [b"HOME=", empty.as_os_str().as_bytes()].concat();
+    let left = || processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
+    eventually("no process being left", || left().is_empty());
+}
+
+#[test]
+fn a_person_sees_the_sessions_of_a_machine_in_top_and_answers_them() {
+    let there = Elsewhere::new();
+    let asks = "printf 'Delete? \\033[31mred'; read x; echo got $x; exec sleep 1000";
+    let asks = there.ts(&["create", "--on=box", "--no-helper", "--name=asks", asks]).code(0).out();
+    there.ts(&["wait", asks.trim_end(), "--waiting"]).code(0);
+    let person = there.scratch.create_with(&["--size=100x24"], "bash");
+    there.ts(&["send", &person, "nbs-ts top --on=box; echo over $?"]).code(0);
+    let sees = |what: &str, fact: &dyn Fn(&str) -> bool| {
+        eventually(what, || fact(&there.ts(&["screen", &person]).code(0).out()));
+    };
+    let row = |screen: &str, state: &str| {
+        screen.lines().any(|line| line.starts_with("box:@asks ") && line.contains(state))
+    };
+    let last = |screen: &str, text: &str| screen.trim_end().ends_with(text);
+    sees("the one there", &|screen| row(screen, " waiting ") && screen.contains("\nDelete? red\n"));
+    assert!(!there.ts(&["screen", &person]).out().contains(&person), "those here were not asked for");
+    there.ts(&["send", "--no-enter", &person, "ayes"]).code(0);
+    sees("the line", &|screen| last(screen, "answer box:@asks: yes"));
+    there.ts(&["key", &person, "Enter"]).code(0);
+    sees("what became of it", &|screen| row(screen, " working ") && screen.contains("\ngot yes\n"));
+    // It is attached to, and left.
+    there.ts(&["key", &person, "Enter"]).code(0);
+    sees("the session alone", &|screen| screen.starts_with("Delete?"));
+    there.ts(&["send", "--no-enter", &person, "\u{1c}d"]).code(0);
+    sees("the list again", &|screen| row(screen, " working "));
+    there.ts(&["send", "--no-enter", &person, "xy"]).code(0);
+    sees("its end", &|screen| row(screen, " dead "));
+    there.ts(&["send", "--no-enter", &person, "q"]).code(0);
+    there.ts(&["wait", &person, "--pattern=over 0"]).code(0);
+    // One that cannot be reached is told of.
+    there.ts(&["machine", "add", "gone", "false"]).code(0);
+    there.ts(&["send", &person, "nbs-ts top --on=gone; echo over $?"]).code(0);
+    sees("that it is gone", &|screen| screen.contains("\ngone: nothing was done: its command ended"));
+    there.ts(&["send", "--no-enter", &person, "q"]).code(0);
+    there.ts(&["machine", "remove", "gone"]).code(0);
+}
+
+#[test]
 fn a_far_side_that_lies_harms_nobody() {
     let scratch = Scratch::new();
     let liar = scratch.path.join("liar");

@@ -17,32 +17,47 @@
 //!   --name=PATTERN    only those with this in their name
 //!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
 //!                     known); its handles begin with its name
+//!   --follow          with --json: go on with those that do something else from
+//!                     now on, or are removed (which is their state then)
 //!   --json            print an object for each; with activity, since, program,
 //!                     folder, last_line, question, and report
 //!
 //! Example:
 //!   nbs-ts list --waiting
 
+use std::io;
+
 use crate::{
     cli::{self, Args},
-    outcome::{Failure, Result},
-    session::{Activity, Glance, Name, Overview, StateDir},
-    sys::term,
-    ts::listing::{self, Columns},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{
+        Activity, Glance, Handle, Name, Overview, Roster, RosterEvent, RosterNews, StateDir, Target,
+        client::ToldStanding,
+    },
+    sys::{deadline::Deadline, poll::PollSet},
+    ts::listing,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let (mut pattern, mut long, mut waiting) = (None, false, false);
+    let (mut pattern, mut long, mut waiting, mut follows) = (None, false, false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("name") => pattern = Some(args.some_text_value("name")?),
             Long("long") => long = true,
             Long("waiting") => waiting = true,
+            Long("follow") => follows = true,
             other => return Err(other.unexpected().into()),
         }
     }
 
+    if follows && (long || waiting || !args.json()) {
+        return Err(Failure::BadArgs("--follow goes with --json, without --long and --waiting".into()));
+    }
+    if follows {
+        return follow(&StateDir::open_or_make()?, pattern);
+    }
     let wanted = |name: Option<&Name>| Name::is_wanted(name, pattern.as_deref());
     let state_dir = StateDir::open()?;
     if !long && !waiting && !args.json() {
@@ -55,7 +70,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     match args.json() {
         true => cli::print(objects(&state_dir, overviews)?),
-        false => cli::print(table(&overviews)),
+        false => cli::print(listing::table(&overviews)),
     }
 }
 
@@ -68,16 +83,55 @@ fn line(session: &Glance) -> String {
 pub(super) fn long(state_dir: &StateDir, pattern: Option<&str>) -> Result<String> {
     let mut overviews = state_dir.overviews(&|name| Name::is_wanted(name, pattern))?;
     overviews.sort_by(listing::order);
-    Ok(table(&overviews))
+    Ok(listing::table(&overviews))
 }
 
-/// As wide as the terminal, where it is printed to one.
-fn table(overviews: &[Overview]) -> String {
-    let names = listing::names(overviews);
-    let cells = term::size().ok().flatten().map(|size| size.cols.into());
-    let columns = Columns::of(overviews.iter().zip(&names), cells);
-    let rows = overviews.iter().zip(&names).map(|(overview, name)| columns.row(overview, name));
-    [columns.title()].into_iter().chain(rows).map(|line| line + "\n").collect()
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FollowEvent {
+    Roster(RosterEvent),
+    ReaderGone,
+}
+
+/// Prints what sessions do, as their relays tell it.
+fn follow(state_dir: &StateDir, pattern: Option<String>) -> Result<()> {
+    let (mut roster, glances) = Roster::begin(state_dir, pattern)?;
+    let looked = |glance: Glance, told| {
+        let session = state_dir.session(&Target::Handle(glance.handle.clone())).ok()?;
+        Some(Overview::of(&session, glance, told))
+    };
+    let all = glances.into_iter().filter_map(|glance| {
+        let told = if glance.alive { ToldStanding::Nothing } else { ToldStanding::Ended };
+        looked(glance, told)
+    });
+    cli::print(objects(state_dir, all.collect())?)?;
+    let stdout = io::stdout();
+    loop {
+        let (mut changed, mut removed) = (Vec::new(), Vec::new());
+        roster.take_news(state_dir, |news| match news {
+            RosterNews::Told(session, told) => {
+                changed.extend(Glance::at(session).map(|glance| Overview::of(session, glance, told)));
+            }
+            RosterNews::Ended(handle) => {
+                let session = state_dir.session(&Target::Handle(handle)).ok();
+                let glance = session.and_then(|session| Glance::at(&session));
+                changed.extend(glance.and_then(|glance| looked(glance, ToldStanding::Ended)));
+            }
+            RosterNews::Removed(handle) => removed.push(handle),
+        })?;
+        let removed = removed.iter().map(|handle: &Handle| {
+            Object::new().text("handle", handle.as_str()).text("state", "removed").line()
+        });
+        cli::print(removed.collect::<String>() + &objects(state_dir, changed)?)?;
+        let mut poll_set = PollSet::new();
+        roster.watch(&mut poll_set, FollowEvent::Roster);
+        poll_set.gone(&stdout, FollowEvent::ReaderGone);
+        for event in poll_set.wait(Deadline::NEVER).trying("watch the sessions")? {
+            match event {
+                FollowEvent::Roster(event) => roster.note(event),
+                FollowEvent::ReaderGone => return Err(Failure::ReaderGone),
+            }
+        }
+    }
 }
 
 fn objects(state_dir: &StateDir, overviews: Vec<Overview>) -> Result<String> {

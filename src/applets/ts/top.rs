@@ -14,25 +14,39 @@
 //!
 //! Options:
 //!   --name=PATTERN    only sessions with this in their name
+//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
+//!                     known); the screen of a session there is as it was when
+//!                     what it does was another last
 //!   --once            print `list --long` instead, as without a terminal
 //!
 //! Example:
 //!   nbs-ts top
 
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::process::CommandExt,
+};
+
 use crate::{
     applets::ts::list,
     cli::{self, Args},
-    outcome::{Failure, Result},
+    outcome::{Failure, Result, Trying},
     session::StateDir,
-    ts::top,
+    sys::child,
+    ts::{
+        call_process::default_on,
+        elsewhere,
+        top::{self, Scope},
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let (mut pattern, mut once) = (None, false);
+    let (mut scope, mut on, mut once) = (Scope::default(), Vec::new(), false);
     while let Some(arg) = args.next()? {
         match arg {
-            Long("name") => pattern = Some(args.some_text_value("name")?),
+            Long("name") => scope.pattern = Some(args.some_text_value("name")?),
+            Long("on") => on.push(args.some_value("on")?),
             Long("once") => once = true,
             other => return Err(other.unexpected().into()),
         }
@@ -41,9 +55,20 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::BadArgs("--json is of 'list --long'".into()));
     }
 
+    if on.is_empty() {
+        on.extend(default_on());
+    }
+    scope.machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
     let state_dir = StateDir::open_or_make()?;
     if !once && top::is_possible() {
-        return top::show(pattern.as_deref());
+        return top::show(&scope);
     }
-    cli::print(list::long(&state_dir, pattern.as_deref())?)
+    if scope.machines == [None] {
+        return cli::print(list::long(&state_dir, scope.pattern.as_deref())?);
+    }
+    let name = scope.pattern.iter().map(|pattern| format!("--name={pattern}"));
+    let on = on.iter().map(|on| [OsStr::new("--on="), on].into_iter().collect::<OsString>());
+    let mut list = child::ourselves("nbs-ts");
+    let list = list.args(["list", "--long"]).args(name).args(on);
+    Err(list.exec()).trying("list the sessions")
 }

@@ -41,6 +41,8 @@
 //!   --offset=N        look for texts from this byte of the output on
 //!   --all             all live sessions
 //!   --name=PATTERN    all live sessions with this in their name
+//!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
+//!                     all: here and on all that are known)
 //!   --any             do not wait for all sessions, but for the first
 //!   --timeout=TIME    give up after this (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (how far

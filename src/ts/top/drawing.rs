@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::{
-    session::{Activity, Handle, Overview},
+    session::{Activity, Address, Overview},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
     ts::top::model::{Mode, Model},
@@ -55,7 +55,7 @@ pub(crate) fn frame(
     model: &Model,
     layout: Layout,
     columns: &Columns,
-    (window, selected): (&[Handle], usize),
+    (window, selected): (&[Address], usize),
     shown: &Shown,
 ) -> Frame {
     let colours = shown.colours;
@@ -67,7 +67,7 @@ pub(crate) fn frame(
         rows.push(styled("4", &cells::fitted(&columns.title(), layout.cols)));
     }
     for index in 0..layout.list {
-        let overview = window.get(index).and_then(|handle| model.overview(handle));
+        let overview = window.get(index).and_then(|address| model.overview(address));
         rows.push(match overview {
             Some(overview) => row(model, columns, overview, index == selected, layout.cols, colours),
             None if index == 0 => nothing(model, layout.cols),
@@ -75,7 +75,7 @@ pub(crate) fn frame(
         });
     }
     if layout.screen > 0 {
-        let overview = window.get(selected).and_then(|handle| model.overview(handle));
+        let overview = window.get(selected).and_then(|address| model.overview(address));
         rows.push(rule(model, overview, layout.cols));
         rows.extend(screen_rows(shown, layout.screen - 1, layout.cols));
     }
@@ -162,7 +162,7 @@ fn row(
     cols: usize,
     colours: bool,
 ) -> String {
-    let text = columns.row(overview, &model.name(&overview.glance.handle));
+    let text = columns.row(overview, &model.name(&overview.address()));
     let style = style(overview.activity, colours);
     match selected {
         true => styled(
@@ -185,7 +185,7 @@ fn nothing(model: &Model, cols: usize) -> String {
 fn rule(model: &Model, overview: Option<&Overview>, cols: usize) -> String {
     let title = overview.map_or(String::new(), |overview| {
         let glance = &overview.glance;
-        format!(" {} {} ", model.name(&glance.handle), glance.command)
+        format!(" {} {} ", model.name(&overview.address()), glance.command)
     });
     let mut text = format!("──{}", cells::shortened(&title, cols.saturating_sub(4)));
     while cells::width(&text) < cols {
@@ -223,16 +223,16 @@ fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
     };
     match &model.mode {
         Mode::Filter => typed("/", &model.filter),
-        Mode::Answer { handle, secret: true, .. } => {
-            typed(&format!("secret for {} (not shown): ", model.name(handle)), "")
+        Mode::Answer { address, secret: true, .. } => {
+            typed(&format!("secret for {} (not shown): ", model.name(address)), "")
         }
-        Mode::Answer { handle, text, secret: false } => {
-            typed(&format!("answer {}: ", model.name(handle)), text)
+        Mode::Answer { address, text, secret: false } => {
+            typed(&format!("answer {}: ", model.name(address)), text)
         }
-        Mode::End { handle } => {
-            let alive = model.overview(handle).is_some_and(|overview| overview.glance.alive);
+        Mode::End { address } => {
+            let alive = model.overview(address).is_some_and(|overview| overview.glance.alive);
             let what = if alive { "end" } else { "remove" };
-            let question = format!("{what} {}? y, or any other key for no", model.name(handle));
+            let question = format!("{what} {}? y, or any other key for no", model.name(address));
             (styled("1", &cells::shortened(&question, cols)), None)
         }
         Mode::List => match &model.message {
@@ -245,7 +245,7 @@ fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Glance, client::ToldStanding};
+    use crate::session::{Glance, Handle, client::ToldStanding};
     use std::time::UNIX_EPOCH;
 
     fn overview(number: u32, command: &str) -> Overview {
@@ -265,8 +265,8 @@ mod tests {
     fn drawn(model: &mut Model, screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
         let layout = Layout::of(cols, rows, model.shown().len());
         let (window, selected) = model.in_window(layout.list);
-        let names: Vec<String> = window.iter().map(|handle| model.name(handle)).collect();
-        let overviews = window.iter().filter_map(|handle| model.overview(handle));
+        let names: Vec<String> = window.iter().map(|address| model.name(address)).collect();
+        let overviews = window.iter().filter_map(|address| model.overview(address));
         let columns = Columns::of(overviews.zip(&names), Some(cols));
         let shown = Shown { screen: Some(screen), colours };
         frame(model, layout, &columns, (&window, selected), &shown)

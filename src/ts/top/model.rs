@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    session::{Activity, Handle, Overview},
+    session::{Activity, Address, Overview},
     ts::listing,
     ts::top::keys::Key,
 };
@@ -16,9 +16,9 @@ pub(crate) enum Mode {
     /// A text that the sessions shown have in them.
     Filter,
     /// A line for that session to read; `secret`: which nobody is to see.
-    Answer { handle: Handle, text: String, secret: bool },
+    Answer { address: Address, text: String, secret: bool },
     /// It is asked whether that session is to be ended, or removed.
-    End { handle: Handle },
+    End { address: Address },
 }
 
 /// What is to be done.
@@ -27,15 +27,15 @@ pub(crate) enum Act {
     Nothing,
     Quit,
     Redraw,
-    Attach(Handle),
+    Attach(Address),
     Answer {
-        handle: Handle,
+        address: Address,
         text: String,
         secret: bool,
     },
     /// To be ended, or, of a dead one, removed.
     End {
-        handle: Handle,
+        address: Address,
         alive: bool,
     },
 }
@@ -45,14 +45,14 @@ pub(crate) struct Model {
     /// In the order in which they are shown.
     pub(crate) overviews: Vec<Overview>,
     /// How people name them.
-    names: BTreeMap<Handle, String>,
+    names: BTreeMap<Address, String>,
     /// Those of which not all is known that is shown.
-    pub(crate) stale: BTreeSet<Handle>,
+    pub(crate) stale: BTreeSet<Address>,
     pub(crate) mode: Mode,
     pub(crate) filter: String,
     /// For the person, until the next key.
     pub(crate) message: Option<String>,
-    selected: Option<Handle>,
+    selected: Option<Address>,
     /// Nobody has seen it yet: the first is selected, whichever that comes to be.
     pub(crate) is_new: bool,
     // Where it stands among those that are shown, for when it goes.
@@ -70,37 +70,69 @@ impl Model {
         Model { is_new: true, ..Model::default() }
     }
 
-    pub(crate) fn name(&self, handle: &Handle) -> String {
-        self.names.get(handle).cloned().unwrap_or_else(|| handle.as_str().to_owned())
+    pub(crate) fn name(&self, address: &Address) -> String {
+        self.names.get(address).cloned().unwrap_or_else(|| address.to_string())
     }
 
-    /// Takes these in, in place of those of the same handles.
+    /// Takes these in, in place of those of the same addresses; of several of one, the last.
     pub(crate) fn put(&mut self, overviews: Vec<Overview>) {
-        let new: BTreeSet<Handle> = overviews.iter().map(|overview| overview.glance.handle.clone()).collect();
-        self.overviews.retain(|overview| !new.contains(&overview.glance.handle));
+        let mut overviews: Vec<Overview> = overviews.into_iter().rev().collect();
+        overviews.sort_by(|a, b| a.key().cmp(&b.key()));
+        overviews.dedup_by(|a, b| a.key() == b.key());
+        self.stale.extend(overviews.iter().map(Overview::address));
+        let count = self.overviews.len();
+        let mut same = true;
+        self.overviews.retain(|before| {
+            match overviews.binary_search_by(|new| new.key().cmp(&before.key())) {
+                Ok(at) => {
+                    same &= before.glance.alive == overviews[at].glance.alive;
+                    false
+                }
+                Err(_) => true,
+            }
+        });
         self.overviews.extend(overviews);
         self.overviews.sort_by(listing::order);
-        self.stale.extend(new);
+        // A name means the newest that is alive.
+        if !same || self.overviews.len() != count {
+            self.name_all();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, mut addresses: Vec<Address>) {
+        if addresses.is_empty() {
+            return;
+        }
+        addresses.sort_unstable_by(|a, b| a.key().cmp(&b.key()));
+        let is_gone = |overview: &Overview| {
+            addresses.binary_search_by(|address| address.key().cmp(&overview.key())).is_ok()
+        };
+        self.overviews.retain(|overview| !is_gone(overview));
+        self.stale.retain(|address| !addresses.contains(address));
         self.name_all();
     }
 
-    pub(crate) fn remove(&mut self, handle: &Handle) {
-        self.overviews.retain(|overview| overview.glance.handle != *handle);
-        self.stale.remove(handle);
-        self.name_all();
+    /// What those of another machine do is not known any more.
+    pub(crate) fn forget(&mut self, machine: &str) {
+        for overview in self.overviews.iter_mut().filter(|one| one.machine.as_deref() == Some(machine)) {
+            if overview.glance.alive {
+                (overview.activity, overview.report) = (None, None);
+            }
+        }
+        self.overviews.sort_by(listing::order);
     }
 
     fn name_all(&mut self) {
-        let handles = self.overviews.iter().map(|overview| overview.glance.handle.clone());
-        self.names = handles.zip(listing::names(&self.overviews)).collect();
+        let addresses = self.overviews.iter().map(Overview::address);
+        self.names = addresses.zip(listing::names(&self.overviews)).collect();
     }
 
-    pub(crate) fn overview(&self, handle: &Handle) -> Option<&Overview> {
-        self.overviews.iter().find(|overview| overview.glance.handle == *handle)
+    pub(crate) fn overview(&self, address: &Address) -> Option<&Overview> {
+        self.overviews.iter().find(|overview| overview.key() == address.key())
     }
 
-    pub(crate) fn overview_mut(&mut self, handle: &Handle) -> Option<&mut Overview> {
-        self.overviews.iter_mut().find(|overview| overview.glance.handle == *handle)
+    pub(crate) fn overview_mut(&mut self, address: &Address) -> Option<&mut Overview> {
+        self.overviews.iter_mut().find(|overview| overview.key() == address.key())
     }
 
     /// Those that the filter lets through.
@@ -109,7 +141,7 @@ impl Model {
         let has_it = |overview: &&Overview| {
             let glance = &overview.glance;
             text.is_empty()
-                || self.name(&glance.handle).to_lowercase().contains(&text)
+                || self.name(&overview.address()).to_lowercase().contains(&text)
                 || glance.handle.as_str().contains(&text)
                 || overview.word().contains(&text)
                 || glance.command.to_lowercase().contains(&text)
@@ -119,22 +151,24 @@ impl Model {
 
     /// Has the list a window of so many rows; gives those in it, and which of them is
     /// selected. One always is, if there is any.
-    pub(crate) fn in_window(&mut self, rows: usize) -> (Vec<Handle>, usize) {
-        let handles: Vec<Handle> =
-            self.shown().into_iter().map(|overview| overview.glance.handle.clone()).collect();
-        let found =
-            self.selected.as_ref().and_then(|selected| handles.iter().position(|each| each == selected));
+    pub(crate) fn in_window(&mut self, rows: usize) -> (Vec<Address>, usize) {
+        let shown = self.shown();
+        let is_selected = |overview: &&Overview| {
+            self.selected.as_ref().is_some_and(|selected| selected.key() == overview.key())
+        };
+        let (found, count) = (shown.iter().position(is_selected), shown.len());
         let place = if self.is_new { 0 } else { found.unwrap_or(self.place) };
-        self.place = place.min(handles.len().saturating_sub(1));
-        self.selected = handles.get(self.place).cloned();
-        self.window = rows.max(1);
-        self.first = self.first.clamp((self.place + 1).saturating_sub(self.window), self.place);
-        self.first = self.first.min(handles.len().saturating_sub(self.window));
-        let window = handles.into_iter().skip(self.first).take(self.window).collect();
-        (window, self.place - self.first)
+        let (place, rows) = (place.min(count.saturating_sub(1)), rows.max(1));
+        let first = self.first.clamp((place + 1).saturating_sub(rows), place);
+        let first = first.min(count.saturating_sub(rows));
+        let window: Vec<Address> =
+            shown.iter().skip(first).take(rows).map(|overview| overview.address()).collect();
+        (self.place, self.first, self.window) = (place, first, rows);
+        self.selected = window.get(place - first).cloned();
+        (window, place - first)
     }
 
-    pub(crate) fn selected(&self) -> Option<&Handle> {
+    pub(crate) fn selected(&self) -> Option<&Address> {
         self.selected.as_ref()
     }
 
@@ -164,11 +198,11 @@ impl Model {
                 }
                 Act::Nothing
             }
-            Mode::Answer { handle, text, secret } => match key {
+            Mode::Answer { address, text, secret } => match key {
                 Key::Enter => {
-                    let (handle, text, secret) = (handle.clone(), std::mem::take(text), *secret);
+                    let (address, text, secret) = (address.clone(), std::mem::take(text), *secret);
                     self.mode = Mode::List;
-                    Act::Answer { handle, text, secret }
+                    Act::Answer { address, text, secret }
                 }
                 Key::Escape | Key::Interrupt => {
                     self.mode = Mode::List;
@@ -179,12 +213,12 @@ impl Model {
                     Act::Nothing
                 }
             },
-            Mode::End { handle } => {
-                let handle = handle.clone();
+            Mode::End { address } => {
+                let address = address.clone();
                 self.mode = Mode::List;
-                match self.overview(&handle) {
+                match self.overview(&address) {
                     Some(overview) if matches!(key, Key::Text('y' | 'Y')) => {
-                        Act::End { alive: overview.glance.alive, handle }
+                        Act::End { alive: overview.glance.alive, address }
                     }
                     _ => Act::Nothing,
                 }
@@ -205,23 +239,23 @@ impl Model {
             Key::Text('/') => self.mode = Mode::Filter,
             Key::Escape => self.filter.clear(),
             Key::Text('q') | Key::Interrupt => return Act::Quit,
-            Key::Enter => return self.of_live(|overview| Act::Attach(overview.glance.handle.clone())),
+            Key::Enter => return self.of_live(|overview| Act::Attach(overview.address())),
             Key::Text('a') => {
-                let handle = |overview: &Overview| Mode::Answer {
-                    handle: overview.glance.handle.clone(),
+                let address = |overview: &Overview| Mode::Answer {
+                    address: overview.address(),
                     text: String::new(),
                     secret: overview.terminal() == Some(b"secret"),
                 };
                 let mut mode = None;
                 self.of_live(|overview| {
-                    mode = Some(handle(overview));
+                    mode = Some(address(overview));
                     Act::Nothing
                 });
                 self.mode = mode.unwrap_or_default();
             }
             Key::Text('x') => {
-                if let Some(handle) = self.selected.clone() {
-                    self.mode = Mode::End { handle };
+                if let Some(address) = self.selected.clone() {
+                    self.mode = Mode::End { address };
                 }
             }
             _ => {}
@@ -230,11 +264,11 @@ impl Model {
     }
 
     fn of_live(&mut self, act: impl FnOnce(&Overview) -> Act) -> Act {
-        let Some(handle) = self.selected.clone() else { return Act::Nothing };
-        match self.overview(&handle) {
+        let Some(address) = self.selected.clone() else { return Act::Nothing };
+        match self.overview(&address) {
             Some(overview) if overview.glance.alive => act(overview),
             _ => {
-                self.message = Some(format!("{} has ended", self.name(&handle)));
+                self.message = Some(format!("{} has ended", self.name(&address)));
                 Act::Nothing
             }
         }
@@ -243,7 +277,7 @@ impl Model {
     fn go(&mut self, place: usize) {
         let shown = self.shown();
         let place = place.min(shown.len().saturating_sub(1));
-        let selected = shown.get(place).map(|overview| overview.glance.handle.clone());
+        let selected = shown.get(place).map(|overview| overview.address());
         (self.place, self.selected) = (place, selected);
     }
 
@@ -271,16 +305,17 @@ fn edit(text: &mut String, key: Key) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Glance, client::ToldStanding};
+    use crate::session::{Glance, Handle, client::ToldStanding};
     use std::time::{Duration, UNIX_EPOCH};
 
-    fn handle(number: u32) -> Handle {
-        Handle::parse(format!("{number:08x}").as_bytes()).unwrap()
+    fn handle(number: u32) -> Address {
+        let handle = Handle::parse(format!("{number:08x}").as_bytes()).unwrap();
+        Address { machine: None, handle }
     }
 
     fn overview(number: u32, activity: Activity) -> Overview {
         let glance = Glance {
-            handle: handle(number),
+            handle: handle(number).handle,
             alive: activity != Activity::Dead,
             name: None,
             command: format!("command {number}"),
@@ -343,8 +378,8 @@ mod tests {
         let mut model = Model::new();
         model.put(vec![overview(5, Activity::Dead)]);
         model.in_window(10);
-        model.put(vec![overview(1, Activity::Waiting)]);
-        assert_eq!(model.in_window(10).1, 0);
+        model.put(vec![overview(1, Activity::Working), overview(1, Activity::Waiting)]);
+        assert_eq!(model.in_window(10), (vec![handle(1), handle(5)], 0));
         assert_eq!(model.selected(), Some(&handle(1)));
         model.is_new = false;
         model.put(vec![overview(0, Activity::Waiting)]);
@@ -359,10 +394,10 @@ mod tests {
         assert_eq!(model.selected(), Some(&handle(2)));
         model.put(vec![overview(2, Activity::Dead)]);
         assert_eq!(model.in_window(2), (vec![handle(3), handle(2)], 1));
-        model.remove(&handle(2));
+        model.remove(vec![handle(2)]);
         assert_eq!(model.in_window(2), (vec![handle(3), handle(5)], 1));
         for number in 1..=5 {
-            model.remove(&handle(number));
+            model.remove(vec![handle(number)]);
             model.in_window(1);
         }
         assert_eq!(model.in_window(3), (vec![], 0));
@@ -375,10 +410,10 @@ mod tests {
         let mut model = model();
         press(&mut model, "aye");
         model.put(vec![overview(9, Activity::Waiting)]);
-        model.remove(&handle(1));
+        model.remove(vec![handle(1)]);
         model.press(Key::Backspace);
         model.press(Key::Text('q'));
-        let answer = Act::Answer { handle: handle(1), text: "yq".into(), secret: false };
+        let answer = Act::Answer { address: handle(1), text: "yq".into(), secret: false };
         assert_eq!(press(&mut model, "\r"), answer);
         assert_eq!((press(&mut model, "ax\x1b"), &model.mode), (Act::Nothing, &Mode::List));
     }
@@ -390,10 +425,10 @@ mod tests {
             assert_eq!(press(&mut model, no), Act::Nothing, "{no:?}");
             model.mode = Mode::List;
         }
-        assert_eq!(press(&mut model, "xy"), Act::End { handle: handle(1), alive: true });
-        assert_eq!(press(&mut model, "Gxy"), Act::End { handle: handle(5), alive: false });
+        assert_eq!(press(&mut model, "xy"), Act::End { address: handle(1), alive: true });
+        assert_eq!(press(&mut model, "Gxy"), Act::End { address: handle(5), alive: false });
         press(&mut model, "x");
-        model.remove(&handle(5));
+        model.remove(vec![handle(5)]);
         assert_eq!(press(&mut model, "y"), Act::Nothing);
     }
 
