@@ -172,7 +172,6 @@ struct Seen {
 impl Server<'_> {
     /// Waits for something, and does what there is to do; `true` when it is over.
     fn turn(&mut self, listener: &TcpListener, ending: &mut Signals) -> Result<bool> {
-        self.watch_or_rest()?;
         let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         poll_set.readable(ending, Event::Ending);
@@ -213,6 +212,7 @@ impl Server<'_> {
                 Event::Typed(index) => self.tiles[index].hear_typed(),
             }
         }
+        self.watch_or_rest()?;
         self.take_news()?;
         self.look();
         self.tell();
@@ -223,6 +223,7 @@ impl Server<'_> {
             connection.expire();
         }
         self.connections.retain(|connection| !matches!(connection.phase, Phase::Over));
+        self.watch_or_rest()?;
         Ok(false)
     }
 
@@ -485,43 +486,51 @@ impl Server<'_> {
         }
         let view = self.view();
         let begun = Instant::now();
-        let mut removed = Vec::new();
-        // Large ones first.
-        for round in [true, false] {
-            for tile in &mut self.tiles {
-                let (large, screen) = view.of(tile);
-                if large != round {
-                    continue;
-                }
-                let rests = screen && !large && !tile.is_new() && !self.wall.has_passed();
-                if rests || !tile.due(screen).is_some_and(Deadline::has_passed) || begun.elapsed() > SLICE {
-                    continue;
-                }
-                let pause = match (large, screen) {
-                    (true, _) => LARGE,
-                    (_, true) => ON_THE_WALL,
-                    _ => UNSEEN,
-                };
-                let look = Instant::now();
-                if !tile.look(self.state_dir, &mut self.numbers, screen, pause) {
-                    removed.push(tile.key);
-                }
-                if !large {
-                    self.wall = Deadline::after(look.elapsed() * REST);
-                }
+        let rests = !self.wall.has_passed();
+        let is_due = |tile: &Tile| {
+            let (large, screen) = view.of(tile);
+            let waits = rests && screen && !large && !tile.is_new();
+            !waits && tile.due(screen).is_some_and(Deadline::has_passed)
+        };
+        let mut due: Vec<usize> = (0..self.tiles.len()).filter(|at| is_due(&self.tiles[*at])).collect();
+        // Large ones first, and then those that were looked at longest ago.
+        due.sort_by_key(|at| (!view.of(&self.tiles[*at]).0, self.tiles[*at].looked()));
+        let (mut removed, mut spent) = (Vec::new(), Duration::ZERO);
+        for at in due {
+            if begun.elapsed() > SLICE {
+                break;
+            }
+            let tile = &mut self.tiles[at];
+            let (large, screen) = view.of(tile);
+            let pause = match (large, screen) {
+                (true, _) => LARGE,
+                (_, true) => ON_THE_WALL,
+                _ => UNSEEN,
+            };
+            let look = Instant::now();
+            if !tile.look(self.state_dir, &mut self.numbers, screen, pause) {
+                removed.push(tile.key);
+            }
+            if !large {
+                spent += look.elapsed();
             }
         }
+        if !spent.is_zero() {
+            self.wall = Deadline::after(spent * REST);
+        }
         self.tiles.retain(|tile| !removed.contains(&tile.key));
-        while self.tiles.iter().filter(|tile| tile.kept_since().is_some()).count() > MOST_SCREENS {
-            let kept = self.tiles.iter_mut().filter(|tile| tile.kept_since().is_some());
-            let Some(oldest) = kept.min_by_key(|tile| tile.kept_since()) else { break };
-            oldest.forget(self.state_dir);
+        let mut kept: Vec<&mut Tile> = self.tiles.iter_mut().filter(|tile| tile.has_screen()).collect();
+        kept.sort_by_key(|tile| tile.looked());
+        let surplus = kept.len().saturating_sub(MOST_SCREENS);
+        for tile in kept.into_iter().take(surplus) {
+            tile.forget(self.state_dir);
         }
     }
 
     /// Sends the pages what they have not seen, if they have taken what was before.
     fn tell(&mut self) {
-        if self.streams().next().is_none() {
+        // Before it is known which there are, a page would be told that there are none.
+        if self.roster.is_none() {
             return;
         }
         let news = self.connections.iter().any(|connection| self.owes(connection));

@@ -247,9 +247,14 @@ impl Tile {
         Ok(end < length)
     }
 
-    /// When somebody looked last, if its screen is kept in memory.
-    pub(crate) fn kept_since(&self) -> Option<Instant> {
-        self.screen.as_ref().map(|_| self.looked)
+    /// When somebody looked last.
+    pub(crate) fn looked(&self) -> Instant {
+        self.looked
+    }
+
+    /// Is its screen kept in memory?
+    pub(crate) fn has_screen(&self) -> bool {
+        self.screen.is_some()
     }
 
     /// Keeps its screen on the disk only.

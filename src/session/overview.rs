@@ -281,9 +281,10 @@ impl SessionDir {
 impl StateDir {
     /// What those sessions do that `wanted` picks by their names, oldest first.
     pub(crate) fn overviews(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Overview>> {
-        let deadline = Deadline::after(PATIENCE);
         let mut overviews = Vec::new();
         let mut glances = self.glances(wanted)?.into_iter().peekable();
+        // However long it took to look which there are.
+        let deadline = Deadline::after(PATIENCE);
         while glances.peek().is_some() {
             let mut asked = Vec::new();
             for glance in glances.by_ref().take(BATCH) {
