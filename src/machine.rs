@@ -23,6 +23,7 @@ pub(crate) mod far;
 pub(crate) mod frames;
 pub(crate) mod name;
 pub(crate) mod outbox;
+mod silence;
 
 use std::{ffi::OsStr, io};
 

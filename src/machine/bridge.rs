@@ -24,11 +24,13 @@ use crate::{
     machine::{
         self,
         bootstrap::{Bootstrap, Step},
+        call,
         content::{self, Copy},
         daemon,
         frames::{Decoder, Frame, PROTOCOL},
         name::{self, MachineName},
         outbox::{self, Outbox},
+        silence::Silence,
     },
     outcome::{Failure, Result, Trying},
     session::{BRIDGE, BRIDGES, StateDir},
@@ -45,7 +47,8 @@ use crate::{
 /// Without a call for so long, we end.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// How often we ask the far side whether it is there. Proxies cut what is silent for a minute.
+/// How often we ask the far side whether it is there, and tell calls that we are. Proxies cut what
+/// is silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// When nothing has come for so long, the connection is lost, whatever the transport says.
@@ -99,36 +102,20 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     let folder = machine::folder(&state_dir, BRIDGES)?;
     let (way, idle) = name::way_to(&state_dir, machine)?;
     let id = id(&folder, machine).trying("read the number of this bridge")?;
-    let copies = content::copies().trying("read our own file")?;
+    let mut bridge = Bridge::new(way, id)?;
+    bridge.idle = idle.unwrap_or(IDLE);
+    bridge.until = Deadline::after(bridge.idle);
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
     // Not to hold on to the folder that we were started in.
     std::env::set_current_dir("/").trying("leave the caller's folder")?;
-    let idle = idle.unwrap_or(IDLE);
-    Ok(Bridge {
-        folder,
-        machine: machine.clone(),
-        way,
-        id,
-        copies,
-        listener: Some(listener),
-        idle,
-        until: Deadline::after(idle),
-        callers: BTreeMap::new(),
-        last: 0,
-        link: Link::Down { until: Deadline::after(Duration::ZERO) },
-        why: String::new(),
-        pause: FIRST_PAUSE,
-        connections: 0,
-        patience: PATIENCE,
-        over: false,
-        about: About::default(),
-    })
+    bridge.door = Some(Door { listener, folder, file: daemon::socket(machine.as_str()) });
+    Ok(bridge)
 }
 
 /// The number that the far side knows us by: the same for each bridge of this state folder, so that
 /// the next one takes up what one that was killed has left.
 fn id(folder: &Folder, machine: &MachineName) -> io::Result<String> {
-    let file = format!("{machine}.id");
+    let file = call::bridge_id(machine);
     match folder.read(&file, 64) {
         Ok(id) if id.len() == 16 && id.iter().all(u8::is_ascii_hexdigit) => {
             return Ok(String::from_utf8_lossy(&id).into_owned());
@@ -142,13 +129,13 @@ fn id(folder: &Folder, machine: &MachineName) -> io::Result<String> {
 }
 
 struct Bridge {
-    folder: Folder,
-    machine: MachineName,
     way: Vec<String>,
     id: String,
     copies: Vec<Copy>,
+    /// When it is to be said again that we are there.
+    tick: Deadline,
     /// `None`: nobody is let in any more.
-    listener: Option<UnixListener>,
+    door: Option<Door>,
     idle: Duration,
     /// When nobody calls until then, we end.
     until: Deadline,
@@ -161,7 +148,16 @@ struct Bridge {
     connections: u32,
     patience: Duration,
     over: bool,
+    /// It is wanted without a call, too.
+    is_checking: bool,
     about: About,
+}
+
+/// Where calls come in.
+struct Door {
+    listener: UnixListener,
+    folder: Folder,
+    file: String,
 }
 
 /// What is told of the connection.
@@ -169,36 +165,32 @@ struct Bridge {
 struct About {
     /// Of the far side's file.
     version: Vec<u8>,
-    machine: String,
+    /// How we got there last, or how far.
+    bootstrap: Option<Bootstrap>,
     round_trip: Option<Duration>,
+}
+
+impl About {
+    /// Where our file is.
+    fn machine(&self) -> String {
+        let bootstrap = self.bootstrap.as_ref();
+        bootstrap.map(|there| format!("{} {}", there.machine(), there.folder())).unwrap_or_default()
+    }
 }
 
 enum Link {
     /// There is none; when there is somebody who wants one, the next try is then.
-    Down {
-        until: Deadline,
-    },
+    Down { until: Deadline },
     /// We are getting there.
-    Starting {
-        transport: Transport,
-        bootstrap: Bootstrap,
-        gone: bool,
-        decoder: Decoder,
-        until: Deadline,
-    },
+    Starting { transport: Transport, bootstrap: Bootstrap, gone: bool, decoder: Decoder, until: Deadline },
     Up {
         transport: Transport,
         decoder: Decoder,
         instance: u64,
-        heard: Instant,
-        ping: Ping,
+        silence: Silence,
+        /// When it was asked last whether it is there, if that is not answered.
+        asked: Option<Instant>,
     },
-}
-
-/// When we ask next, and when we asked last, if that is not answered.
-struct Ping {
-    next: Deadline,
-    asked: Option<Instant>,
 }
 
 /// The command that leads to the machine. It is killed when it is dropped.
@@ -235,23 +227,45 @@ enum BridgeEvent {
 }
 
 impl Bridge {
+    /// One that nobody knows of yet.
+    fn new(way: Vec<String>, id: String) -> Result<Bridge> {
+        Ok(Bridge {
+            way,
+            id,
+            copies: content::copies().trying("read our own file")?,
+            tick: Deadline::after(KEEP_ALIVE),
+            door: None,
+            idle: IDLE,
+            until: Deadline::after(IDLE),
+            callers: BTreeMap::new(),
+            last: 0,
+            link: Link::Down { until: Deadline::after(Duration::ZERO) },
+            why: String::new(),
+            pause: FIRST_PAUSE,
+            connections: 0,
+            patience: PATIENCE,
+            over: false,
+            is_checking: false,
+            about: About::default(),
+        })
+    }
+
     fn is_over(&self) -> bool {
-        let idle = !self.is_wanted() && (self.until.has_passed() || self.listener.is_none());
+        let idle = !self.is_wanted() && (self.until.has_passed() || self.door.is_none());
         idle || (self.over && self.callers.values().all(|caller| caller.unsent.is_empty()))
     }
 
     /// Is there a call, and not just somebody who asks how we are?
     fn is_wanted(&self) -> bool {
-        self.callers.values().any(|caller| caller.greeted)
+        self.is_checking || self.callers.values().any(|caller| caller.greeted)
     }
 
     /// Lets nobody in any more: who wants to call starts another bridge. The socket goes first, so
     /// that it is not the other's that goes.
     fn close(&mut self) {
-        if self.listener.is_some() {
+        if let Some(door) = self.door.take() {
             // Where it cannot be removed, nobody is behind it, which is as good.
-            let _ = self.folder.remove_file(format!("{}.sock", self.machine).as_ref());
-            self.listener = None;
+            let _ = door.folder.remove_file(door.file.as_ref());
         }
     }
 
@@ -273,9 +287,9 @@ impl Bridge {
     fn turn(&mut self) -> io::Result<()> {
         self.reconnect();
         let mut poll_set = PollSet::new();
-        let mut deadline = if self.is_wanted() { Deadline::NEVER } else { self.until };
-        if let Some(listener) = &self.listener {
-            poll_set.readable(listener, BridgeEvent::Caller);
+        let mut deadline = if self.is_wanted() { self.tick } else { self.until };
+        if let Some(door) = &self.door {
+            poll_set.readable(&door.listener, BridgeEvent::Caller);
         }
         let mut takes_more = true;
         match &self.link {
@@ -285,9 +299,9 @@ impl Bridge {
                 transport.watch(&mut poll_set);
                 deadline = deadline.min(*until);
             }
-            Link::Up { transport, heard, ping, .. } => {
+            Link::Up { transport, silence, .. } => {
                 transport.watch(&mut poll_set);
-                deadline = deadline.min(ping.next).min(Deadline::at(*heard + SILENCE));
+                deadline = deadline.min(self.tick).min(silence.until());
                 takes_more = transport.unsent.len() < MOST_UNSENT;
             }
         }
@@ -317,18 +331,35 @@ impl Bridge {
     }
 
     fn look_at_the_clock(&mut self) {
-        match &mut self.link {
-            Link::Starting { until, .. } if until.has_passed() => {
-                self.lose(&format!("it does not answer within {} s", START_TIMEOUT.as_secs()), PATIENCE);
+        let late = match &mut self.link {
+            Link::Starting { until, .. } => {
+                until.has_passed().then_some(("it does not answer", START_TIMEOUT))
             }
-            Link::Up { heard, .. } if heard.elapsed() >= SILENCE => {
-                self.lose(&format!("nothing has come from it for {} s", SILENCE.as_secs()), PATIENCE);
+            Link::Up { silence, .. } => {
+                silence.is_too_long(Instant::now()).then_some(("nothing has come from it", SILENCE))
             }
-            Link::Up { transport, ping, .. } if ping.next.has_passed() => {
-                Frame::Ping.put(0, &mut transport.unsent);
-                *ping = Ping { next: Deadline::after(KEEP_ALIVE), asked: Some(Instant::now()) };
+            Link::Down { .. } => None,
+        };
+        if let Some((what, time)) = late {
+            self.lose(&format!("{what} for {} s", time.as_secs()), PATIENCE);
+        }
+        if self.tick.has_passed() {
+            self.tick = Deadline::after(KEEP_ALIVE);
+            self.ask();
+            for caller in self.callers.values_mut().filter(|caller| caller.greeted) {
+                // One that takes nothing needs no more to take.
+                if caller.unsent.is_empty() {
+                    Frame::Pong.put(0, &mut caller.unsent);
+                }
             }
-            _ => {}
+        }
+    }
+
+    /// Asks the far side whether it is there.
+    fn ask(&mut self) {
+        if let Link::Up { transport, asked, .. } = &mut self.link {
+            Frame::Ping.put(0, &mut transport.unsent);
+            *asked = Some(Instant::now());
         }
     }
 
@@ -350,7 +381,7 @@ impl Bridge {
     }
 
     fn accept(&mut self) {
-        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else { return };
+        let Some(Ok((stream, _))) = self.door.as_ref().map(|door| door.listener.accept()) else { return };
         let ours = socket::peer_is_us(&stream).unwrap_or(false);
         if !ours || stream.set_nonblocking(true).is_err() {
             return;
@@ -423,14 +454,17 @@ impl Bridge {
                 Frame::Again.put(0, &mut caller.unsent);
                 self.close();
             }
-            // The machine is no more, or is reached otherwise.
-            Frame::Bye => self.close(),
+            // The machine is no more, or is reached otherwise. Our end is told by itself.
+            Frame::Bye => {
+                Frame::Again.put(0, &mut caller.unsent);
+                self.close();
+            }
             Frame::Ask => {
                 let answer = Frame::Answer {
                     calls: self.callers.len() as u32 - 1,
                     round_trip: self.about.round_trip.map_or(0, |time| time.as_micros() as u32),
                     version: self.about.version.clone(),
-                    machine: self.about.machine.clone().into_bytes(),
+                    machine: self.about.machine().into_bytes(),
                 };
                 if let Some(caller) = self.callers.get_mut(&number) {
                     answer.put(0, &mut caller.unsent);
@@ -481,7 +515,11 @@ impl Bridge {
         let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::after(self.pause) });
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let said = match link {
-            Link::Starting { transport, .. } | Link::Up { transport, .. } => transport.last_words(),
+            Link::Starting { transport, bootstrap, .. } => {
+                self.about.bootstrap = Some(bootstrap);
+                transport.last_words()
+            }
+            Link::Up { transport, .. } => transport.last_words(),
             Link::Down { .. } => String::new(),
         };
         self.why = if said.is_empty() { why.to_owned() } else { format!("{why}: {said}") };
@@ -558,14 +596,13 @@ impl Bridge {
                     }
                     Some(Step::Gone(bytes)) => {
                         *gone = true;
-                        self.about.machine = format!("{} {}", bootstrap.machine(), bootstrap.folder());
                         decoder.feed(&bytes)
                     }
                 }
             }
             Link::Starting { decoder, .. } => decoder.feed(bytes),
-            Link::Up { decoder, heard, .. } => {
-                *heard = Instant::now();
+            Link::Up { decoder, silence, .. } => {
+                silence.end(Instant::now());
                 decoder.feed(bytes)
             }
         };
@@ -588,9 +625,8 @@ impl Bridge {
             (Link::Starting { .. }, Frame::Hello { .. }) => {
                 self.lose("its file speaks another version of our frames", PATIENCE_WITH_NONSENSE);
             }
-            (Link::Up { ping, .. }, Frame::Pong) => {
-                self.about.round_trip =
-                    ping.asked.take().map(|asked| asked.elapsed()).or(self.about.round_trip);
+            (Link::Up { asked, .. }, Frame::Pong) if number == 0 => {
+                self.about.round_trip = asked.take().map(|asked| asked.elapsed()).or(self.about.round_trip);
             }
             (
                 Link::Up { .. },
@@ -599,7 +635,8 @@ impl Bridge {
                 | Frame::End { .. }
                 | Frame::Taken { .. }
                 | Frame::Exit { .. }
-                | Frame::Refused { .. }),
+                | Frame::Refused { .. }
+                | Frame::Pong),
             ) => {
                 // Of one that has gone, some may still be under way.
                 let Some(caller) = self.callers.get_mut(&number).filter(|caller| caller.open) else { return };
@@ -617,11 +654,13 @@ impl Bridge {
 
     fn up(&mut self, instance: u64) {
         let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::NEVER });
-        let Link::Starting { transport, decoder, .. } = link else { return };
-        // The first one tells the round trip.
-        let ping = Ping { next: Deadline::after(Duration::ZERO), asked: None };
-        self.link = Link::Up { transport, decoder, instance, heard: Instant::now(), ping };
+        let Link::Starting { transport, decoder, bootstrap, .. } = link else { return };
+        self.about.bootstrap = Some(bootstrap);
+        let silence = Silence::new(SILENCE, Instant::now());
+        self.link = Link::Up { transport, decoder, instance, silence, asked: None };
         self.connections += 1;
+        // Which tells the round trip.
+        self.ask();
         self.pause = FIRST_PAUSE;
         let up = Frame::Up { instance, connection: self.connections };
         for caller in self.callers.values_mut().filter(|caller| caller.greeted) {
@@ -659,107 +698,54 @@ pub(crate) struct Check {
     pub(crate) detail: String,
 }
 
+/// The steps, in their order.
+const STEPS: [&str; 5] = ["command", "sh", "file", "nbs", "calls"];
+
 /// Goes to a machine, step by step, and leaves nothing there but our file.
-pub(crate) fn check(way: &[String], tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
-    let mut tell_step = |name, ok, detail: String| tell(Check { name, ok, detail });
-    let copies = content::copies().trying("read our own file")?;
-    let id = random::hex::<8>().and_then(|id| Ok((id, random::hex::<16>()?)));
-    let (id, mark) = id.trying("make up a number")?;
-    let (mut bootstrap, script) = Bootstrap::new(&mark, &id, &copies);
-    let mut transport = match Transport::start(way) {
-        Ok(transport) => transport,
-        Err(error) => return tell_step("command", false, error.to_string()),
-    };
-    tell_step("command", true, way.join(" "))?;
-    transport.unsent.extend(script);
-    let (mut decoder, mut gone, mut said_where, mut asked) = (Decoder::default(), false, false, None);
-    let until = Deadline::after(START_TIMEOUT);
-    let why = loop {
-        let mut poll_set = PollSet::new();
-        transport.watch(&mut poll_set);
-        for event in poll_set.wait(until).trying("wait for the other machine")? {
-            match event {
-                BridgeEvent::Error => transport.hear_error(),
-                // It says why by its end.
-                BridgeEvent::Output if transport.flush().is_err() => transport.input = None,
-                _ => {}
-            }
+pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
+    let mut bridge = Bridge::new(way, random::hex::<8>().trying("make up a number")?)?;
+    bridge.is_checking = true;
+    let mut told = 0;
+    while told < STEPS.len() && bridge.why.is_empty() {
+        bridge.turn().trying("wait for the other machine")?;
+        for (name, detail) in STEPS.into_iter().zip(bridge.gone()).skip(told) {
+            tell(Check { name, ok: true, detail })?;
+            told += 1;
         }
-        let mut buffer = [0; 64 * 1024];
-        let count = match outbox::read(&mut transport.output, &mut buffer) {
-            Ok(Some(count)) if count > 0 => count,
-            Ok(None) if until.has_passed() => {
-                break format!("it does not answer within {} s", START_TIMEOUT.as_secs());
-            }
-            Ok(None) => continue,
-            _ => {
-                transport.hear_last();
-                let noise = text::escaped(bootstrap.noise());
-                let printed = if noise.trim().is_empty() { "" } else { ", and printed " };
-                break format!("its command ended{printed}{}", last_of(noise.trim()));
-            }
+    }
+    if !bridge.why.is_empty() {
+        tell(Check { name: STEPS[told.min(STEPS.len() - 1)], ok: false, detail: bridge.why.clone() })?;
+    }
+    bridge.end();
+    Ok(())
+}
+
+impl Bridge {
+    /// What is known of each step that has gone well.
+    fn gone(&self) -> Vec<String> {
+        let bootstrap = match &self.link {
+            Link::Starting { bootstrap, .. } => Some(bootstrap),
+            _ => self.about.bootstrap.as_ref(),
         };
-        let mut bytes = buffer[..count].to_vec();
-        if !gone {
-            let step = bootstrap.feed(&bytes);
-            if !said_where && !bootstrap.machine().is_empty() {
-                said_where = true;
-                tell_step("sh", true, bootstrap.machine().to_owned())?;
-            }
-            match step {
-                None => continue,
-                Some(Step::Failed(why)) => break why,
-                Some(Step::Send(machine)) => {
-                    let Some(copy) = copies.iter().find(|copy| copy.is_for(&machine)) else {
-                        break "it wants a file that we have not".to_owned();
-                    };
-                    transport.copy = Some(File::open(&copy.path).trying("read our own file")?);
-                    continue;
-                }
-                Some(Step::Gone(rest)) => {
-                    gone = true;
-                    bytes = rest;
-                    let copied = if bootstrap.has_copied() { ", copied now" } else { "" };
-                    let passed: String =
-                        bootstrap.passed().iter().map(|folder| format!("; passed over: {folder}")).collect();
-                    tell_step("file", true, format!("in {}{copied}{passed}", bootstrap.folder()))?;
-                }
-            }
+        let Some(bootstrap) = bootstrap else { return Vec::new() };
+        let mut steps = vec![self.way.join(" ")];
+        if !bootstrap.machine().is_empty() {
+            steps.push(bootstrap.machine().to_owned());
         }
-        let frames = match decoder.feed(&bytes) {
-            Ok(frames) => frames,
-            Err(nonsense) => break format!("it sends {}", nonsense.0),
-        };
-        for (_, frame) in frames {
-            match (frame, asked) {
-                (Frame::Hello { version, .. }, _) => {
-                    tell_step("nbs", true, text::escaped(&version))?;
-                    Frame::Ping.put(0, &mut transport.unsent);
-                    asked = Some(Instant::now());
-                }
-                (Frame::Pong, Some(asked)) => {
-                    let time = asked.elapsed().as_secs_f64() * 1_000.0;
-                    tell_step("calls", true, format!("round trip {time:.1} ms"))?;
-                    Frame::Bye.put(0, &mut transport.unsent);
-                    // It hangs up, which nobody need wait for.
-                    let _ = transport.flush();
-                    let _ = poll::wait_readable(&transport.output, Deadline::after(FAREWELL));
-                    return Ok(());
-                }
-                _ => {}
-            }
+        if !bootstrap.folder().is_empty() {
+            let copied = if bootstrap.has_copied() { ", copied now" } else { "" };
+            let passed: String =
+                bootstrap.passed().iter().map(|folder| format!("; passed over: {folder}")).collect();
+            steps.push(format!("in {}{copied}{passed}", bootstrap.folder()));
         }
-    };
-    let said = transport.last_words();
-    let said = if said.is_empty() { said } else { format!(": {said}") };
-    let step = if gone {
-        "nbs"
-    } else if said_where {
-        "file"
-    } else {
-        "sh"
-    };
-    tell_step(step, false, format!("{why}{said}"))
+        if !self.about.version.is_empty() {
+            steps.push(text::escaped(&self.about.version));
+        }
+        if let Some(time) = self.about.round_trip {
+            steps.push(format!("round trip {:.1} ms", time.as_secs_f64() * 1_000.0));
+        }
+        steps
+    }
 }
 
 impl Transport {

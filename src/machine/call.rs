@@ -10,7 +10,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         frames::{ACKNOWLEDGE, Decoder, Frame, Order, Outgoing, Stream, Window},
         name::MachineName,
         outbox::{self, Outbox},
+        silence::Silence,
     },
     outcome::{Failure, Result, Trying},
     session::{BRIDGE, BRIDGES, SESSION_ENV, StateDir},
@@ -27,12 +28,18 @@ use crate::{
         deadline::Deadline,
         files::Folder,
         poll::{self, PollSet},
-        random,
+        processes, random, socket,
     },
 };
 
-/// How long a call waits to begin, or to go on.
+/// How long a call waits to begin, or to go on, or for a sign of its bridge, which says every 20 s
+/// that it is there.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// When its own timeout has passed, the verb is about to say so, and the far side, which is asked,
+/// that it is there. Who says nothing for so long is not: a busy machine, and a line that loses a
+/// packet twice, take seconds.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A bridge that ends time and again is no bridge.
 const MOST_BRIDGES: u32 = 20;
@@ -70,6 +77,14 @@ enum Progress {
     },
 }
 
+/// The call's own. The verb says itself that it has passed, where the connection stands.
+struct Timeout {
+    time: Duration,
+    /// When it is to be looked whether the far side has said anything.
+    until: Deadline,
+    has_said: bool,
+}
+
 pub(crate) struct Call {
     pub(crate) machine: MachineName,
     state_dir: StateDir,
@@ -82,12 +97,26 @@ pub(crate) struct Call {
     open: bool,
     /// When it is given up, and why there is no connection; `None`: there is one.
     waits: Option<(Deadline, String)>,
-    patience: Duration,
+    /// Of the bridge.
+    silence: Silence,
+    timeout: Option<Timeout>,
     starts: u32,
     stdin: Outgoing,
     stdout_told: u64,
     stderr_told: u64,
     over: bool,
+}
+
+impl Progress {
+    fn has_begun(self) -> bool {
+        matches!(self, Progress::Begun { .. })
+    }
+}
+
+impl Timeout {
+    fn new(time: Duration) -> Timeout {
+        Timeout { time, until: Deadline::after(time), has_said: true }
+    }
 }
 
 impl AsFd for Call {
@@ -105,12 +134,12 @@ impl Call {
         timeout: Option<Duration>,
     ) -> Result<Call> {
         let state_dir = StateDir::open_or_make()?;
-        let stream = connect(&state_dir, machine)?;
+        let patience = timeout.map_or(PATIENCE, |time| time.saturating_add(GRACE).min(PATIENCE));
+        let stream = connect(&state_dir, machine, patience)?;
         let key = u128::from_le_bytes(random::bytes().trying("make up a key")?);
         let (terminal, environment) =
             terminal.map_or((None, Vec::new()), |(window, kind)| (Some(window), kind));
         let order = Order { key, terminal, words, environment, ..Order::default() };
-        let patience = timeout.map_or(PATIENCE, |timeout| timeout.min(PATIENCE));
         let mut call = Call {
             machine: machine.clone(),
             state_dir,
@@ -120,8 +149,9 @@ impl Call {
             order,
             progress: Progress::NotBegun,
             open: false,
-            waits: Some((Deadline::after(patience), "it has not been reached yet".into())),
-            patience,
+            waits: Some((Deadline::after(PATIENCE), "it has not been reached yet".into())),
+            silence: Silence::new(PATIENCE, Instant::now()),
+            timeout: timeout.map(Timeout::new),
             starts: 1,
             stdin: Outgoing::default(),
             stdout_told: 0,
@@ -178,7 +208,9 @@ impl Call {
 
     /// When it is to be tended at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
-        self.waits.as_ref().map_or(Deadline::NEVER, |(until, _)| *until)
+        let waits = self.waits.as_ref().map_or(Deadline::NEVER, |(until, _)| *until);
+        let timeout = self.timeout.as_ref().map_or(Deadline::NEVER, |timeout| timeout.until);
+        waits.min(self.silence.until()).min(timeout)
     }
 
     /// Sends what there is to send, and takes what has come, as far as that can be done at once.
@@ -189,12 +221,34 @@ impl Call {
         if let Err(failure) = self.try_to_tend(came) {
             self.finish(came, End::Lost(failure));
         }
-        if !self.over
-            && let Some((until, why)) = &self.waits
-            && until.has_passed()
-        {
-            let failure = self.lost(&why.clone());
-            self.finish(came, End::Lost(failure));
+    }
+
+    /// To be done when all that has come was read.
+    fn look_at_the_clock(&mut self) -> Result<()> {
+        let has_waited = self.waits.as_ref().is_some_and(|(until, _)| until.has_passed());
+        if has_waited || self.silence.is_too_long(Instant::now()) {
+            return Err(self.unheard());
+        }
+        match self.timeout.as_mut().filter(|timeout| timeout.until.has_passed()) {
+            Some(Timeout { has_said: false, .. }) => return Err(self.unheard()),
+            Some(timeout) => {
+                (timeout.until, timeout.has_said) = (Deadline::after(GRACE), false);
+                self.say(&Frame::Ping);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing has come for too long.
+    fn unheard(&self) -> Failure {
+        let bridge = socket::peer_pid(&self.stream).unwrap_or_default();
+        match (processes::stopped(bridge), &self.waits) {
+            (is_stopped, _) if !is_stopped.is_empty() => {
+                self.lost(&format!("its bridge does not answer{is_stopped}"))
+            }
+            (_, Some((_, why))) => self.lost(why),
+            _ => self.lost(&format!("its bridge, process {bridge}, says nothing")),
         }
     }
 
@@ -218,13 +272,19 @@ impl Call {
                 _ => return self.bridge_ended(),
             };
             let frames = frames.map_err(|_| self.lost("the bridge talks nonsense"))?;
-            for (_, frame) in frames {
+            self.silence.end(Instant::now());
+            for (number, frame) in frames {
+                // What is of the connection says the bridge.
+                if let Some(timeout) = self.timeout.as_mut().filter(|_| number != 0) {
+                    timeout.has_said = true;
+                }
                 self.heed(frame, came)?;
                 if self.over {
                     return Ok(());
                 }
             }
         }
+        self.look_at_the_clock()?;
         if self.flush().is_err() {
             self.unsent.clear();
         }
@@ -258,9 +318,13 @@ impl Call {
                 if !self.stdin.resume(stdin) {
                     return Err(self.nonsense());
                 }
+                if let Some(timeout) = self.timeout.as_mut().filter(|_| !self.progress.has_begun()) {
+                    *timeout = Timeout::new(timeout.time);
+                }
                 self.progress = Progress::Begun { instance };
                 self.open = true;
             }
+            Frame::Pong => {}
             Frame::Data { stream: Stream::Stdout, bytes } => {
                 self.order.stdout += bytes.len() as u64;
                 came.push(Came::Stdout(bytes));
@@ -283,7 +347,7 @@ impl Call {
                     return Err(self.nonsense());
                 }
             }
-            Frame::Exit { code, signal } if matches!(self.progress, Progress::Begun { .. }) => {
+            Frame::Exit { code, signal } if self.progress.has_begun() => {
                 self.finish(came, End::Exit { code, signal });
             }
             Frame::Refused { why } => {
@@ -316,7 +380,7 @@ impl Call {
 
     fn down(&mut self, patience: Duration, why: &str) {
         self.open = false;
-        let until = Deadline::after(patience.min(self.patience));
+        let until = Deadline::after(patience);
         // Of several in a row, the first tells since when.
         self.waits = match self.waits.take() {
             Some((before, _)) => Some((before.min(until), why.to_owned())),
@@ -330,8 +394,9 @@ impl Call {
         if self.starts > MOST_BRIDGES {
             return Err(self.lost("its bridge ends time and again"));
         }
-        self.down(self.patience, "its bridge ended");
-        self.stream = connect(&self.state_dir, &self.machine)?;
+        self.down(PATIENCE, "its bridge ended");
+        self.stream = connect(&self.state_dir, &self.machine, PATIENCE)?;
+        self.silence.end(Instant::now());
         self.greet();
         Ok(())
     }
@@ -355,9 +420,9 @@ impl Call {
 }
 
 /// Connects to the bridge of a machine, and starts it where there is none.
-fn connect(state_dir: &StateDir, machine: &MachineName) -> Result<UnixStream> {
+fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> Result<UnixStream> {
     let what = format!("start the bridge to '{machine}'");
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(patience);
     let bridges = machine::folder(state_dir, BRIDGES)?;
     let stream = daemon::connect_or_start(&bridges, machine.as_str(), &what, deadline, || {
         let mut command = child::ourselves(BRIDGE);
@@ -418,8 +483,8 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
     Err(Failure::TimedOut(format!("cannot {what}: it does not answer")))
 }
 
-/// Has the bridge to a machine let nobody in any more, and end when its calls have; waits for
-/// its end, but not for calls.
+/// Has the bridge to a machine let nobody in any more, and end when its calls have, which are not
+/// waited for.
 pub(crate) fn dismiss(state_dir: &StateDir, machine: &MachineName) -> Result<()> {
     let what = format!("end the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
@@ -430,8 +495,35 @@ pub(crate) fn dismiss(state_dir: &StateDir, machine: &MachineName) -> Result<()>
     let mut unsent = Outbox::default();
     Frame::Bye.put(0, &mut unsent);
     unsent.flush(&mut stream).trying(&what)?;
-    poll::wait_readable(&stream, deadline).trying(&what)?;
-    Ok(())
+    if poll::wait_readable(&stream, deadline).trying(&what)? {
+        return Ok(());
+    }
+    let bridge = socket::peer_pid(&stream).trying(&what)?;
+    let is_stopped = processes::stopped(bridge);
+    Err(Failure::TimedOut(format!("cannot {what}: process {bridge} does not answer{is_stopped}")))
+}
+
+/// The same, and removes what it was known by; `false` where there was nothing of it.
+pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool> {
+    let what = format!("forget the bridge to '{machine}'");
+    let bridges = machine::folder(state_dir, BRIDGES)?;
+    let was_known = bridges.has(&bridge_id(machine));
+    // Nobody starts one meanwhile.
+    let deadline = Deadline::after(Duration::from_secs(5));
+    let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
+    dismiss(state_dir, machine)?;
+    for file in [bridge_id(machine), daemon::lock_file(machine.as_str())] {
+        match bridges.remove_file(file.as_ref()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(&what),
+            _ => {}
+        }
+    }
+    Ok(was_known)
+}
+
+/// The file with the number that the far side knows the bridge by.
+pub(crate) fn bridge_id(machine: &MachineName) -> String {
+    format!("{machine}.id")
 }
 
 /// The machines that a bridge runs for, or has run for.

@@ -1,6 +1,7 @@
 //! Processes in the background that a call finds by a socket, or starts.
 
 use std::{
+    fs::File,
     io::{self, Read},
     os::{
         fd::OwnedFd,
@@ -12,7 +13,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    sys::{child, deadline::Deadline, files::Folder, lock, poll, socket},
+    sys::{self, child, deadline::Deadline, files::Folder, lock, poll},
 };
 
 /// How long the start of one may take, on a machine that is busy.
@@ -21,9 +22,30 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// What it says when it listens.
 const READY: &[u8] = b"+";
 
+/// The file of the socket of the one of that name.
+pub(crate) fn socket(name: &str) -> String {
+    format!("{name}.sock")
+}
+
+/// The file of the lock of whoever starts the one of that name.
+pub(crate) fn lock_file(name: &str) -> String {
+    format!("{name}.lock")
+}
+
+/// Takes that lock. Its file may be removed by who has it: then it is another one's.
+pub(crate) fn lock(folder: &Folder, name: &str, deadline: Deadline) -> io::Result<File> {
+    let name = lock_file(name);
+    loop {
+        let lock = lock::take(folder.open_lock(&name)?, &name, lock::LockKind::Alone, deadline)?;
+        if folder.still_names(&name, &lock) {
+            return Ok(lock);
+        }
+    }
+}
+
 /// Connects to the one that listens as `name`.sock; `None` where there is none.
 pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Result<Option<UnixStream>> {
-    match socket::connect(folder, &format!("{name}.sock"), deadline) {
+    match sys::socket::connect(folder, &socket(name), deadline) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Ok(None)
@@ -44,16 +66,14 @@ pub(crate) fn connect_or_start(
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
     }
-    let lock_name = format!("{name}.lock");
-    let lock = folder.open_lock(&lock_name).trying(what)?;
     let patience = Deadline::after(START_TIMEOUT).min(deadline);
-    let _lock = lock::take(lock, &lock_name, lock::LockKind::Alone, patience).trying(what)?;
+    let _lock = lock(folder, name, patience).trying(what)?;
     // Another call may have started it meanwhile.
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
     }
     // What has ended without a word has left its socket.
-    match folder.remove_file(format!("{name}.sock").as_ref()) {
+    match folder.remove_file(socket(name).as_ref()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
         _ => {}
     }
@@ -85,9 +105,9 @@ pub(crate) fn connect_or_start(
 
 /// For the one that was started: listens, says so, and lets go of what it was started with.
 pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
-    let listener = socket::listen(folder, &format!("{name}.sock"))?;
+    let listener = sys::socket::listen(folder, &socket(name))?;
     child::write_stdout(READY)?;
-    let null: OwnedFd = std::fs::File::options().read(true).write(true).open("/dev/null")?.into();
+    let null: OwnedFd = File::options().read(true).write(true).open("/dev/null")?.into();
     child::point_standard_streams_at(&null)?;
     Ok(listener)
 }

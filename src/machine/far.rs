@@ -11,7 +11,7 @@ use std::{
     env,
     ffi::OsString,
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::{
@@ -76,9 +76,11 @@ pub(crate) fn connect(id: &str, content: &str) -> Result<()> {
     })?;
     let (stdin, stdout) = (io::stdin(), io::stdout());
     fdpass::send(&stream, b"C", &[stdin.as_fd(), stdout.as_fd()]).trying("hand over the connection")?;
-    // Nothing is ever said on it: it ends when the connection is no longer in use.
-    let _ = (&stream).read(&mut [0]);
-    Ok(())
+    // Nothing is ever said on it: it ends when the connection is no longer in use, or has gone.
+    let mut poll_set = PollSet::new();
+    poll_set.readable(&stream, ());
+    poll_set.gone(&stdout, ());
+    poll_set.wait(Deadline::NEVER).trying("wait for the end of the connection").map(drop)
 }
 
 /// Becomes what executes calls, until nobody wants it any more.
@@ -110,7 +112,7 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
         call.end();
     }
     let name = format!("{id}-{content}");
-    for file in [format!("{name}.sock"), format!("{name}.lock")] {
+    for file in [daemon::socket(&name), daemon::lock_file(&name)] {
         // Where it is gone already, that is as good.
         let _ = folder.remove_file(file.as_ref());
     }
@@ -332,7 +334,7 @@ impl Far {
 
     fn heed(&mut self, number: u32, frame: Frame) {
         match frame {
-            Frame::Ping => self.say(0, &Frame::Pong),
+            Frame::Ping => self.say(number, &Frame::Pong),
             Frame::Bye => self.farewell = true,
             Frame::Open(order) => self.open(number, order),
             frame => {

@@ -15,7 +15,7 @@ use std::{
 
 use rustix::fs::{major, minor};
 
-use crate::sys::{deadline::Deadline, processes::Process};
+use crate::sys::{deadline::Deadline, processes};
 
 /// It makes one system call; this is the least that musl and glibc take.
 const STACK: usize = 32 * 1024;
@@ -60,10 +60,8 @@ pub(crate) fn wait(file: &File, name: &str, kind: LockKind, deadline: Deadline) 
         Some(pid) => format!("process {pid}"),
         None => "another process".to_owned(),
     };
-    let stopped = holder.and_then(Process::read).filter(Process::is_stopped);
-    let stopped =
-        stopped.map(|Process { pid, .. }| format!(", and is stopped; 'kill -CONT {pid}' lets it go on"));
-    let why = format!("{who} has '{name}' locked{}", stopped.unwrap_or_default());
+    let stopped = holder.map(processes::stopped).unwrap_or_default();
+    let why = format!("{who} has '{name}' locked{stopped}");
     Err(io::Error::new(io::ErrorKind::TimedOut, why))
 }
 

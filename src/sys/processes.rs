@@ -208,6 +208,15 @@ impl Process {
     }
 }
 
+/// What is to be said of a process that does not do what it should: nothing, where it is not
+/// stopped.
+pub(crate) fn stopped(pid: u32) -> String {
+    match Process::read(pid).filter(Process::is_stopped) {
+        Some(_) => format!(", and is stopped; 'kill -CONT {pid}' lets it go on"),
+        None => String::new(),
+    }
+}
+
 /// Can this process, and whatever it becomes, gain no rights by exec(3)
 /// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
 pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {

@@ -401,6 +401,76 @@ fn a_killed_bridge_loses_nothing() {
     there.ts(&["run", &session, "echo three"]).code(0).stdout("three\n").silent();
 }
 
+/// Some of those between a call and its session stop: the call comes back all the same, and those
+/// after it, when they go on.
+fn call_while_some_are_stopped(who: impl Fn(&Elsewhere) -> Vec<String>, why: &str) {
+    let there = Elsewhere::unadded();
+    there.add(&["sh", "-c", &format!("cat | env HOME='{}' sh | cat", there.home.display())]);
+    let session = there.create("cat");
+    let who = who(&there);
+    assert!(!who.is_empty());
+    let waiting = there.scratch.start(&["wait", &session, "--exit", "--timeout=6"]);
+    let is_call = |pid: &String| name_of(pid) == "nbs-call";
+    eventually("the call's beginning", || there.processes().iter().any(is_call));
+    signal("STOP", &who);
+    waiting.finish().code(255).stdout("").complains(why);
+    there.ts(&["wait", &session, "--exit", "--timeout=0.1"]).code(255).stdout("").complains("nbs-ts machine");
+    signal("CONT", &who);
+    there.ts(&["wait", &session, "--input", "--timeout=100"]).code(0);
+    // Where the connection stands, it is a timeout like any other.
+    there.ts(&["wait", &session, "--exit", "--timeout=0"]).code(3);
+}
+
+#[test]
+fn a_call_comes_back_in_its_time_while_the_bridge_is_stopped() {
+    call_while_some_are_stopped(|there| vec![there.bridge()], "is stopped; 'kill -CONT");
+}
+
+#[test]
+fn a_call_comes_back_in_its_time_while_the_transport_is_stopped() {
+    call_while_some_are_stopped(Elsewhere::transport, "whether it was done is not known");
+}
+
+#[test]
+fn a_call_comes_back_in_its_time_while_the_far_side_is_stopped() {
+    let far = |there: &Elsewhere| -> Vec<String> {
+        there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-far").collect()
+    };
+    call_while_some_are_stopped(far, "whether it was done is not known");
+}
+
+#[test]
+fn a_bridge_that_is_stopped_is_not_removed_unheard() {
+    let there = Elsewhere::new();
+    there.create("cat");
+    let bridge = [there.bridge()];
+    signal("STOP", &bridge);
+    there.ts(&["machine", "remove", "box"]).code(3).complains("does not answer, and is stopped");
+    signal("CONT", &bridge);
+}
+
+#[test]
+fn a_bridge_ends_when_nobody_has_called_for_so_long_and_what_is_removed_leaves_nothing() {
+    let there = Elsewhere::unadded();
+    let home = format!("HOME={}", there.home.display());
+    there.ts(&["machine", "add", "--idle=1s", "box", "env", &home, "sh"]).code(0).silent();
+    let session = there.create("sleep 1000");
+    let bridge = there.bridge();
+    // A call that waits is one, however long.
+    let waiting = there.scratch.start(&["wait", &session, "--exit", "--timeout=3"]);
+    waiting.finish().code(3);
+    assert_eq!(there.bridge(), bridge);
+    eventually("its end", || !Path::new("/proc").join(&bridge).join("exe").exists());
+    eventually("the far side's, too", || there.processes().iter().all(|pid| name_of(pid) != "nbs-far"));
+    there.ts(&["status", &session]).code(0).stdout("alive\n");
+    there.ts(&["kill", &session]).code(0);
+    there.ts(&["machine", "remove", "box"]).code(0);
+    let names: Vec<_> = fs::read_dir(there.scratch.state().join("bridges")).unwrap().collect();
+    assert!(names.is_empty(), "{names:?}");
+    there.ts(&["machine", "remove", "box"]).code(2);
+    there.add(&["env", &home, "sh"]);
+}
+
 #[test]
 fn a_call_whose_far_side_was_killed_does_not_guess() {
     let there = Elsewhere::new();
@@ -592,6 +662,10 @@ fn a_far_side_that_lies_harms_nobody() {
     says(&format!("{mark}; printf '%s nonsense\\033[31m\\n' \"$m\"; sleep 1000")).complains("does not say");
     says("yes | head -c 3000000; sleep 1000").complains("prints without end");
     eventually("no process being left", || scratch.processes().is_empty());
+}
+
+fn signal(name: &str, pids: &[String]) {
+    run(Command::new("kill").arg(format!("-{name}")).args(pids)).code(0);
 }
 
 fn kill(pid: &str) {

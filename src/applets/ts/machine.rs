@@ -90,8 +90,8 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
 }
 
 fn remove(state_dir: &StateDir, name: &MachineName) -> Result<()> {
-    call::dismiss(state_dir, name)?;
-    if name::remove(state_dir, name)? {
+    let had_bridge = call::forget(state_dir, name)?;
+    if name::remove(state_dir, name)? || had_bridge {
         return Ok(());
     }
     Err(Failure::NotFound(format!("there is no machine '{name}'; 'nbs-ts machine list' shows all")))
@@ -136,7 +136,7 @@ fn list(state_dir: &StateDir, json: bool) -> Result<()> {
 fn check(state_dir: &StateDir, name: &MachineName, json: bool) -> Result<()> {
     let (way, _) = name::way_to(state_dir, name)?;
     let mut bad = false;
-    bridge::check(&way, &mut |step| {
+    bridge::check(way, &mut |step| {
         bad |= !step.ok;
         let line = match json {
             true => Object::new()
