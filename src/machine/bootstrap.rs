@@ -35,6 +35,8 @@ pub(crate) struct Bootstrap {
 pub(crate) enum Step {
     /// Send the whole file for that architecture.
     Send(String),
+    /// We have no file for that architecture.
+    Missing(String),
     /// Our own file speaks from here on; this is the first that it has said.
     Gone(Vec<u8>),
     /// It cannot be done.
@@ -144,9 +146,7 @@ impl Bootstrap {
             "terminal" => {
                 Some(Step::Failed("its command gives a terminal, and must give pipes: leave out -t".into()))
             }
-            "no-file" => Some(Step::Failed(format!(
-                "there is no nbs for '{rest}' here: put it beside this file as nbs-{rest}"
-            ))),
+            "no-file" => Some(Step::Missing(rest.to_owned())),
             "no-folder" => {
                 Some(Step::Failed(format!("there is no place for our file: {}", self.passed.join("; "))))
             }

@@ -211,6 +211,8 @@ struct Caller {
     unsent: Outbox,
     /// It is of our version, and has been told how the connection is.
     greeted: bool,
+    /// Its call may have begun on a connection before, perhaps of another bridge.
+    has_begun: bool,
     /// Its call is known on this connection.
     open: bool,
     gone: bool,
@@ -392,6 +394,7 @@ impl Bridge {
             decoder: Decoder::default(),
             unsent: Outbox::default(),
             greeted: false,
+            has_begun: false,
             open: false,
             gone: false,
         };
@@ -431,8 +434,9 @@ impl Bridge {
         let connections = self.connections;
         let Some(caller) = self.callers.get_mut(&number) else { return };
         match frame {
-            Frame::Caller { version } if version == machine::VERSION.as_bytes() => {
+            Frame::Caller { has_begun, version } if version == machine::VERSION.as_bytes() => {
                 caller.greeted = true;
+                caller.has_begun = has_begun;
                 match &mut self.link {
                     Link::Up { instance, .. } => {
                         let up = Frame::Up { instance: *instance, connection: connections };
@@ -454,10 +458,21 @@ impl Bridge {
                 Frame::Again.put(0, &mut caller.unsent);
                 self.close();
             }
-            // The machine is no more, or is reached otherwise. Our end is told by itself.
+            // The machine is no more. Our end is told by itself.
             Frame::Bye => {
                 Frame::Again.put(0, &mut caller.unsent);
                 self.close();
+            }
+            // It is reached otherwise: calls go on with the next bridge, which is known by the
+            // number that we are.
+            Frame::Again => {
+                self.close();
+                self.link = Link::Down { until: Deadline::NEVER };
+                self.over = true;
+                for caller in self.callers.values_mut() {
+                    caller.open = false;
+                    Frame::Again.put(0, &mut caller.unsent);
+                }
             }
             Frame::Ask => {
                 let answer = Frame::Answer {
@@ -525,18 +540,18 @@ impl Bridge {
         self.why = if said.is_empty() { why.to_owned() } else { format!("{why}: {said}") };
         self.patience = patience;
         let why = self.why.clone().into_bytes();
+        let down = Frame::Down { patience: patience.as_secs() as u16, why: why.clone() };
         // What has never worked is not a loss: nothing tells that trying again would help.
-        let frame = match self.connections {
-            0 => Frame::Failed { why },
-            _ => Frame::Down { patience: patience.as_secs() as u16, why },
-        };
-        self.over = self.connections == 0;
-        if self.over {
-            self.close();
-        }
+        let failed = Frame::Failed { why };
+        let has_worked = self.connections > 0;
+        self.over = !has_worked && !self.callers.values().any(|caller| caller.has_begun);
         for caller in self.callers.values_mut() {
             caller.open = false;
+            let frame = if has_worked || caller.has_begun { &down } else { &failed };
             frame.put(0, &mut caller.unsent);
+        }
+        if self.over {
+            self.close();
         }
     }
 
@@ -583,6 +598,7 @@ impl Bridge {
                 match bootstrap.feed(bytes) {
                     None => return,
                     Some(Step::Failed(why)) => return self.lose(&why, PATIENCE),
+                    Some(Step::Missing(machine)) => return self.lose(&content::missing(&machine), PATIENCE),
                     Some(Step::Send(machine)) => {
                         let copy = self.copies.iter().find(|copy| copy.is_for(&machine));
                         match copy.map(|copy| File::open(&copy.path)) {
@@ -590,7 +606,7 @@ impl Bridge {
                             Some(Err(error)) => {
                                 return self.lose(&format!("our own file: {error}"), PATIENCE);
                             }
-                            None => return self.lose("it wants a file that we have not", PATIENCE),
+                            None => return self.lose(&content::missing(&machine), PATIENCE),
                         }
                         return;
                     }

@@ -54,8 +54,8 @@ pub(crate) enum Came {
 /// How it ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// As the verb did there: its exit code, or the signal that ended it.
-    Exit { code: u8, signal: u8 },
+    /// As the verb did there, with this exit code.
+    Exit(u8),
     /// It did not come to its end, as far as is known.
     Lost(Failure),
 }
@@ -101,6 +101,8 @@ pub(crate) struct Call {
     silence: Silence,
     timeout: Option<Timeout>,
     starts: u32,
+    /// How often it was sent.
+    tries: u32,
     stdin: Outgoing,
     stdout_told: u64,
     stderr_told: u64,
@@ -153,6 +155,7 @@ impl Call {
             silence: Silence::new(PATIENCE, Instant::now()),
             timeout: timeout.map(Timeout::new),
             starts: 1,
+            tries: 0,
             stdin: Outgoing::default(),
             stdout_told: 0,
             stderr_told: 0,
@@ -165,7 +168,8 @@ impl Call {
     fn greet(&mut self) {
         self.decoder = Decoder::default();
         self.unsent.clear();
-        Frame::Caller { version: machine::VERSION.as_bytes().to_vec() }.put(0, &mut self.unsent);
+        let has_begun = self.progress != Progress::NotBegun;
+        Frame::Caller { has_begun, version: machine::VERSION.as_bytes().to_vec() }.put(0, &mut self.unsent);
     }
 
     /// May more be given to it as standard input?
@@ -347,11 +351,19 @@ impl Call {
                     return Err(self.nonsense());
                 }
             }
-            Frame::Exit { code, signal } if self.progress.has_begun() => {
-                self.finish(came, End::Exit { code, signal });
+            Frame::Exit { code, signal: 0 } if self.progress.has_begun() => {
+                self.finish(came, End::Exit(code));
+            }
+            // Which is no exit code of the verb's.
+            Frame::Exit { signal, .. } if self.progress.has_begun() => {
+                return Err(self.lost(&format!("what executed it there was ended by signal {signal}")));
             }
             Frame::Refused { why } => {
                 let why = String::from_utf8_lossy(&why).into_owned();
+                // It may have begun on a connection before.
+                if self.tries > 1 {
+                    return Err(self.lost(&why));
+                }
                 return Err(Failure::Failed(format!("cannot call there: {why}")).on(&self.machine));
             }
             _ => return Err(self.nonsense()),
@@ -373,6 +385,7 @@ impl Call {
         self.waits = None;
         self.open = false;
         self.order.connection = connection;
+        self.tries += 1;
         (self.stdout_told, self.stderr_told) = (self.order.stdout, self.order.stderr);
         Frame::Open(self.order.clone()).put(0, &mut self.unsent);
         Ok(())
@@ -395,7 +408,8 @@ impl Call {
             return Err(self.lost("its bridge ends time and again"));
         }
         self.down(PATIENCE, "its bridge ended");
-        self.stream = connect(&self.state_dir, &self.machine, PATIENCE)?;
+        self.stream = connect(&self.state_dir, &self.machine, PATIENCE)
+            .map_err(|failure| self.lost(failure.message().unwrap_or("its bridge ended")))?;
         self.silence.end(Instant::now());
         self.greet();
         Ok(())
@@ -483,9 +497,14 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
     Err(Failure::TimedOut(format!("cannot {what}: it does not answer")))
 }
 
-/// Has the bridge to a machine let nobody in any more, and end when its calls have, which are not
-/// waited for.
-pub(crate) fn dismiss(state_dir: &StateDir, machine: &MachineName) -> Result<()> {
+/// Has the bridge to a machine end, since another way leads there: its calls go on with the next.
+pub(crate) fn replace(state_dir: &StateDir, machine: &MachineName) -> Result<()> {
+    dismiss(state_dir, machine, &Frame::Again)
+}
+
+/// Has the bridge to a machine let nobody in any more; `Bye`: and end when its calls have, which
+/// are not waited for; `Again`: at once.
+fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<()> {
     let what = format!("end the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
     let deadline = Deadline::after(Duration::from_secs(5));
@@ -493,7 +512,7 @@ pub(crate) fn dismiss(state_dir: &StateDir, machine: &MachineName) -> Result<()>
         return Ok(());
     };
     let mut unsent = Outbox::default();
-    Frame::Bye.put(0, &mut unsent);
+    last.put(0, &mut unsent);
     unsent.flush(&mut stream).trying(&what)?;
     if poll::wait_readable(&stream, deadline).trying(&what)? {
         return Ok(());
@@ -511,7 +530,7 @@ pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool
     // Nobody starts one meanwhile.
     let deadline = Deadline::after(Duration::from_secs(5));
     let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
-    dismiss(state_dir, machine)?;
+    dismiss(state_dir, machine, &Frame::Bye)?;
     for file in [bridge_id(machine), daemon::lock_file(machine.as_str())] {
         match bridges.remove_file(file.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(&what),

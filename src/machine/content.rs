@@ -59,8 +59,24 @@ pub(crate) fn copies() -> io::Result<Vec<Copy>> {
 }
 
 /// Where the file for another architecture lies.
-pub(crate) fn beside(architecture: &str) -> io::Result<PathBuf> {
+fn beside(architecture: &str) -> io::Result<PathBuf> {
     Ok(std::fs::read_link(OURSELVES)?.with_file_name(format!("nbs-{architecture}")))
+}
+
+/// Why there is no copy for a machine of that name, as `uname -m` has it there, and what to do.
+pub(crate) fn missing(machine: &str) -> String {
+    let of = |(name, alias): &&(&str, &str)| [*name, *alias].contains(&machine);
+    let Some((architecture, _)) = ARCHITECTURES.iter().find(of) else {
+        return format!("nbs is not built for its architecture, '{machine}'");
+    };
+    let Ok(path) = beside(architecture) else { return "our own file has no name".into() };
+    let is = match Program::look(&path) {
+        Ok(Some(program)) => format!("which is {program}"),
+        Ok(None) => "which is no program".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "where there is none".to_owned(),
+        Err(error) => format!("which cannot be read: {error}"),
+    };
+    format!("it wants nbs for {architecture} from '{}', {is}", path.display())
 }
 
 /// That of our own file.

@@ -19,6 +19,9 @@ use crate::{
 /// How long the start of one may take, on a machine that is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// So often is one started that ends at once.
+const MOST_STARTS: u32 = 3;
+
 /// What it says when it listens.
 const READY: &[u8] = b"+";
 
@@ -61,7 +64,7 @@ pub(crate) fn connect_or_start(
     name: &str,
     what: &str,
     deadline: Deadline,
-    start: impl FnOnce() -> Command,
+    start: impl Fn() -> Command,
 ) -> Result<UnixStream> {
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
@@ -72,13 +75,25 @@ pub(crate) fn connect_or_start(
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
     }
-    // What has ended without a word has left its socket.
-    match folder.remove_file(socket(name).as_ref()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
-        _ => {}
+    for _ in 0..MOST_STARTS {
+        // What has ended without a word has left its socket.
+        match folder.remove_file(socket(name).as_ref()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
+            _ => {}
+        }
+        if become_ready(start(), patience, what)?
+            && let Some(stream) = connect(folder, name, deadline).trying(what)?
+        {
+            return Ok(stream);
+        }
     }
+    Err(Failure::Failed(format!("cannot {what}: it ended at once")))
+}
+
+/// Starts it, and waits until it listens; `false` where it has ended without a word, as one does
+/// that was killed.
+fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<bool> {
     let (mut reader, writer) = io::pipe().trying(what)?;
-    let mut command = start();
     command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     // It goes its own way, and outlives us: nobody need collect it, but whoever gets orphans.
     let started = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
@@ -90,17 +105,15 @@ pub(crate) fn connect_or_start(
         }
         let mut buffer = [0; 4096];
         match reader.read(&mut buffer).trying(what)? {
+            0 if said.is_empty() => return Ok(false),
             0 => {
                 let why = String::from_utf8_lossy(&said);
-                let why = if why.is_empty() { "it ended at once" } else { why.trim_start_matches('-') };
-                return Err(Failure::Failed(format!("cannot {what}: {why}")));
+                return Err(Failure::Failed(format!("cannot {what}: {}", why.trim_start_matches('-'))));
             }
             count => said.extend_from_slice(&buffer[..count]),
         }
     }
-    connect(folder, name, deadline)
-        .trying(what)?
-        .ok_or_else(|| Failure::Failed(format!("cannot {what}: it ended at once")))
+    Ok(true)
 }
 
 /// For the one that was started: listens, says so, and lets go of what it was started with.

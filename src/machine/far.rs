@@ -7,7 +7,7 @@
 //! lost its calls go on, for a while, and so does what they print; a new connection takes them up.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     env,
     ffi::OsString,
     fs::File,
@@ -100,6 +100,7 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
         instance,
         link: None,
         calls: BTreeMap::new(),
+        abandoned: BTreeSet::new(),
         next: 0,
         until: Deadline::after(LINGER),
         farewell: false,
@@ -141,6 +142,9 @@ struct Far {
     link: Option<Link>,
     /// By their keys.
     calls: BTreeMap<u128, Call>,
+    /// The keys of calls that nobody has taken up in time: whoever comes later must not begin one
+    /// again that has been.
+    abandoned: BTreeSet<u128>,
     /// After which call it is the next one's turn to send.
     next: u128,
     /// Without a connection, until when one is waited for.
@@ -255,7 +259,10 @@ impl Far {
         }
         let is_dropped = |call: &Call| call.orphaned.has_passed() || (call.forgotten && call.child.is_none());
         let dropped = self.calls.iter().filter(|(_, call)| is_dropped(call));
-        for key in dropped.map(|(key, _)| *key).collect::<Vec<_>>() {
+        for (key, was_forgotten) in dropped.map(|(key, call)| (*key, call.forgotten)).collect::<Vec<_>>() {
+            if !was_forgotten {
+                self.abandoned.insert(key);
+            }
             self.drop_call(key);
         }
         Ok(())
@@ -356,6 +363,7 @@ impl Far {
         let key = order.key;
         if self.calls.get(&key).is_none_or(|call| call.forgotten) {
             let call = match self.calls.len() < MOST_CALLS {
+                _ if self.abandoned.contains(&key) => Err(io::Error::other("it was given up there")),
                 true => Call::start(&order, self.umask),
                 false => Err(io::Error::other("too many calls at the same time")),
             };

@@ -80,12 +80,13 @@ pub(crate) enum Frame {
     /// To be answered.
     Ping,
     Pong,
-    /// The bridge ends, and nobody will come back.
+    /// The bridge ends, and nobody will come back. To a bridge: it shall, when its calls have.
     Bye,
 
     // Between a call and its bridge.
-    /// Which version calls.
+    /// Which version calls, and whether its call may have begun on a connection before.
     Caller {
+        has_begun: bool,
         version: Vec<u8>,
     },
     /// There is a connection, of that number, to that process of the far side.
@@ -102,7 +103,7 @@ pub(crate) enum Frame {
     Failed {
         why: Vec<u8>,
     },
-    /// Call again: this bridge serves nobody any more.
+    /// Call again: this bridge serves nobody any more. To a bridge: so it shall be.
     Again,
     /// What is known of the connection is asked for.
     Ask,
@@ -192,7 +193,10 @@ impl Frame {
                 body.extend(instance.to_le_bytes());
                 body.extend(version);
             }
-            Frame::Caller { version } => body.extend(version),
+            Frame::Caller { has_begun, version } => {
+                body.push((*has_begun).into());
+                body.extend(version);
+            }
             Frame::Up { instance, connection } => {
                 body.extend(instance.to_le_bytes());
                 body.extend(connection.to_le_bytes());
@@ -236,7 +240,7 @@ impl Frame {
             2 => Frame::Ping,
             3 => Frame::Pong,
             4 => Frame::Bye,
-            10 => Frame::Caller { version: body.rest() },
+            10 => Frame::Caller { has_begun: body.byte()? != 0, version: body.rest() },
             11 => Frame::Up { instance: body.u64()?, connection: body.u32()? },
             12 => Frame::Down { patience: body.u16()?, why: body.rest() },
             13 => Frame::Failed { why: body.rest() },
@@ -480,7 +484,7 @@ mod tests {
             1 => Frame::Ping,
             2 => Frame::Pong,
             3 => Frame::Bye,
-            4 => Frame::Caller { version: bytes(random) },
+            4 => Frame::Caller { has_begun: random.bool(), version: bytes(random) },
             5 => Frame::Up { instance: random.u64(..), connection: random.u32(..) },
             6 => Frame::Down { patience: random.u16(..), why: bytes(random) },
             7 => Frame::Failed { why: bytes(random) },

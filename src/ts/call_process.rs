@@ -84,7 +84,7 @@ impl CallProcess {
         if self.stdout.is_none() && self.stderr.is_none() {
             let status = self.process.wait().trying("call here")?;
             let code = status.code().unwrap_or(1) as u8;
-            came.push(Came::Ended(End::Exit { code, signal: 0 }));
+            came.push(Came::Ended(End::Exit(code)));
         }
         Ok(())
     }

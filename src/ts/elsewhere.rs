@@ -538,11 +538,8 @@ fn begin(verb: &str, machine: &MachineName, words: Vec<OsString>, timeout: Optio
 fn outcome(end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
-        (End::Exit { code: 0, signal: 0 }, None) => Ok(()),
-        (End::Exit { code, signal: 0 }, None) => Err(Failure::Status { code, kind: "failed", message: None }),
-        (End::Exit { signal, .. }, None) => {
-            Err(Failure::Status { code: signal.saturating_add(128), kind: "failed", message: None })
-        }
+        (End::Exit(0), None) => Ok(()),
+        (End::Exit(code), None) => Err(Failure::Status { code, kind: "failed", message: None }),
     }
 }
 

@@ -190,7 +190,7 @@ impl Errand {
                 Came::Stderr(bytes) => self.words.extend(bytes),
                 Came::Ended(end) => {
                     let said = text::last_line_shown(&self.words);
-                    let said = said.filter(|_| !matches!(end, call::End::Exit { code: 0, .. }));
+                    let said = said.filter(|_| !matches!(end, call::End::Exit(0)));
                     ended = Some(said.map(|said| said.strip_prefix("nbs-ts: ").unwrap_or(&said).to_owned()));
                 }
             }

@@ -27,6 +27,7 @@ mod kill; // who dies, who does not, and how fast
 mod launch; // nbs-launch-agent: the line, the environment, every byte
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
+mod lost; // the same, while whoever is between is killed
 mod machines; // sessions on other machines
 mod manual; // JSON, man pages and completions, all made from the help
 mod max_log; // create --max-log: the log within its bound, and its readers

@@ -292,7 +292,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!(
             "{}\n  {} in {:?}\n  stdout: {:?}\n  stderr: {:?}",
             self.words,

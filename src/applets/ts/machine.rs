@@ -86,7 +86,7 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
     let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
     name::add(state_dir, Machine { name: name.clone(), idle, command: command.join(" ") })?;
     // The next call goes by what was said now.
-    call::dismiss(state_dir, &name)
+    call::replace(state_dir, &name)
 }
 
 fn remove(state_dir: &StateDir, name: &MachineName) -> Result<()> {

@@ -19,6 +19,7 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     sys::{
+        deadline::Deadline,
         poll::PollSet,
         pty::Size,
         signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
@@ -102,7 +103,9 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         poll_set.readable(&going_on, PassEvent::GoingOn);
         poll_set.gone(parent, PassEvent::ParentGone);
         let mut told = false;
-        for event in poll_set.wait(call.deadline()).trying("wait for the other machine")? {
+        // What has come is read before it is looked what time it is.
+        let deadline = if terminal.out.len() < MOST { call.deadline() } else { Deadline::NEVER };
+        for event in poll_set.wait(deadline).trying("wait for the other machine")? {
             match event {
                 PassEvent::Call | PassEvent::Room => {}
                 PassEvent::Keys => match read_keys(&stdin)? {
@@ -137,8 +140,8 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     terminal.give_back()?;
     match end {
         End::Lost(failure) => Err(failure),
-        End::Exit { code: 0, signal: 0 } => Ok(()),
-        End::Exit { code, .. } => {
+        End::Exit(0) => Ok(()),
+        End::Exit(code) => {
             let said = String::from_utf8_lossy(&said);
             let said = said.trim().strip_prefix("nbs-ts: ").unwrap_or(said.trim()).to_owned();
             Err(Failure::Status { code, kind: "failed", message: Some(format!("{machine}: {said}")) })

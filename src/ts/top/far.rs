@@ -58,7 +58,7 @@ impl Far {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, &mut news),
                 Came::Stderr(bytes) => self.words.extend(bytes),
-                Came::Ended(End::Exit { .. } | End::Lost(_)) => {
+                Came::Ended(End::Exit(_) | End::Lost(_)) => {
                     self.call = None;
                     let words = String::from_utf8_lossy(&self.words);
                     let said = words.lines().last().and_then(said_in_json);
