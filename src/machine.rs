@@ -25,11 +25,11 @@ pub(crate) mod name;
 pub(crate) mod outbox;
 mod silence;
 
-use std::{ffi::OsStr, io};
+use std::{env, ffi::OsStr, io};
 
 use crate::{
     outcome::{Result, Trying},
-    session::StateDir,
+    session::{Handle, StateDir},
     sys::files::Folder,
 };
 
@@ -42,6 +42,15 @@ pub(crate) const CALL: &str = "nbs-call";
 
 /// What of its caller's environment a call has there, where it has a terminal.
 pub(crate) const CARRIED: [&str; 2] = ["TERM", "COLORTERM"];
+
+/// What the caller of a call calls that machine, in its environment there; no session has it.
+pub(crate) const MACHINE_ENV: &str = "NBS_TS_MACHINE";
+
+/// A session, as our caller types it.
+pub(crate) fn as_called(handle: &Handle) -> String {
+    let machine = env::var(MACHINE_ENV).ok().and_then(|name| name::MachineName::parse(name.as_bytes()));
+    machine.map_or_else(|| handle.to_string(), |machine| format!("{machine}:{handle}"))
+}
 
 /// Opens a folder of ours in the state folder, and makes it where it is not.
 pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {

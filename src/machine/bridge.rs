@@ -648,7 +648,6 @@ impl Bridge {
                 Link::Up { .. },
                 frame @ (Frame::Opened { .. }
                 | Frame::Data { .. }
-                | Frame::End { .. }
                 | Frame::Taken { .. }
                 | Frame::Exit { .. }
                 | Frame::Refused { .. }
@@ -659,8 +658,6 @@ impl Bridge {
                 frame.put(number, &mut caller.unsent);
                 if caller.unsent.len() > machine::frames::WINDOW as usize * 3 {
                     self.lose("it sends more than it may", PATIENCE_WITH_NONSENSE);
-                } else if caller.unsent.flush(&mut &caller.stream).is_err() {
-                    caller.gone = true;
                 }
             }
             (Link::Down { .. }, _) => {}

@@ -139,8 +139,9 @@ impl Call {
         let patience = timeout.map_or(PATIENCE, |time| time.saturating_add(GRACE).min(PATIENCE));
         let stream = connect(&state_dir, machine, patience)?;
         let key = u128::from_le_bytes(random::bytes().trying("make up a key")?);
-        let (terminal, environment) =
+        let (terminal, mut environment) =
             terminal.map_or((None, Vec::new()), |(window, kind)| (Some(window), kind));
+        environment.push((machine::MACHINE_ENV.into(), machine.as_str().into()));
         let order = Order { key, terminal, words, environment, ..Order::default() };
         let mut call = Call {
             machine: machine.clone(),
@@ -183,6 +184,7 @@ impl Call {
 
     pub(crate) fn end_stdin(&mut self) {
         self.stdin.end();
+        self.order.is_silent = self.progress == Progress::NotBegun && self.stdin.length() == 0;
     }
 
     /// Passes a signal on.
@@ -298,6 +300,7 @@ impl Call {
     fn flush(&mut self) -> io::Result<()> {
         self.unsent.flush(&mut &self.stream)?;
         while self.open
+            && !self.order.is_silent
             && self.unsent.is_empty()
             && let Some(frame) = self.stdin.next(Stream::Stdin)
         {
@@ -345,7 +348,6 @@ impl Call {
                     self.say(&Frame::Taken { stream: Stream::Stderr, offset: self.order.stderr });
                 }
             }
-            Frame::End { stream: Stream::Stdout | Stream::Stderr } => {}
             Frame::Taken { stream: Stream::Stdin, offset } => {
                 if !self.stdin.acknowledge(offset) {
                     return Err(self.nonsense());

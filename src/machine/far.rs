@@ -436,7 +436,8 @@ impl Call {
             command.env_remove(name);
         }
         for (name, value) in &order.environment {
-            if machine::CARRIED.iter().any(|carried| carried.as_bytes() == name) {
+            let [term, colour] = machine::CARRIED;
+            if [term, colour, machine::MACHINE_ENV].iter().any(|carried| carried.as_bytes() == name) {
                 command.env(OsString::from_vec(name.clone()), OsString::from_vec(value.clone()));
             }
         }
@@ -450,7 +451,8 @@ impl Call {
                 terminal = Some(master);
             }
             None => {
-                command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+                let stdin = if order.is_silent { Stdio::null() } else { Stdio::piped() };
+                command.stdin(stdin).stdout(Stdio::piped()).process_group(0);
             }
         }
         let mut process = command.spawn().map_err(child::why_not_ourselves)?;
@@ -532,9 +534,10 @@ impl Call {
             self.acknowledged = written;
             return Some((number, Frame::Taken { stream: Stream::Stdin, offset: written }));
         }
-        let data = self.out.next(Stream::Stdout).or_else(|| self.err.next(Stream::Stderr));
-        if let Some(frame) = data {
-            return Some((number, frame));
+        for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
+            if let Some(frame @ Frame::Data { .. }) = outgoing.next(stream) {
+                return Some((number, frame));
+            }
         }
         let (code, signal) =
             self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;

@@ -64,6 +64,8 @@ pub(crate) struct Order {
     pub(crate) stderr: u64,
     /// A terminal of that size, instead of pipes.
     pub(crate) terminal: Option<Window>,
+    /// Nothing will come on its standard input.
+    pub(crate) is_silent: bool,
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -126,7 +128,7 @@ pub(crate) enum Frame {
         stream: Stream,
         bytes: Vec<u8>,
     },
-    /// Nothing more will come.
+    /// Nothing more will come of standard input. That of the others is told by the exit code.
     End {
         stream: Stream,
     },
@@ -276,6 +278,7 @@ impl Order {
         body.extend(self.stderr.to_le_bytes());
         // No window has nothing of either.
         window_onto(body, self.terminal.unwrap_or((0, 0)));
+        body.push(self.is_silent.into());
         body.extend((self.words.len() as u32).to_le_bytes());
         self.words.iter().for_each(|word| text(body, word));
         for (name, value) in &self.environment {
@@ -286,7 +289,7 @@ impl Order {
 
     fn read(body: &mut Body) -> Option<Order> {
         let (key, connection, stdout, stderr) = (body.u128()?, body.u32()?, body.u64()?, body.u64()?);
-        let window = body.window()?;
+        let (window, is_silent) = (body.window()?, body.byte()? != 0);
         let count = body.u32()?;
         let words = (0..count).map(|_| body.text()).collect::<Option<_>>()?;
         let mut environment = Vec::new();
@@ -294,7 +297,7 @@ impl Order {
             environment.push((body.text()?, body.text()?));
         }
         let terminal = (window.0 > 0 && window.1 > 0).then_some(window);
-        Some(Order { key, connection, stdout, stderr, terminal, words, environment })
+        Some(Order { key, connection, stdout, stderr, terminal, is_silent, words, environment })
     }
 }
 
@@ -502,6 +505,7 @@ mod tests {
                 stdout: random.u64(..),
                 stderr: random.u64(..),
                 terminal: random.bool().then(|| (random.u16(1..), random.u16(1..))),
+                is_silent: random.bool(),
                 words: (0..random.usize(..4)).map(|_| bytes(random)).collect(),
                 environment: (0..random.usize(..3)).map(|_| (bytes(random), bytes(random))).collect(),
             }),

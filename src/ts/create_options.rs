@@ -14,6 +14,7 @@ use std::{
 
 use crate::{
     cli::{self, Args},
+    machine,
     outcome::{Failure, Result, Trying},
     relay::{self, SpawnVia},
     session::{
@@ -218,6 +219,7 @@ fn start(
     let state_dir = StateDir::open_or_make()?;
     check_roots(&spec.settings, state_dir.path())?;
     let pending = state_dir.make()?;
+    environment.push((machine::MACHINE_ENV.into(), None));
     environment.push((session::SESSION_ENV.into(), Some(pending.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
         // The session may be in another folder than a relative path was meant from.

@@ -657,6 +657,20 @@ fn is_of_worker(line: &str) -> bool {
     first.rsplit_once('-').is_some_and(|(_, digits)| Handle::parse(digits.as_bytes()).is_some())
 }
 
+/// A line with commands that it names for what to do next, as they are to be typed here.
+fn as_typed_here(line: &str, machine: &MachineName) -> String {
+    let word_here = |word: &str| match Handle::parse(word.as_bytes()).is_some() || word.starts_with('@') {
+        true => format!("{machine}:{word}"),
+        false if word == "list" => format!("list --on={machine}"),
+        false => word.to_owned(),
+    };
+    let part_here = |part: &str| match part.strip_prefix("nbs-ts ") {
+        Some(words) => format!("nbs-ts {}", words.split(' ').map(word_here).collect::<Vec<_>>().join(" ")),
+        None => part.to_owned(),
+    };
+    line.split('\'').map(part_here).collect::<Vec<_>>().join("'")
+}
+
 /// A line that is longer is cut; a command may be that long.
 const LONGEST_LINE: usize = 4 << 20;
 
@@ -720,14 +734,14 @@ impl Printer {
 
     fn error_shown(&self, line: &str) -> String {
         let who = voice(&self.verb);
-        let said = said_in_json(line).filter(|_| self.table);
-        match (&self.machine, &said) {
-            (None, None) => format!("{line}\n"),
-            (None, Some(said)) => format!("{who}: {said}\n"),
-            (Some(machine), None) if line.starts_with("{\"") => {
-                format!("{{\"machine\":\"{machine}\",{}\n", &line[1..])
-            }
-            (Some(machine), said) => {
+        let said = |line: &str| said_in_json(line).filter(|_| self.table);
+        let Some(machine) = &self.machine else {
+            return said(line).map_or_else(|| format!("{line}\n"), |said| format!("{who}: {said}\n"));
+        };
+        let line = &as_typed_here(line, machine);
+        match said(line) {
+            None if line.starts_with("{\"") => format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]),
+            said => {
                 let said = said.as_deref().unwrap_or_else(|| line.strip_prefix("nbs-ts: ").unwrap_or(line));
                 format!("{who}: {machine}: {said}\n")
             }
@@ -790,5 +804,30 @@ impl Printer {
     fn print_errors(&mut self) {
         // Where standard error is gone there is nobody left to tell.
         let _ = io::stderr().write_all(&std::mem::take(&mut self.kept_errors));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_next_is_said_as_it_is_typed_here() {
+        let machine = MachineName::parse(b"box").unwrap();
+        let cases = [
+            (
+                "it is stopped; 'nbs-ts run 0123abcd fg' goes on with session '0123abcd'",
+                "it is stopped; 'nbs-ts run box:0123abcd fg' goes on with session '0123abcd'",
+            ),
+            (
+                "there is no '@a'; 'nbs-ts list' shows all",
+                "there is no '@a'; 'nbs-ts list --on=box' shows all",
+            ),
+            ("the shell's; 'nbs-ts kill @work'", "the shell's; 'nbs-ts kill box:@work'"),
+            ("see 'nbs-ts help ask'", "see 'nbs-ts help ask'"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(as_typed_here(line, &machine), expected);
+        }
     }
 }

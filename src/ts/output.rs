@@ -8,6 +8,7 @@ use std::{
 use crate::{
     cli,
     json::Object,
+    machine,
     outcome::{Failure, Result, Trying},
     session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
     terminal::{
@@ -308,6 +309,7 @@ pub(crate) fn lost_in_words(lost: u64) -> String {
 pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
     let (offset, limit) = (gap.start, gap.end - gap.start);
     let newline = if last == b'\n' { "" } else { "\n" };
+    let handle = machine::as_called(handle);
     format!(
         "{newline}[nbs: {limit} bytes left out; nbs-ts read {handle} --offset={offset} --limit={limit}]\n"
     )
@@ -331,6 +333,7 @@ pub(crate) fn shortened(
     let last = &answer[end + later_by(&answer[end - 1..(end + near).min(answer.len())]) as usize..];
     let left_out = (answer.len() - first.len() - last.len()) as u64;
     let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
+    let handle = machine::as_called(handle);
     let line = format!(
         "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={} has them]\n",
         whole.start,

@@ -106,7 +106,10 @@ fn processes(is_one: impl Fn(&[u8]) -> bool) -> Vec<String> {
 
 pub(crate) fn name_of(pid: &str) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(words.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+    let name =
+        String::from_utf8_lossy(words.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    // What a script has executed is called by its path.
+    name.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// Every verb, once, as a script would use it.
@@ -619,6 +622,20 @@ fn a_client_of_the_model_context_protocol_names_the_machine() {
     assert!(answer(1).contains("bytes typed"), "{answers}");
     assert!(answer(2).contains(&format!("{session}\\t")), "{answers}");
     there.ts(&["wait", &session, "--exit"]).code(0).stdout(format!("{session}\texit\t6\n"));
+}
+
+#[test]
+fn what_to_do_next_is_said_as_it_is_typed_here() {
+    let there = Elsewhere::new();
+    let session = there.create("seq 1 100000; env | grep -c NBS_TS_MACHINE");
+    there.ts(&["wait", &session, "--exit"]).code(0);
+    let read = there.ts(&["read", &session, "--strip", "--max=1K"]).code(0).out();
+    assert!(read.trim_end().ends_with("100000\r\n0"), "{read:?}");
+    let line = read.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
+    assert!(line.contains(&format!("; nbs-ts read {session} --offset=")), "{line}");
+    let shell = there.create("bash");
+    let ran = there.ts(&["run", "--timeout=100", &shell, "read word"]).code(123);
+    ran.complains(&format!("'nbs-ts send {shell} TEXT'"));
 }
 
 #[test]
