@@ -157,6 +157,9 @@ fn tab_completes_in_bash() {
     let scratch = Scratch::new();
     let shell = scratch.create("bash --norc -i");
     let work = scratch.create_with(&["--name=work"], "cat");
+    let home = format!("HOME={}", scratch.home().display());
+    scratch.ts(&["machine", "add", "box", "env", "-u", "NBS_TS_HOME", &home, "sh"]).code(0);
+    let there = scratch.ts(&["create", "--on=box", "--no-helper", "--name=task", "cat"]).code(0).out();
     for line in [&format!("PATH={}:$PATH", binary().parent().unwrap().display()), "PS1='$ '"] {
         scratch.ts(&["ask", "--input", &shell, line]).code(0);
     }
@@ -167,6 +170,10 @@ fn tab_completes_in_bash() {
         ("nbs ts create --inherit-cwd=@wo", "ts create --inherit-cwd=@work "),
         ("nbs ts create --inh", "ts create --inherit-cwd="),
         (&format!("nbs ts read --last 5 {}", &work[..7]), &format!("ts read --last 5 {work} ")),
+        ("nbs ts status bo", "ts status box:"),
+        ("nbs ts status box:@ta", "ts status box:@task "),
+        (&format!("nbs ts status {}", &there[..9]), &format!("ts status {} ", there.trim_end())),
+        ("nbs ts list --on=bo", "ts list --on=box "),
     ] {
         scratch.ts(&["send", "--no-enter", &shell, typed]).code(0);
         scratch.ts(&["key", &shell, "Tab"]).code(0);
@@ -177,6 +184,8 @@ fn tab_completes_in_bash() {
         let told = scratch.ts(&["ask", "--input", &shell, "history 2 | head -1"]).code(0);
         told.stdout_has(&format!("{expected}| END"));
     }
+    scratch.ts(&["kill", there.trim_end()]).code(0);
+    scratch.ts(&["machine", "remove", "box"]).code(0);
 }
 
 #[test]

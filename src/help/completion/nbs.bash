@@ -6,11 +6,11 @@ _nbs() {
     [[ $line == *[[:space:]] ]] && words+=('')
     mapfile -t COMPREPLY < <("${words[0]/#\~/$HOME}" --complete "${words[@]}" 2>/dev/null)
     COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
-    # bash replaces only what follows the last =; an @ belongs to that.
+    # bash replaces only what follows the last = or :; an @ belongs to that.
     typed=${words[-1]}
     typed=${typed%"${typed##*["${COMP_WORDBREAKS//@/}"]}"}
     COMPREPLY=("${COMPREPLY[@]#"$typed"}")
-    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+    [[ ${COMPREPLY[0]} == *[=:] ]] && compopt -o nospace
 }
 
 complete -o default -F _nbs NBS_NAMES
