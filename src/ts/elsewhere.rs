@@ -233,6 +233,8 @@ struct Plan {
     stdin: Option<Stdin>,
     timeout: Option<Duration>,
     any: bool,
+    /// Those that there are, and none by its handle.
+    picks: bool,
     interactive: bool,
     ansi: bool,
     /// What is listed there is made one table here.
@@ -309,7 +311,8 @@ impl Plan {
         let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
         let at_once = scanned.follows || AT_ONCE.contains(&page.name);
-        Ok(Some(Plan { parts, json, stdin: scanned.stdin, timeout, any, interactive, ansi, table, at_once }))
+        let (stdin, picks) = (scanned.stdin, scanned.all);
+        Ok(Some(Plan { parts, json, stdin, timeout, any, picks, interactive, ansi, table, at_once }))
     }
 
     fn call(mut self, verb: &str) -> Result<()> {
@@ -423,6 +426,11 @@ impl Plan {
             };
             running.push(Running { side, printer, ended, told: false });
         }
+        // Where there is no session, there is none to be waited for, as long as there is one elsewhere.
+        let is_none = |ended: &Option<Result<()>>| match ended {
+            Some(Err(failure)) => verb == "wait" && failure.code() == 2,
+            _ => false,
+        };
         loop {
             for running in &mut running {
                 running.tend()?;
@@ -430,16 +438,17 @@ impl Plan {
             let mut over = running.iter().all(|running| running.ended.is_some());
             if verb == "wait" {
                 over |= running.iter().any(|running| match &running.ended {
-                    // One has none that could be waited for.
-                    Some(Err(failure)) => failure.code() != 2,
+                    Some(Err(_)) => !(self.picks && is_none(&running.ended)),
                     Some(Ok(())) => self.any,
                     None => false,
                 });
             }
             let mut all_before = true;
+            let none_at_all = running.iter().all(|running| is_none(&running.ended));
             for running in &mut running {
                 all_before &= running.ended.is_some();
-                if self.at_once || all_before {
+                let is_left_out = self.picks && is_none(&running.ended) && !none_at_all;
+                if (self.at_once || all_before) && !is_left_out {
                     running.print()?;
                 }
             }
@@ -614,7 +623,7 @@ fn result(verb: &str, running: Vec<Running>) -> Result<()> {
     let found = running.iter().any(|running| matches!(running.ended, Some(Ok(()))));
     for running in running {
         if let Some(Err(failure)) = running.ended {
-            // What is on one of them is found, or waited for.
+            // What is on one of them is found.
             if ["find", "wait"].contains(&verb) && found && failure.code() == 2 {
                 continue;
             }
@@ -630,6 +639,8 @@ struct Printer {
     machine: Option<MachineName>,
     json: bool,
     raw: bool,
+    /// What went wrong is told when it is known what it came to.
+    errors_last: bool,
     /// Of each stream, what has come of a line.
     line: Vec<u8>,
     error_line: Vec<u8>,
@@ -683,6 +694,7 @@ impl Printer {
             machine,
             json: plan.json || plan.table || verb == "events",
             raw,
+            errors_last: verb == "wait" && plan.picks,
             line: Vec::new(),
             error_line: Vec::new(),
             kept: Vec::new(),
@@ -790,7 +802,9 @@ impl Printer {
         if to_the_end && !self.error_line.is_empty() {
             self.keep_error(b"\n");
         }
-        self.print_errors();
+        if to_the_end || !self.errors_last {
+            self.print_errors();
+        }
         if self.table {
             return Ok(());
         }

@@ -644,6 +644,7 @@ fn several_machines_in_one_call() {
     let other = there.scratch.path.join("other");
     fs::create_dir(&other).unwrap();
     let way = format!("HOME={}", other.display());
+    let mark = way.as_bytes().to_vec();
     there.ts(&["machine", "add", "other", "env", &way, "sh"]).code(0);
     let here = there.scratch.create("sleep 1000");
     let (one, two) =
@@ -655,13 +656,27 @@ fn several_machines_in_one_call() {
     let waited = there.ts(&["wait", "--any", "--exit", &one, &two, &here]).code(0);
     waited.stdout(format!("{one}\texit\t4\n"));
     there.ts(&["find", "--on=all", "nobody"]).code(2);
+    // Of those that live, wherever; on one machine there is none.
+    let any = there.scratch.start(&["wait", "--any", "--all", "--on=all", "--exit", "--timeout=100"]);
+    let is_call = |pid: &String| name_of(pid) == "nbs-call";
+    eventually("its call", || {
+        processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
+            .iter()
+            .any(is_call)
+    });
+    there.ts(&["kill", "--keep", &two]).code(0);
+    let met = any.finish().code(0).silent().out();
+    assert!(met.starts_with(&format!("{two}\texit\t")), "{met}");
+    there.ts(&["kill", "--keep", &here]).code(0);
+    for line in there.ts(&["wait", "--all", "--on=all", "--exit"]).code(2).stdout("").err().lines() {
+        assert!(line.contains("no session is alive"), "{line}");
+    }
     there.ts(&["machine", "add", "gone", "false"]).code(0);
     let listed = there.ts(&["list", "--on=all"]).code(255).complains("gone: nothing was done");
     assert_eq!(listed.out().lines().count(), 3, "{listed:?}");
     there.ts(&["machine", "remove", "gone"]).code(0);
     there.ts(&["kill", &one, &two, &here]).code(0).silent();
     there.ts(&["machine", "remove", "other"]).code(0);
-    let mark = [b"HOME=", other.as_os_str().as_bytes()].concat();
     let left = || processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
     eventually("no process being left", || left().is_empty());
 }
