@@ -6,7 +6,6 @@
 //! connection again, also with another bridge. So one that is killed loses nothing.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     os::{
@@ -139,7 +138,7 @@ struct Bridge {
     idle: Duration,
     /// When nobody calls until then, we end.
     until: Deadline,
-    callers: BTreeMap<u32, Caller>,
+    callers: Vec<Caller>,
     last: u32,
     link: Link,
     /// Why there is no connection.
@@ -206,6 +205,8 @@ struct Transport {
 }
 
 struct Caller {
+    /// Of its call, on this connection.
+    number: u32,
     stream: UnixStream,
     decoder: Decoder,
     unsent: Outbox,
@@ -228,6 +229,10 @@ enum BridgeEvent {
     Error,
 }
 
+fn numbered(callers: &mut [Caller], number: u32) -> Option<&mut Caller> {
+    callers.iter_mut().find(|caller| caller.number == number)
+}
+
 impl Bridge {
     /// One that nobody knows of yet.
     fn new(way: Vec<String>, id: String) -> Result<Bridge> {
@@ -239,7 +244,7 @@ impl Bridge {
             door: None,
             idle: IDLE,
             until: Deadline::after(IDLE),
-            callers: BTreeMap::new(),
+            callers: Vec::new(),
             last: 0,
             link: Link::Down { until: Deadline::after(Duration::ZERO) },
             why: String::new(),
@@ -254,12 +259,12 @@ impl Bridge {
 
     fn is_over(&self) -> bool {
         let idle = !self.is_wanted() && (self.until.has_passed() || self.door.is_none());
-        idle || (self.over && self.callers.values().all(|caller| caller.unsent.is_empty()))
+        idle || (self.over && self.callers.iter().all(|caller| caller.unsent.is_empty()))
     }
 
     /// Is there a call, and not just somebody who asks how we are?
     fn is_wanted(&self) -> bool {
-        self.is_checking || self.callers.values().any(|caller| caller.greeted)
+        self.is_checking || self.callers.iter().any(|caller| caller.greeted)
     }
 
     /// Lets nobody in any more: who wants to call starts another bridge. The socket goes first, so
@@ -307,13 +312,13 @@ impl Bridge {
                 takes_more = transport.unsent.len() < MOST_UNSENT;
             }
         }
-        for (number, caller) in &self.callers {
+        for caller in &self.callers {
             poll_set.peer(
                 &caller.stream,
                 takes_more,
                 !caller.unsent.is_empty(),
-                BridgeEvent::FromCaller(*number),
-                Some(BridgeEvent::ToCaller(*number)),
+                BridgeEvent::FromCaller(caller.number),
+                Some(BridgeEvent::ToCaller(caller.number)),
             );
         }
         for event in poll_set.wait(deadline)? {
@@ -348,7 +353,7 @@ impl Bridge {
         if self.tick.has_passed() {
             self.tick = Deadline::after(KEEP_ALIVE);
             self.ask();
-            for caller in self.callers.values_mut().filter(|caller| caller.greeted) {
+            for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
                 // One that takes nothing needs no more to take.
                 if caller.unsent.is_empty() {
                     Frame::Pong.put(0, &mut caller.unsent);
@@ -367,18 +372,18 @@ impl Bridge {
 
     /// Lets go of callers that have gone, and tells the far side.
     fn dismiss(&mut self) {
-        let gone = self.callers.iter().filter(|(_, caller)| caller.gone);
-        for number in gone.map(|(number, _)| *number).collect::<Vec<_>>() {
-            let Some(caller) = self.callers.remove(&number) else { continue };
+        self.callers.retain(|caller| {
             if let Link::Up { transport, .. } = &mut self.link
+                && caller.gone
                 && caller.open
             {
-                Frame::Close.put(number, &mut transport.unsent);
+                Frame::Close.put(caller.number, &mut transport.unsent);
             }
-            if caller.greeted {
+            if caller.gone && caller.greeted {
                 self.until = Deadline::after(self.idle);
             }
-        }
+            !caller.gone
+        });
         self.flush();
     }
 
@@ -390,6 +395,7 @@ impl Bridge {
         }
         self.last += 1;
         let caller = Caller {
+            number: self.last,
             stream,
             decoder: Decoder::default(),
             unsent: Outbox::default(),
@@ -398,11 +404,11 @@ impl Bridge {
             open: false,
             gone: false,
         };
-        self.callers.insert(self.last, caller);
+        self.callers.push(caller);
     }
 
     fn hear_caller(&mut self, number: u32, takes_more: bool) {
-        let Some(caller) = self.callers.get_mut(&number) else { return };
+        let Some(caller) = numbered(&mut self.callers, number) else { return };
         if caller.unsent.flush(&mut &caller.stream).is_err() {
             caller.gone = true;
             return;
@@ -432,7 +438,7 @@ impl Bridge {
 
     fn heed_caller(&mut self, number: u32, frame: Frame) {
         let connections = self.connections;
-        let Some(caller) = self.callers.get_mut(&number) else { return };
+        let Some(caller) = numbered(&mut self.callers, number) else { return };
         match frame {
             Frame::Caller { has_begun, version } if version == machine::VERSION.as_bytes() => {
                 caller.greeted = true;
@@ -469,7 +475,7 @@ impl Bridge {
                 self.close();
                 self.link = Link::Down { until: Deadline::NEVER };
                 self.over = true;
-                for caller in self.callers.values_mut() {
+                for caller in &mut self.callers {
                     caller.open = false;
                     Frame::Again.put(0, &mut caller.unsent);
                 }
@@ -481,7 +487,7 @@ impl Bridge {
                     version: self.about.version.clone(),
                     machine: self.about.machine().into_bytes(),
                 };
-                if let Some(caller) = self.callers.get_mut(&number) {
+                if let Some(caller) = numbered(&mut self.callers, number) {
                     answer.put(0, &mut caller.unsent);
                 }
             }
@@ -544,8 +550,8 @@ impl Bridge {
         // What has never worked is not a loss: nothing tells that trying again would help.
         let failed = Frame::Failed { why };
         let has_worked = self.connections > 0;
-        self.over = !has_worked && !self.callers.values().any(|caller| caller.has_begun);
-        for caller in self.callers.values_mut() {
+        self.over = !has_worked && !self.callers.iter().any(|caller| caller.has_begun);
+        for caller in &mut self.callers {
             caller.open = false;
             let frame = if has_worked || caller.has_begun { &down } else { &failed };
             frame.put(0, &mut caller.unsent);
@@ -654,7 +660,9 @@ impl Bridge {
                 | Frame::Pong),
             ) => {
                 // Of one that has gone, some may still be under way.
-                let Some(caller) = self.callers.get_mut(&number).filter(|caller| caller.open) else { return };
+                let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
+                    return;
+                };
                 frame.put(number, &mut caller.unsent);
                 if caller.unsent.len() > machine::frames::WINDOW as usize * 3 {
                     self.lose("it sends more than it may", PATIENCE_WITH_NONSENSE);
@@ -676,7 +684,7 @@ impl Bridge {
         self.ask();
         self.pause = FIRST_PAUSE;
         let up = Frame::Up { instance, connection: self.connections };
-        for caller in self.callers.values_mut().filter(|caller| caller.greeted) {
+        for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
             up.put(0, &mut caller.unsent);
         }
     }
@@ -689,7 +697,7 @@ impl Bridge {
 
     /// Sends what there is to send, both ways.
     fn flush(&mut self) {
-        for caller in self.callers.values_mut().filter(|caller| !caller.unsent.is_empty()) {
+        for caller in self.callers.iter_mut().filter(|caller| !caller.unsent.is_empty()) {
             caller.gone |= caller.unsent.flush(&mut &caller.stream).is_err();
         }
         let failed = match &mut self.link {

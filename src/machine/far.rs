@@ -7,7 +7,7 @@
 //! lost its calls go on, for a while, and so does what they print; a new connection takes them up.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::VecDeque,
     env,
     ffi::OsString,
     fs::File,
@@ -99,8 +99,8 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
         umask,
         instance,
         link: None,
-        calls: BTreeMap::new(),
-        abandoned: BTreeSet::new(),
+        calls: Vec::new(),
+        abandoned: Vec::new(),
         next: 0,
         until: Deadline::after(LINGER),
         farewell: false,
@@ -108,7 +108,7 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
     while !far.is_over() {
         far.turn().trying("wait for something to happen")?;
     }
-    for call in far.calls.values_mut() {
+    for call in &mut far.calls {
         // What is brief finds out by itself, and whoever collects orphans collects it.
         call.end();
     }
@@ -140,13 +140,12 @@ struct Far {
     umask: u32,
     instance: u64,
     link: Option<Link>,
-    /// By their keys.
-    calls: BTreeMap<u128, Call>,
+    calls: Vec<Call>,
     /// The keys of calls that nobody has taken up in time: whoever comes later must not begin one
     /// again that has been.
-    abandoned: BTreeSet<u128>,
-    /// After which call it is the next one's turn to send.
-    next: u128,
+    abandoned: Vec<u128>,
+    /// Which one's turn it is to send.
+    next: usize,
     /// Without a connection, until when one is waited for.
     until: Deadline,
     farewell: bool,
@@ -164,6 +163,8 @@ struct Link {
 }
 
 struct Call {
+    /// Which one it is, on every connection.
+    key: u128,
     /// Its number on this connection; `None`: nobody has taken it up.
     number: Option<u32>,
     /// Where nobody has, until when it is kept.
@@ -186,6 +187,8 @@ struct Call {
     refused: Option<String>,
     /// Nobody wants it any more; it is kept to be collected.
     forgotten: bool,
+    /// Nothing is left of it.
+    is_over: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -220,8 +223,8 @@ impl Far {
             }
             None => deadline = deadline.min(self.until),
         }
-        for (key, call) in &self.calls {
-            let key = *key;
+        for call in &self.calls {
+            let key = call.key;
             if let Some(stdin) = call.stdin.as_ref().filter(|_| !call.pending.is_empty()) {
                 poll_set.writable(stdin, FarEvent::Stdin(key));
             }
@@ -258,18 +261,18 @@ impl Far {
             self.lose();
         }
         let is_dropped = |call: &Call| call.orphaned.has_passed() || (call.forgotten && call.child.is_none());
-        let dropped = self.calls.iter().filter(|(_, call)| is_dropped(call));
-        for (key, was_forgotten) in dropped.map(|(key, call)| (*key, call.forgotten)).collect::<Vec<_>>() {
-            if !was_forgotten {
-                self.abandoned.insert(key);
+        for call in self.calls.iter_mut().filter(|call| is_dropped(call)) {
+            if !call.forgotten {
+                self.abandoned.push(call.key);
             }
-            self.drop_call(key);
+            call.end();
         }
+        self.calls.retain(|call| !call.is_over);
         Ok(())
     }
 
     fn of(&mut self, key: u128, act: impl FnOnce(&mut Call)) {
-        if let Some(call) = self.calls.get_mut(&key) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.key == key) {
             act(call);
         }
     }
@@ -314,7 +317,7 @@ impl Far {
             return;
         }
         self.until = Deadline::after(LINGER);
-        for call in self.calls.values_mut() {
+        for call in &mut self.calls {
             call.number = None;
             call.orphaned = Deadline::after(LINGER);
         }
@@ -345,13 +348,13 @@ impl Far {
             Frame::Bye => self.farewell = true,
             Frame::Open(order) => self.open(number, order),
             frame => {
-                let key =
-                    self.calls.iter().find(|(_, call)| call.number == Some(number)).map(|(key, _)| *key);
                 // Of one that is over by now, some may still be under way.
-                let Some(key) = key else { return };
+                let Some(call) = self.calls.iter_mut().find(|call| call.number == Some(number)) else {
+                    return;
+                };
                 if frame == Frame::Close {
-                    self.drop_call(key);
-                } else if !self.calls.get_mut(&key).is_some_and(|call| call.heed(frame)) {
+                    call.end();
+                } else if !call.heed(frame) {
                     self.lose();
                 }
             }
@@ -360,16 +363,17 @@ impl Far {
 
     /// Begins a call, or goes on with it.
     fn open(&mut self, number: u32, order: Order) {
-        let key = order.key;
-        if self.calls.get(&key).is_none_or(|call| call.forgotten) {
+        let is_it = |call: &Call| call.key == order.key && !call.forgotten;
+        if !self.calls.iter().any(is_it) {
             let call = match self.calls.len() < MOST_CALLS {
-                _ if self.abandoned.contains(&key) => Err(io::Error::other("it was given up there")),
+                _ if self.abandoned.contains(&order.key) => Err(io::Error::other("it was given up there")),
                 true => Call::start(&order, self.umask),
                 false => Err(io::Error::other("too many calls at the same time")),
             };
-            self.calls.insert(key, call.unwrap_or_else(|error| Call::refused(error.to_string())));
+            let call = call.unwrap_or_else(|error| Call { refused: Some(error.to_string()), ..Call::none() });
+            self.calls.push(Call { key: order.key, ..call });
         }
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else { return };
         call.number = Some(number);
         call.orphaned = Deadline::NEVER;
         call.exit_sent = false;
@@ -382,12 +386,6 @@ impl Far {
         self.say(number, &answer);
     }
 
-    fn drop_call(&mut self, key: u128) {
-        if self.calls.get_mut(&key).is_some_and(Call::end) {
-            self.calls.remove(&key);
-        }
-    }
-
     fn say(&mut self, number: u32, frame: &Frame) {
         if let Some(link) = &mut self.link {
             frame.put(number, &mut link.unsent);
@@ -397,25 +395,16 @@ impl Far {
     /// Takes what calls have to send, of each in turn, as long as it can be sent soon.
     fn fill(&mut self) {
         let Some(link) = &mut self.link else { return };
-        loop {
-            let (mut sent, after) = (false, self.next);
-            let turn = self.calls.range(after..).chain(self.calls.range(..after)).map(|(key, _)| *key);
-            let turn: Vec<u128> = turn.collect();
-            for key in turn {
-                if link.unsent.len() >= MOST_UNSENT {
-                    return self.flush();
-                }
-                let Some(call) = self.calls.get_mut(&key) else { continue };
-                self.next = key.wrapping_add(1);
-                if let Some((number, frame)) = call.next_frame() {
-                    frame.put(number, &mut link.unsent);
-                    sent = true;
-                }
-            }
-            if !sent {
-                return self.flush();
+        let mut without = 0;
+        while without < self.calls.len() && link.unsent.len() < MOST_UNSENT {
+            self.next = (self.next + 1) % self.calls.len();
+            without += 1;
+            if let Some((number, frame)) = self.calls[self.next].next_frame() {
+                frame.put(number, &mut link.unsent);
+                without = 0;
             }
         }
+        self.flush();
     }
 
     fn flush(&mut self) {
@@ -472,6 +461,7 @@ impl Call {
 
     fn none() -> Call {
         Call {
+            key: 0,
             number: None,
             orphaned: Deadline::NEVER,
             waits: false,
@@ -490,11 +480,8 @@ impl Call {
             exit_sent: false,
             refused: None,
             forgotten: false,
+            is_over: false,
         }
-    }
-
-    fn refused(why: String) -> Call {
-        Call { refused: Some(why), ..Call::none() }
     }
 
     /// `false` for what cannot be.
@@ -615,18 +602,19 @@ impl Call {
     }
 
     /// Nobody wants to know what it comes to. One that waits ends, and what it waits for goes on;
-    /// the others are brief, and find out by themselves: until they have, `false`.
-    fn end(&mut self) -> bool {
-        let Some((process, _)) = &mut self.child else { return true };
+    /// the others are brief, and find out by themselves: until they have, they are kept.
+    fn end(&mut self) {
+        self.is_over = true;
+        let Some((process, _)) = &mut self.child else { return };
         if !self.waits && self.terminal.is_none() && !self.forgotten {
             (self.stdin, self.stdout, self.stderr) = (None, None, None);
             (self.number, self.orphaned, self.forgotten) = (None, Deadline::after(LINGER), true);
-            return false;
+            self.is_over = false;
+            return;
         }
         // Where it has ended by now, that is as good.
         let _ = process.kill();
         let _ = process.wait();
-        true
     }
 }
 
