@@ -82,7 +82,8 @@ engines:
     tests/dist/engines '{{ static }}'
 
 # Boots an emulated machine (x86_64 or aarch64) that holds dist/nbs-ARCH, and runs as many of the
-# tests there as it can; `--smoke` only what the file promises of a kernel, `--kernel=6.12` another one.
+# tests there as it can; `--smoke` only what the file promises of a kernel, `--reboot` what becomes
+# of sessions when the power is cut, `--kernel=6.12` another one.
 machine *words:
     tests/machine/boot {{ words }}
 
