@@ -312,3 +312,38 @@ impl StateDir {
         Ok(overviews)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    const LINE: &str = r#"{"machine":"box","handle":"box:1f3a9c02","state":"alive","name":"a","command":"b\u001b[2J","started":5.5,"terminal":"line","activity":"waiting","since":1790000000.000001,"program":"sh","folder":"/tmp","last_line":"c\u009b","question":"d\u0007?","report":{"state":"failed","text":"e","since":7}}"#;
+
+    #[test]
+    fn what_another_machine_tells_is_believed_of_its_own_sessions_only() {
+        let told = Overview::parse(LINE.as_bytes(), Some("box")).unwrap();
+        assert_eq!(told.address().to_string(), "box:1f3a9c02");
+        assert_eq!((told.activity, told.doing), (Some(Activity::Waiting), Some(Doing::Line)));
+        assert_eq!(told.since, Some(Duration::new(1_790_000_000, 1_000)));
+        assert_eq!(told.report.map(|report| report.state), Some(ReportState::Failed));
+        for machine in [None, Some("bo"), Some("box2"), Some("other")] {
+            assert!(Overview::parse(LINE.as_bytes(), machine).is_none(), "{machine:?}");
+        }
+        let removed = LINE.replace("alive", "removed");
+        assert!(removed_of(LINE.as_bytes(), Some("box")).is_none());
+        assert_eq!(removed_of(removed.as_bytes(), Some("box")).unwrap().to_string(), "box:1f3a9c02");
+        assert!(removed_of(removed.as_bytes(), Some("other")).is_none());
+    }
+
+    #[test]
+    fn nothing_that_another_machine_tells_reaches_a_terminal_raw() {
+        for (seed, mut random) in rounds(500) {
+            let line = spoiled(LINE.as_bytes(), &mut random);
+            let Some(told) = Overview::parse(&line, Some("box")) else { continue };
+            let shown = [Some(told.glance.command), told.last_line, told.question];
+            let text: String = shown.into_iter().flatten().collect();
+            assert!(!text.chars().any(char::is_control), "seed {seed}: {text:?}");
+        }
+    }
+}
