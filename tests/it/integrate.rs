@@ -193,6 +193,12 @@ fn what_su_starts() {
     try_inner_of(&scratch, &POSIX, "PS1='mine# ' su -p -s /bin/dash nobody");
 }
 
+#[test]
+fn what_sudo_starts() {
+    // It has a terminal of its own (use_pty).
+    try_inner(&Inner { command: "SHELL=/bin/dash sudo -s PS1='mine# '", ..POSIX });
+}
+
 /// An sshd of a test's own, on a port of its own; in it everybody gets the same program.
 struct Sshd {
     server: Child,
