@@ -94,8 +94,18 @@ fn dead_ends() {
         &scratch.path.join("install.sh"),
         "#!/bin/sh\nprintf 'Do you want to continue? [Y/n] '\nread -r answer\necho \"$answer\"\n",
     );
-    let cases: [(&str, &str, &str, &[&str]); 20] = [
+    // Whatever is answered, nothing is done.
+    let apt = "apt-get -o Debug::NoLocking=1 -o Dir::Bin::dpkg=/bin/false remove bc";
+    let cases: [(&str, &str, &str, &[&str]); 23] = [
         ("./install.sh", "line", "Do you want to continue? [Y/n] ", &["n", "Enter"]),
+        (apt, "line", "Do you want to continue? [Y/n] ", &["n", "Enter"]),
+        (
+            "setpriv --reuid=nobody --regid=nogroup --clear-groups sudo -k true",
+            "secret",
+            "password for nobody: ",
+            &["C-c"],
+        ),
+        ("GIT_TERMINAL_PROMPT=1 git credential fill <<<$'protocol=https\nhost=a'", "line", "': ", &["C-c"]),
         ("read -rp 'Name: ' name", "line", "Name: ", &["Enter"]),
         ("read -rsp 'Password: ' secret", "secret", "Password: ", &["Enter"]),
         ("read -rn1 -p 'Any key ' key", "raw", "Any key ", &["x"]),

@@ -280,6 +280,25 @@ fn fish_behind_ssh() {
 }
 
 #[test]
+fn what_ssh_asks_and_what_is_asked_behind_it() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "env PS1='mine# ' bash --norc");
+    let handle = scratch.create("bash");
+    let ssh = sshd.command.replace("StrictHostKeyChecking=no", "StrictHostKeyChecking=ask");
+    let asked = scratch.ts(&["run", &handle, &ssh]).code(123).complains("the terminal is at: line");
+    assert!(asked.out().ends_with("(yes/no/[fingerprint])? "), "{asked:?}");
+    scratch.ts(&["integrate", &handle]).code(1).complains("is no shell that is known");
+    scratch.ts(&["ask", &handle, "yes"]).code(0);
+    let asked = scratch.ts(&["ask", &handle, "read -rsp 'Password: ' x"]).code(0);
+    assert!(asked.out().ends_with("Password: "), "{asked:?}");
+    scratch.ts(&["integrate", &handle]).code(1).complains("asks for a secret");
+    let words = ["send", "--secret-stdin", "--prompt=Password: *$", &handle];
+    scratch.ts_with_input(&words, b"hidden\n").code(0);
+    scratch.ts(&["ask", &handle, "echo; echo ${#x}"]).code(0).stdout("\n6\n");
+    assert!(!scratch.file(&handle, "output.log").contains("hidden"));
+}
+
+#[test]
 fn what_hangs_at_the_other_end_is_told_of_and_gets_nothing_later() {
     let scratch = Scratch::new();
     let sshd = Sshd::start(&scratch, "printf 'mine# '; sleep 1000");
