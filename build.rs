@@ -1,4 +1,5 @@
-//! Turns the header of each applet file into a row of a table.
+//! Turns the header of each applet file into a row of a table, and packs all texts that
+//! people read.
 //!
 //! A header is the `//!` block that a file under `src/applets` opens with:
 //!
@@ -27,17 +28,32 @@ use std::{
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
+    let mut texts = Texts::default();
     let (applets, roles) = rows(&root.join("src/applets"));
-    let applets = table("APPLETS", "What can be called, as `nbs --list` shows it.", &applets);
-    let roles = table("ROLES", "What the file starts itself as.", &roles);
+    let applets = table("APPLETS", "What can be called, as `nbs --list` shows it.", &applets, &mut texts);
+    let roles = table("ROLES", "What the file starts itself as.", &roles, &mut texts);
     fs::write(out.join("applets.rs"), applets + &roles).unwrap();
     let (verbs, _) = rows(&root.join("src/applets/ts"));
-    let verbs = table("VERBS", "The commands of `nbs-ts`.", &verbs);
+    let verbs = table("VERBS", "The commands of `nbs-ts`.", &verbs, &mut texts);
     fs::write(out.join("verbs.rs"), verbs).unwrap();
-    for name in ["index.html", "page.css", "page.js"] {
-        let text = fs::read_to_string(root.join("src/page").join(name)).unwrap();
-        fs::write(out.join(name), without_what_is_for_us(&text)).unwrap();
+    for file in TEXTS {
+        texts.add(file, &fs::read_to_string(root.join("src").join(file)).unwrap());
     }
+    for folder in FOLDERS {
+        let mut names: Vec<String> = fs::read_dir(root.join("src").join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        for file in names.iter().map(|name| format!("{folder}/{name}")) {
+            texts.add(&file, &fs::read_to_string(root.join("src").join(&file)).unwrap());
+        }
+    }
+    for file in PAGE {
+        let text = fs::read_to_string(root.join("src").join(file)).unwrap();
+        texts.add(file, &without_what_is_for_us(&text));
+    }
+    texts.write(&out);
 
     for name in ["bash.bash", "run.bash", "zsh.zsh", "fish.fish", "posix.sh", "read.sh"] {
         let text = fs::read_to_string(root.join("src/session/shell").join(name)).unwrap();
@@ -56,6 +72,41 @@ fn main() {
 
 /// All that goes into the file.
 const PARTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "build.rs", "src"];
+
+/// What is packed, beside the headers: files under `src`, and all in folders there.
+const TEXTS: [&str; 3] = ["applets/ts/skill.md", "machine/bootstrap.sh", "mcp/instructions.md"];
+const FOLDERS: [&str; 2] = ["help/topics", "help/completion"];
+const PAGE: [&str; 3] = ["page/index.html", "page/page.css", "page/page.js"];
+
+/// All texts, one after the other, and where each stands.
+#[derive(Default)]
+struct Texts {
+    all: String,
+    places: String,
+}
+
+impl Texts {
+    /// Gives where it begins and ends.
+    fn add(&mut self, name: &str, text: &str) -> (usize, usize) {
+        let start = self.all.len();
+        self.all += text;
+        let end = self.all.len();
+        self.places += &format!("    ({name:?}, {start}, {end}),\n");
+        (start, end)
+    }
+
+    fn write(&self, out: &Path) {
+        let packed = miniz_oxide::deflate::compress_to_vec(self.all.as_bytes(), 10);
+        fs::write(out.join("texts.deflated"), packed).unwrap();
+        let table = format!(
+            "/// How long all of them are together.\nconst LENGTH: usize = {};\n\n\
+             /// Where each begins and ends.\nconst PLACES: &[(&str, usize, usize)] = &[\n{}];\n",
+            self.all.len(),
+            self.places
+        );
+        fs::write(out.join("texts.rs"), table).unwrap();
+    }
+}
 
 /// A file of the page without indentation and lines that are comments: a sixth of it.
 fn without_what_is_for_us(text: &str) -> String {
@@ -109,13 +160,14 @@ fn row(path: &Path) -> Row {
     }
 }
 
-fn table(name: &str, about: &str, rows: &[Row]) -> String {
+fn table(name: &str, about: &str, rows: &[Row], texts: &mut Texts) -> String {
     let rows: String = rows
         .iter()
         .map(|row| {
+            let (start, end) = texts.add(&row.name, &row.help);
             format!(
-                "    Applet {{ name: {:?}, summary: {:?}, help: {:?}, run: {}::run }},\n",
-                row.name, row.summary, row.help, row.module,
+                "    Applet {{ name: {:?}, summary: {:?}, header: Text::at({start}, {end}), run: {}::run }},\n",
+                row.name, row.summary, row.module,
             )
         })
         .collect();

@@ -35,6 +35,7 @@ use crate::{
         self, completion,
         page::Page,
         roff,
+        texts::Text,
         topics::{self, TOPICS, Topic},
     },
     install,
@@ -45,17 +46,28 @@ use crate::{
 
 /// One thing that can be called by name.
 ///
-/// Invariant: all but `run` come from the header of its file, and `help` is
-/// that header, which [`manual`] can read unless it is an internal role's.
+/// Invariant: all but `run` come from the header of its file, which [`manual`] can read
+/// unless it is an internal role's.
 #[derive(Clone, Copy)]
 pub(crate) struct Applet {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) help: &'static str,
+    header: Text,
     pub(crate) run: fn(&mut Args) -> Result<()>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/applets.rs"));
+
+impl Applet {
+    pub(crate) fn help(&self) -> &'static str {
+        self.header.get()
+    }
+
+    /// The same, read.
+    pub(crate) fn page(&self) -> Page<'static> {
+        help::parse(self.help())
+    }
+}
 
 /// Finds a row by its name.
 pub(crate) fn find(table: &'static [Applet], name: &OsStr) -> Option<&'static Applet> {
@@ -157,7 +169,7 @@ pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
 pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
     match (applet, args.json_asked()) {
         (Some(applet), true) => cli::print(object(applet).line()),
-        (Some(applet), false) => cli::print(applet.help),
+        (Some(applet), false) => cli::print(applet.help()),
         (None, true) => cli::print(objects(APPLETS)),
         (None, false) => cli::print(overview()),
     }
@@ -180,7 +192,7 @@ fn help_operand(args: &mut Args) -> Result<()> {
 
 /// A topic: as text, or as an object.
 pub(crate) fn help_on(topic: &Topic, args: &mut Args) -> Result<()> {
-    if args.json_asked() { cli::print(topic.object().line()) } else { cli::print(topic.text) }
+    if args.json_asked() { cli::print(topic.object().line()) } else { cli::print(topic.text()) }
 }
 
 /// The one operand that there may be.
@@ -201,7 +213,7 @@ pub(crate) fn objects(table: &[Applet]) -> String {
 }
 
 fn object(applet: &Applet) -> Object {
-    help::object(&help::parse(applet.help), &help::parse(ts::header()).exits)
+    help::object(&applet.page(), &help::parse(ts::header()).exits)
 }
 
 /// `nbs --man NAME`.
@@ -218,8 +230,8 @@ fn man_page(applet: Option<&Applet>) -> String {
         let links: Vec<&str> = names.lines().collect();
         return roff::man_page("nbs", &help::parse(&overview()), &[], TOPICS, &links);
     };
-    let commands: Vec<Page> = commands(applet).iter().map(|verb| help::parse(verb.help)).collect();
-    roff::man_page(&format!("nbs-{}", applet.name), &help::parse(applet.help), &commands, &[], &["nbs"])
+    let commands: Vec<Page> = commands(applet).iter().map(|verb| verb.page()).collect();
+    roff::man_page(&format!("nbs-{}", applet.name), &applet.page(), &commands, &[], &["nbs"])
 }
 
 /// `nbs --completions SHELL`.
@@ -241,14 +253,14 @@ fn candidates(line: &[OsString]) -> String {
     let overview = overview();
     let (mut header, mut table, mut topics) = (&overview[..], APPLETS, &[][..]);
     if let Some(applet) = called_as.rsplit('/').next().and_then(|name| applet_of_link(name.as_ref())) {
-        (header, table) = (applet.help, commands(applet));
+        (header, table) = (applet.help(), commands(applet));
     }
     while let [word, rest @ ..] = words
         && !rest.is_empty()
     {
         let found = find(table, word.strip_prefix("nbs-").unwrap_or(word).as_ref());
         if let Some(found) = found {
-            header = found.help;
+            header = found.help();
         } else if word != "help" {
             break;
         }
@@ -268,12 +280,12 @@ fn candidates(line: &[OsString]) -> String {
 
 /// The page of a command of `nbs-ts`, which there must be.
 pub(crate) fn page_of_verb(name: &str) -> Page<'static> {
-    help::parse(find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts").help)
+    find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts").page()
 }
 
 /// The page of an applet, which there must be.
 pub(crate) fn page_of(name: &str) -> Page<'static> {
-    help::parse(find(APPLETS, name.as_ref()).expect("it is an applet").help)
+    find(APPLETS, name.as_ref()).expect("it is an applet").page()
 }
 
 /// Executes a call of `nbs-ts`.

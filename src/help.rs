@@ -3,6 +3,7 @@
 pub(crate) mod completion;
 pub(crate) mod page;
 pub(crate) mod roff;
+pub(crate) mod texts;
 pub(crate) mod topics;
 
 use crate::json::Object;

@@ -89,7 +89,7 @@ struct Options {
 }
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    if let Some(called) = elsewhere::call(&applets::page_of(machine::WORKER), args) {
+    if let Some(called) = elsewhere::call(&|| applets::page_of(machine::WORKER), args) {
         return called;
     }
     let options = parse(args)?;

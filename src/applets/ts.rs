@@ -50,7 +50,7 @@ mod wait_pattern;
 use crate::{
     applets::{self, APPLETS, Applet, find},
     cli::{self, Args},
-    help::topics,
+    help::{texts::Text, topics},
     outcome::{Failure, Result},
     ts::elsewhere,
 };
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let verb = find(VERBS, &word).ok_or_else(|| {
         Failure::BadArgs(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
     })?;
-    let called = match elsewhere::call(&crate::help::parse(verb.help), args) {
+    let called = match elsewhere::call(&|| verb.page(), args) {
         Some(called) => called,
         None => applets::run(verb, args),
     };
@@ -130,7 +130,7 @@ fn by_task() -> String {
 
 /// The header of this file.
 pub(crate) fn header() -> &'static str {
-    APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row").help
+    APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row").help()
 }
 
 #[cfg(test)]

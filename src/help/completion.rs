@@ -7,7 +7,10 @@
 use std::process::Stdio;
 
 use crate::{
-    help::page::{Entry, Page},
+    help::{
+        page::{Entry, Page},
+        texts::Text,
+    },
     machine::{
         call,
         name::{self, MachineName},
@@ -20,12 +23,12 @@ use crate::{
 /// The script that a shell reads; `names` are what it completes.
 pub(crate) fn script(shell: &str, names: &str) -> Option<String> {
     let script = match shell {
-        "bash" => include_str!("completion/nbs.bash"),
-        "zsh" => include_str!("completion/nbs.zsh"),
-        "fish" => include_str!("completion/nbs.fish"),
+        "bash" => Text::of("help/completion/nbs.bash"),
+        "zsh" => Text::of("help/completion/nbs.zsh"),
+        "fish" => Text::of("help/completion/nbs.fish"),
         _ => return None,
     };
-    Some(script.replace("NBS_NAMES", names))
+    Some(script.get().replace("NBS_NAMES", names))
 }
 
 /// What may stand in place of the last word, which is being typed: a line each,

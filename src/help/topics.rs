@@ -7,18 +7,17 @@
 
 use std::ffi::OsStr;
 
-use crate::json::Object;
+use crate::{help::texts::Text, json::Object};
 
 /// One page.
 pub(crate) struct Topic {
     pub(crate) name: &'static str,
-    /// All of it, Markdown.
-    pub(crate) text: &'static str,
+    markdown: Text,
 }
 
 macro_rules! topics {
     ($($name:literal)*) => {
-        &[$(Topic { name: $name, text: include_str!(concat!("topics/", $name, ".md")) }),*]
+        &[$(Topic { name: $name, markdown: Text::of(concat!("help/topics/", $name, ".md")) }),*]
     };
 }
 
@@ -38,6 +37,11 @@ pub(crate) fn listing() -> String {
 }
 
 impl Topic {
+    /// All of it, Markdown.
+    pub(crate) fn text(&self) -> &'static str {
+        self.markdown.get()
+    }
+
     /// What it is about.
     pub(crate) fn summary(&self) -> &'static str {
         self.parts().0
@@ -49,14 +53,14 @@ impl Topic {
     }
 
     fn parts(&self) -> (&'static str, &'static str) {
-        let title = self.text.strip_prefix("# ").and_then(|text| text.strip_prefix(self.name));
+        let title = self.text().strip_prefix("# ").and_then(|text| text.strip_prefix(self.name));
         let parts = title.and_then(|text| text.strip_prefix(" - ")?.split_once("\n\n"));
         parts.expect("a test has read the first line of every topic")
     }
 
     /// The page for programs.
     pub(crate) fn object(&self) -> Object {
-        Object::new().text("name", self.name).text("summary", self.summary()).text("text", self.text)
+        Object::new().text("name", self.name).text("summary", self.summary()).text("text", self.text())
     }
 }
 
@@ -75,16 +79,16 @@ mod tests {
         assert_eq!(files, pages);
         for topic in TOPICS {
             assert!(!topic.summary().is_empty() && !topic.body().is_empty(), "{}", topic.name);
-            for line in topic.text.lines() {
+            for line in topic.text().lines() {
                 assert!(line.chars().count() <= 79, "{}: {line}", topic.name);
             }
             // What a terminal would show as it is written.
             for mark in ["](", "**", "\n### ", "\n* "] {
-                assert!(!topic.text.contains(mark), "{}: {mark:?}", topic.name);
+                assert!(!topic.text().contains(mark), "{}: {mark:?}", topic.name);
             }
             // A span of code may not be broken over two lines, nor a block left open.
             let (mut in_block, mut blocks) = (false, 0);
-            for line in topic.text.lines() {
+            for line in topic.text().lines() {
                 if line.starts_with("```") {
                     (in_block, blocks) = (!in_block, blocks + 1);
                 } else if !in_block {

@@ -4,11 +4,12 @@
 //! understood. Whatever a login prints before it, is passed over. Pure.
 
 use crate::{
+    help::texts::Text,
     machine::content::{ARCHITECTURES, Copy},
     terminal::text,
 };
 
-const SCRIPT: &str = include_str!("bootstrap.sh");
+const SCRIPT: Text = Text::of("machine/bootstrap.sh");
 
 /// So much may be printed before the script says anything, or between two lines of it.
 const MOST_NOISE: usize = 1 << 20;
@@ -61,6 +62,7 @@ impl Bootstrap {
         }
         let (first, second) = mark.split_at(mark.len() / 2);
         let script = SCRIPT
+            .get()
             .replace("@MARK1@", first)
             .replace("@MARK2@", second)
             .replace("# @CHOICES@\n", &choices)

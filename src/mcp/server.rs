@@ -13,6 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
+    help::texts::Text,
     json::Object,
     mcp::{
         answer,
@@ -489,11 +490,11 @@ fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
     }
 }
 
+const INSTRUCTIONS: Text = Text::of("mcp/instructions.md");
+
 fn described(result: Object) -> Object {
     let capabilities = Object::new().object_or_null("tools", Some(Object::new()));
-    result
-        .object_or_null("capabilities", Some(capabilities))
-        .text("instructions", include_str!("instructions.md"))
+    result.object_or_null("capabilities", Some(capabilities)).text("instructions", INSTRUCTIONS.get())
 }
 
 fn ourselves() -> Object {

@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    help::texts::Text,
     json::Object,
     outcome::{Result, Trying},
     page::{
@@ -25,10 +26,10 @@ use crate::{
     sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
 };
 
-// As they are in `src/page`, without comments and indentation (`build.rs`).
-const INDEX: &str = include_str!(concat!(env!("OUT_DIR"), "/index.html"));
-const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
-const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
+// Without comments and indentation (`build.rs`).
+const INDEX: Text = Text::of("page/index.html");
+const STYLE: Text = Text::of("page/page.css");
+const SCRIPT: Text = Text::of("page/page.js");
 
 /// A browser has six for a page.
 const MOST_CONNECTIONS: usize = 128;
@@ -380,7 +381,7 @@ impl Server<'_> {
             if request.method != "GET" {
                 return Err(NOT_ALLOWED);
             }
-            return Ok(Answer::Whole(http::answer("200 OK", kind, content, request.closes)));
+            return Ok(Answer::Whole(http::answer("200 OK", kind, content.get(), request.closes)));
         }
         guard::check_site(request)?;
         self.look_at_token();

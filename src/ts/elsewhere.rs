@@ -47,22 +47,24 @@ const RAW: [&str; 6] = ["read", "read-new", "run", "ask", "attach", "cast"];
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
 
 /// Makes the call elsewhere, if that is where it is for; else gives the words back to be read here.
-pub(crate) fn call(page: &Page, args: &mut Args) -> Option<Result<()>> {
-    // It shows several machines at a time, and is for a person here.
-    if page.name == "top" {
+/// `page` is the command's own, which most calls need not read.
+pub(crate) fn call(page: &dyn Fn() -> Page<'static>, args: &mut Args) -> Option<Result<()>> {
+    // Most calls are for here.
+    let suspect = |word: &OsString| may_name_machine(word.as_bytes()) || word.as_bytes().starts_with(b"--on");
+    if default_on().is_none() && !args.any_word(suspect) {
         return None;
     }
-    // Most calls are for here.
-    let suspect = |word: &OsString| word.as_bytes().contains(&b':') || word.as_bytes().starts_with(b"--on");
-    if default_on().is_none() && !args.any_word(suspect) {
+    let page = page();
+    // It shows several machines at a time, and is for a person here.
+    if page.name == "top" {
         return None;
     }
     let words = match args.words() {
         Ok(words) => words,
         Err(failure) => return Some(Err(failure)),
     };
-    let scanned = Scanned::of(page, &words);
-    match Plan::of(page, scanned) {
+    let scanned = Scanned::of(&page, &words);
+    match Plan::of(&page, scanned) {
         Ok(Some(plan)) => {
             args.want_json(plan.json);
             Some(plan.call(page.name))
@@ -76,6 +78,13 @@ pub(crate) fn call(page: &Page, args: &mut Args) -> Option<Result<()>> {
             Some(Err(failure))
         }
     }
+}
+
+/// Nothing that a command or a text has before a colon is the name of a machine where it
+/// has a blank.
+fn may_name_machine(word: &[u8]) -> bool {
+    let name = word.split(|byte| *byte == b':').next().filter(|name| name.len() < word.len());
+    name.is_some_and(|name| !name.iter().any(u8::is_ascii_whitespace))
 }
 
 /// The words of a call, as its usage has them.

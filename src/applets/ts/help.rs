@@ -23,9 +23,11 @@ use crate::{
         ts::{self, VERBS},
     },
     cli::{self, Args},
-    help::topics,
+    help::{texts::Text, topics},
     outcome::{Failure, Result},
 };
+
+const SKILL: Text = Text::of("applets/ts/skill.md");
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
@@ -40,7 +42,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let Some(word) = wanted else {
-        return if skill { cli::print(include_str!("skill.md")) } else { ts::overview(args) };
+        return if skill { cli::print(SKILL.get()) } else { ts::overview(args) };
     };
     if skill {
         return Err(Failure::BadArgs("--skill teaches all of them, and takes no command".into()));

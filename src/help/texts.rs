@@ -1,0 +1,72 @@
+//! The texts that people read, and what is sent elsewhere as it is: packed, for together
+//! they would be a tenth of the file.
+//!
+//! `build.rs` packs them as one stream (RFC 1951). It is unpacked whole when the first of
+//! them is read, once in a process; most calls read none.
+
+use std::sync::OnceLock;
+
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+
+include!(concat!(env!("OUT_DIR"), "/texts.rs"));
+
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.deflated"));
+
+/// Where a text stands among all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    start: usize,
+    end: usize,
+}
+
+impl Text {
+    pub(crate) const fn at(start: usize, end: usize) -> Text {
+        Text { start, end }
+    }
+
+    /// That of a file, by its path under `src`. For constants: a name that is not known
+    /// does not compile.
+    pub(crate) const fn of(path: &str) -> Text {
+        let mut place = 0;
+        loop {
+            let (name, start, end) = PLACES[place];
+            if is_same(name.as_bytes(), path.as_bytes()) {
+                return Text { start, end };
+            }
+            place += 1;
+        }
+    }
+
+    pub(crate) fn get(self) -> &'static str {
+        static ALL: OnceLock<String> = OnceLock::new();
+        &ALL.get_or_init(unpack)[self.start..self.end]
+    }
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+fn unpack() -> String {
+    let mut all = vec![0; LENGTH];
+    let count = decompress_slice_iter_to_slice(&mut all, [PACKED].into_iter(), false, true);
+    assert_eq!(count, Ok(LENGTH), "build.rs has packed it");
+    String::from_utf8(all).expect("build.rs has packed what is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_is_what_was_packed() {
+        const SKILL: Text = Text::of("applets/ts/skill.md");
+        assert_eq!(SKILL.get(), include_str!("../applets/ts/skill.md"));
+        let (_, start, end) = PLACES[PLACES.len() - 1];
+        assert_eq!((end, Text::at(start, end).get().len()), (LENGTH, end - start));
+    }
+}
