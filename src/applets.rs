@@ -86,7 +86,7 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     if inherited::is_setuid() {
         let why =
             "cannot run with the set-user-ID or set-group-ID bit on this file: take it off (chmod ug-s)";
-        return end("nbs", Failure::Failed(why.into()), false);
+        return end("nbs", Failure::failed(why.into()), false);
     }
     let umask = files::set_private_umask();
     // A limit of file size is an error to be told, and no reason to die. Where
@@ -183,7 +183,7 @@ fn help_operand(args: &mut Args) -> Result<()> {
         (_, Some(topic)) => help_on(topic, args),
         (Ok(applet), _) if applet.name == "ts" => ts::overview(args),
         (Ok(applet), _) => help(Some(applet), args),
-        (Err(_), None) => Err(Failure::BadArgs(format!(
+        (Err(_), None) => Err(Failure::bad_args(format!(
             "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
             word.display()
         ))),
@@ -237,7 +237,7 @@ fn man_page(applet: Option<&Applet>) -> String {
 /// `nbs --completions SHELL`.
 fn completions(args: &mut Args) -> Result<()> {
     let shell = sole_word(args)?.unwrap_or_default();
-    let none = || Failure::BadArgs(format!("'{}' is none of bash, zsh and fish", shell.display()));
+    let none = || Failure::bad_args(format!("'{}' is none of bash, zsh and fish", shell.display()));
     cli::print(completion_script(&shell.to_string_lossy()).ok_or_else(none)?)
 }
 
@@ -305,7 +305,7 @@ fn commands(applet: &Applet) -> &'static [Applet] {
 
 fn unknown(name: &OsStr) -> Failure {
     let names: Vec<String> = APPLETS.iter().map(|applet| format!("nbs-{}", applet.name)).collect();
-    Failure::BadArgs(format!("'{}' is no applet of nbs; there are: {}", name.display(), names.join(", ")))
+    Failure::bad_args(format!("'{}' is no applet of nbs; there are: {}", name.display(), names.join(", ")))
 }
 
 fn overview() -> String {
@@ -354,7 +354,7 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
         }
     }
     if hard && symbolic {
-        return Err(Failure::BadArgs("--symlink and --hard exclude each other".into()));
+        return Err(Failure::bad_args("--symlink and --hard exclude each other".into()));
     }
     let kind = if hard { links::LinkKind::Hard } else { links::LinkKind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
@@ -365,15 +365,15 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     };
     match (prefix, folder) {
         (Some(_), Some(_)) => {
-            Err(Failure::BadArgs("--prefix and a folder for the links exclude each other".into()))
+            Err(Failure::bad_args("--prefix and a folder for the links exclude each other".into()))
         }
-        (Some(prefix), None) if prefix.is_empty() => Err(Failure::BadArgs("--prefix is empty".into())),
+        (Some(prefix), None) if prefix.is_empty() => Err(Failure::bad_args("--prefix is empty".into())),
         (Some(prefix), None) => {
             install::below(Path::new(&prefix), &our_file()?, manuals_and_completions(), &names, kind, force)
         }
-        (None, None) => Err(Failure::BadArgs("missing the folder for the links".into())),
+        (None, None) => Err(Failure::bad_args("missing the folder for the links".into())),
         (None, Some(folder)) if !Path::new(&folder).is_dir() => {
-            Err(Failure::Failed(format!("cannot make links in '{}': it is no folder", folder.display())))
+            Err(Failure::failed(format!("cannot make links in '{}': it is no folder", folder.display())))
         }
         (None, Some(folder)) => {
             let folder = Path::new(&folder);

@@ -219,7 +219,7 @@ pub(crate) fn started_by_us() -> Result<()> {
 
 /// An internal role has not been called as nbs calls it.
 pub(crate) fn by_hand() -> Failure {
-    Failure::BadArgs("this is an internal role of nbs, not to be run by hand".into())
+    Failure::bad_args("this is an internal role of nbs, not to be run by hand".into())
 }
 
 /// The umask that nbs hands to an internal role, in octal digits.
@@ -228,17 +228,17 @@ pub(crate) fn umask(word: &OsStr) -> Result<u32> {
 }
 
 pub(crate) fn missing_handle() -> Failure {
-    Failure::BadArgs("missing a session: a handle or @name".into())
+    Failure::bad_args("missing a session: a handle or @name".into())
 }
 
 pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
     Target::parse(word.as_bytes()).ok_or_else(|| {
-        Failure::BadArgs(format!("'{}' is neither a handle (8 of 0-9 and a-f) nor @name", word.display()))
+        Failure::bad_args(format!("'{}' is neither a handle (8 of 0-9 and a-f) nor @name", word.display()))
     })
 }
 
 fn zero(option: &str) -> Failure {
-    Failure::BadArgs(format!("--{option} is zero"))
+    Failure::bad_args(format!("--{option} is zero"))
 }
 
 /// What is given as the value of an option, as a regex.
@@ -247,7 +247,7 @@ pub(crate) fn regex(value: &str, option: &str) -> Result<Regex> {
 }
 
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
-    Failure::BadArgs(format!("'{}', given for --{option}, {why}", value.display()))
+    Failure::bad_args(format!("'{}', given for --{option}, {why}", value.display()))
 }
 
 /// What is wrong with a word that should be a terminal's size.
@@ -329,7 +329,7 @@ pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
             Err(error) => return Err(error).trying(what),
         }
     }
-    Err(Failure::TimedOut(format!("cannot {what}: its end has not come in time")))
+    Err(Failure::timed_out(format!("cannot {what}: its end has not come in time")))
 }
 
 /// Says on standard error what the caller should know though it got its answer.

@@ -138,9 +138,9 @@ pub(crate) fn taken(path: &Path, error: &io::Error) -> Failure {
         Ok(Some(program)) if !program.is_whole() || !program.is_for(ARCH) => format!(" ({program})"),
         _ => String::new(),
     };
-    Failure::Failed(format!("cannot make '{}': {error}{what}{next}", path.display()))
+    Failure::failed(format!("cannot make '{}': {error}{what}{next}", path.display()))
 }
 
 fn refused<T>(path: &Path, why: &str) -> Result<T> {
-    Err(Failure::Failed(format!("cannot install '{}': {why}", path.display())))
+    Err(Failure::failed(format!("cannot install '{}': {why}", path.display())))
 }

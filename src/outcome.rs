@@ -4,7 +4,7 @@
 //! of standard error, and it is put together here and nowhere else. Control
 //! characters of what users typed and programs printed are shown escaped.
 
-use std::{fmt, io, process::ExitCode};
+use std::{fmt, io, ops::Deref, process::ExitCode};
 
 use crate::{json::Object, terminal::text};
 
@@ -14,16 +14,16 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Exit 1: it was tried, and the system or the other side refused.
-    Failed(String),
+    Failed(Message),
     /// Exit 2: there is no such session.
-    NotFound(String),
+    NotFound(Message),
     /// Exit 3: our deadline passed; what was waited for may still come.
-    TimedOut(String),
+    TimedOut(Message),
     /// Exit 4: the command line is wrong; nothing was tried.
-    BadArgs(String),
+    BadArgs(Message),
     /// Any exit code: of `run`, which hands on its command's own and tells what
     /// became of the command otherwise in codes of its own.
-    Status { code: u8, kind: &'static str, message: Option<String> },
+    Status(Box<Status>),
     /// Exit 1, and the answer has been given already: nothing to say.
     Quiet,
     /// Whoever read our output has gone: we end as SIGPIPE would end us.
@@ -32,7 +32,65 @@ pub(crate) enum Failure {
     HelpAsked,
 }
 
+/// What there is to say, behind a pointer: a failure is handed up through many calls, most
+/// of which have none.
+#[derive(Debug)]
+pub(crate) struct Message(Box<String>);
+
+impl Deref for Message {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self)
+    }
+}
+
+impl From<Message> for String {
+    fn from(message: Message) -> String {
+        *message.0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub(crate) code: u8,
+    pub(crate) kind: &'static str,
+    pub(crate) message: Option<String>,
+}
+
 impl Failure {
+    #[cold]
+    pub(crate) fn failed(message: String) -> Failure {
+        Failure::Failed(Message(Box::new(message)))
+    }
+
+    #[cold]
+    pub(crate) fn not_found(message: String) -> Failure {
+        Failure::NotFound(Message(Box::new(message)))
+    }
+
+    #[cold]
+    pub(crate) fn timed_out(message: String) -> Failure {
+        Failure::TimedOut(Message(Box::new(message)))
+    }
+
+    #[cold]
+    pub(crate) fn bad_args(message: String) -> Failure {
+        Failure::BadArgs(Message(Box::new(message)))
+    }
+
+    /// `message`: `None` where it has been said already.
+    #[cold]
+    pub(crate) fn status(code: u8, kind: &'static str, message: Option<String>) -> Failure {
+        Failure::Status(Box::new(Status { code, kind, message }))
+    }
+
     /// The number that the process exits with.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -41,7 +99,7 @@ impl Failure {
             Failure::NotFound(_) => 2,
             Failure::TimedOut(_) => 3,
             Failure::BadArgs(_) => 4,
-            Failure::Status { code, .. } => *code,
+            Failure::Status(status) => status.code,
         }
     }
 
@@ -52,7 +110,7 @@ impl Failure {
             Failure::NotFound(_) => "not_found",
             Failure::TimedOut(_) => "timeout",
             Failure::BadArgs(_) => "bad_arguments",
-            Failure::Status { kind, .. } => kind,
+            Failure::Status(status) => status.kind,
         }
     }
 
@@ -62,10 +120,10 @@ impl Failure {
         let said = said.join("; ");
         match failures.into_iter().next() {
             None => Ok(()),
-            Some(Failure::Failed(_)) => Err(Failure::Failed(said)),
-            Some(Failure::NotFound(_)) => Err(Failure::NotFound(said)),
-            Some(Failure::TimedOut(_)) => Err(Failure::TimedOut(said)),
-            Some(Failure::BadArgs(_)) => Err(Failure::BadArgs(said)),
+            Some(Failure::Failed(_)) => Err(Failure::failed(said)),
+            Some(Failure::NotFound(_)) => Err(Failure::not_found(said)),
+            Some(Failure::TimedOut(_)) => Err(Failure::timed_out(said)),
+            Some(Failure::BadArgs(_)) => Err(Failure::bad_args(said)),
             Some(other) => Err(other),
         }
     }
@@ -76,7 +134,7 @@ impl Failure {
             | Failure::NotFound(message)
             | Failure::TimedOut(message)
             | Failure::BadArgs(message) => Some(message),
-            Failure::Status { message, .. } => message.as_deref(),
+            Failure::Status(status) => status.message.as_deref(),
             Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
         }
     }
@@ -96,11 +154,11 @@ impl Failure {
 
     /// The same, of a machine.
     pub(crate) fn on(self, machine: &impl fmt::Display) -> Failure {
-        let said = |message| format!("{machine}: {message}");
+        let said = |message: Message| format!("{machine}: {}", &*message);
         match self {
-            Failure::Failed(message) => Failure::Failed(said(message)),
-            Failure::NotFound(message) => Failure::NotFound(said(message)),
-            Failure::TimedOut(message) => Failure::TimedOut(said(message)),
+            Failure::Failed(message) => Failure::failed(said(message)),
+            Failure::NotFound(message) => Failure::not_found(said(message)),
+            Failure::TimedOut(message) => Failure::timed_out(said(message)),
             other => other,
         }
     }
@@ -120,13 +178,13 @@ impl From<io::Error> for Failure {
     /// For what is passed through a closure that may also fail otherwise; say
     /// what was tried with [`Trying`] where you can.
     fn from(error: io::Error) -> Failure {
-        Failure::Failed(format!("cannot read: {error}"))
+        Failure::failed(format!("cannot read: {error}"))
     }
 }
 
 impl From<lexopt::Error> for Failure {
     fn from(error: lexopt::Error) -> Failure {
-        Failure::BadArgs(error.to_string())
+        Failure::bad_args(error.to_string())
     }
 }
 
@@ -138,12 +196,17 @@ pub(crate) trait Trying<T> {
 
 impl<T> Trying<T> for io::Result<T> {
     fn trying(self, what: impl fmt::Display) -> Result<T> {
-        self.map_err(|error| {
-            let message = format!("cannot {what}: {error}");
-            match error.kind() {
-                io::ErrorKind::TimedOut => Failure::TimedOut(message),
-                _ => Failure::Failed(message),
-            }
-        })
+        self.map_err(|error| in_vain(&what, &error))
+    }
+}
+
+/// For all of them, whatever was tried.
+#[cold]
+#[inline(never)]
+fn in_vain(what: &dyn fmt::Display, error: &io::Error) -> Failure {
+    let message = format!("cannot {what}: {error}");
+    match error.kind() {
+        io::ErrorKind::TimedOut => Failure::timed_out(message),
+        _ => Failure::failed(message),
     }
 }

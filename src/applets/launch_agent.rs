@@ -32,7 +32,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     operands.extend(args.words()?);
     let [handle, root, agent, prompt] = &operands[..] else {
-        return Err(Failure::BadArgs(format!(
+        return Err(Failure::bad_args(format!(
             "{} operands of four; usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT",
             operands.len()
         )));

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 fn exclude(why: &str) -> Result<()> {
-    Err(Failure::BadArgs(why.into()))
+    Err(Failure::bad_args(why.into()))
 }
 
 fn parse(args: &mut Args) -> Result<Options> {
@@ -155,13 +155,13 @@ fn parse(args: &mut Args) -> Result<Options> {
 
 fn spawn(options: &Options, args: &Args) -> Result<()> {
     let [role, root, skill, instructions] = &options.operands[..] else {
-        return Err(Failure::BadArgs(format!(
+        return Err(Failure::bad_args(format!(
             "{} operands of four; usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS",
             options.operands.len()
         )));
     };
     let role = Role::parse(role.as_encoded_bytes()).ok_or_else(|| {
-        Failure::BadArgs(format!(
+        Failure::bad_args(format!(
             "'{}' is not a role: 1 to 46 of a-z, A-Z, 0-9, '_', '.' and '-', and no dot first",
             role.display()
         ))
@@ -285,7 +285,7 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     let task = TaskFile::of(&project(root)?, worker.clone());
     let ended = worker::wait(&task, deadline)?;
     if let WorkerEnd::TimedOut = ended {
-        return Err(Failure::TimedOut(format!(
+        return Err(Failure::timed_out(format!(
             "cannot wait for worker '{worker}': timed out after {:?}; it is still at work",
             timeout.unwrap_or_default()
         )));
@@ -303,11 +303,11 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Duration, json: bool) -> 
     match ended {
         WorkerEnd::State(_, true) => Ok(()),
         WorkerEnd::State(..) => Err(Failure::Quiet),
-        WorkerEnd::TimedOut => Err(Failure::TimedOut(format!(
+        WorkerEnd::TimedOut => Err(Failure::timed_out(format!(
             "worker '{worker}' has timed out after {timeout:?}, and was ended; see '{}'",
             path.display()
         ))),
-        WorkerEnd::Lost => Err(Failure::Failed(format!(
+        WorkerEnd::Lost => Err(Failure::failed(format!(
             "worker '{worker}' is lost: its session has ended, and it has not said how; see '{}'",
             path.display()
         ))),

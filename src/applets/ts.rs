@@ -80,12 +80,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
         Ok(None) => {
-            return Err(Failure::BadArgs("missing a command; 'nbs-ts help' lists them".into()));
+            return Err(Failure::bad_args("missing a command; 'nbs-ts help' lists them".into()));
         }
         Err(failure) => return Err(failure),
     };
     let verb = find(VERBS, &word).ok_or_else(|| {
-        Failure::BadArgs(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
+        Failure::bad_args(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
     })?;
     let called = match elsewhere::call(&|| verb.page(), args) {
         Some(called) => called,
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
     match failure {
         Failure::BadArgs(message) if verb.name != "help" => {
-            Failure::BadArgs(format!("{message}; see 'nbs-ts help {}'", verb.name))
+            Failure::bad_args(format!("{message}; see 'nbs-ts help {}'", verb.name))
         }
         other => other,
     }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (true, false) => install_service(),
         (false, true) => uninstall_service(),
         (true, true) => {
-            Err(Failure::BadArgs("--install-service and --uninstall-service exclude each other".into()))
+            Err(Failure::bad_args("--install-service and --uninstall-service exclude each other".into()))
         }
     }
 }
@@ -104,7 +104,7 @@ fn take_lock(folder: &Folder) -> Result<File> {
 }
 
 fn already_runs(pid: &str) -> Failure {
-    Failure::Failed(format!("cannot start: a helper is already running (pid {pid})"))
+    Failure::failed(format!("cannot start: a helper is already running (pid {pid})"))
 }
 
 /// SIGHUP is the end, too, where nobody told us (as nohup does) to live on.
@@ -162,7 +162,7 @@ fn unit_path() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
     let folder =
-        folder.ok_or_else(|| Failure::Failed("cannot find the folder for units: HOME is not set".into()))?;
+        folder.ok_or_else(|| Failure::failed("cannot find the folder for units: HOME is not set".into()))?;
     Ok(folder.join("systemd/user").join(UNIT))
 }
 
@@ -186,7 +186,7 @@ fn install_service() -> Result<()> {
 fn uninstall_service() -> Result<()> {
     let path = unit_path()?;
     if !path.exists() {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "cannot uninstall the service: there is no '{}'",
             path.display()
         )));
@@ -216,7 +216,7 @@ fn own_path() -> Result<PathBuf> {
             .find(|link| link.is_absolute() && link.exists())
     };
     link.or_else(on_path).ok_or_else(|| {
-        Failure::Failed(
+        Failure::failed(
             "cannot tell what to start: no link nbs-ts-helper is on PATH; 'nbs --install DIR' makes it"
                 .into(),
         )
@@ -236,7 +236,7 @@ fn check_systemd() -> Result<()> {
         Ok(_) => "systemd does not run for this user",
         Err(_) => "systemd is not installed",
     };
-    Err(Failure::Failed(format!(
+    Err(Failure::failed(format!(
         "cannot install a service: {why}; start nbs-ts-helper in a login shell instead"
     )))
 }
@@ -251,7 +251,7 @@ fn systemctl(arguments: &[&str]) -> Result<()> {
         return Ok(());
     }
     let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(Failure::Failed(format!("cannot run '{shown}': {why}")))
+    Err(Failure::failed(format!("cannot run '{shown}': {why}")))
 }
 
 #[cfg(test)]

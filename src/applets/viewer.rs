@@ -46,6 +46,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     viewed.map_err(|failure| {
         // Where nobody listens there is nobody left to tell.
         let _ = io::stderr().write_all(failure.message().unwrap_or("the reader has gone").as_bytes());
-        Failure::Status { code: failure.code(), kind: failure.kind(), message: None }
+        Failure::status(failure.code(), failure.kind(), None)
     })
 }

@@ -99,12 +99,12 @@ fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
     let mut came = 0;
     while came < length {
         match (&mut &*relay).read(&mut bytes[came..]) {
-            Ok(0) => return Err(Failure::Failed("half a request".into())),
+            Ok(0) => return Err(Failure::failed("half a request".into())),
             Ok(count) => came += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if !poll::wait_readable(relay, deadline).trying(what)? {
-                    return Err(Failure::Failed(format!(
+                    return Err(Failure::failed(format!(
                         "no whole request within {} s",
                         ORDER_TIMEOUT.as_secs()
                     )));
@@ -113,10 +113,10 @@ fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
             Err(error) => return Err(error).trying(what),
         }
         if deadline.has_passed() && came < length {
-            return Err(Failure::Failed(format!("no whole request within {} s", ORDER_TIMEOUT.as_secs())));
+            return Err(Failure::failed(format!("no whole request within {} s", ORDER_TIMEOUT.as_secs())));
         }
     }
-    Order::decode(&bytes).ok_or_else(|| Failure::Failed("rubbish".into()))
+    Order::decode(&bytes).ok_or_else(|| Failure::failed("rubbish".into()))
 }
 
 /// Nothing of the terminal is ours when it returns.

@@ -366,7 +366,7 @@ impl Call {
                 if self.tries > 1 {
                     return Err(self.lost(&why));
                 }
-                return Err(Failure::Failed(format!("cannot call there: {why}")).on(&self.machine));
+                return Err(Failure::failed(format!("cannot call there: {why}")).on(&self.machine));
             }
             _ => return Err(self.nonsense()),
         }
@@ -431,7 +431,7 @@ impl Call {
         };
         let machine = &self.machine;
         let message = format!("{machine}: {known}: {why}; see 'nbs-ts machine check {machine}'");
-        Failure::Status { code: 255, kind, message: Some(message) }
+        Failure::status(255, kind, Some(message))
     }
 }
 
@@ -445,11 +445,8 @@ fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> R
         command.arg(machine.as_str()).arg(state_dir.path().join(BRIDGES)).env_remove(SESSION_ENV);
         command
     });
-    let stream = stream.map_err(|failure| Failure::Status {
-        code: 255,
-        kind: "unreachable",
-        message: failure.message().map(str::to_owned),
-    })?;
+    let stream = stream
+        .map_err(|failure| Failure::status(255, "unreachable", failure.message().map(str::to_owned)))?;
     stream.set_nonblocking(true).trying(&what)?;
     Ok(stream)
 }
@@ -496,7 +493,7 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
             _ => return Ok(None),
         }
     }
-    Err(Failure::TimedOut(format!("cannot {what}: it does not answer")))
+    Err(Failure::timed_out(format!("cannot {what}: it does not answer")))
 }
 
 /// Has the bridge to a machine end, since another way leads there: its calls go on with the next.
@@ -521,7 +518,7 @@ fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<
     }
     let bridge = socket::peer_pid(&stream).trying(&what)?;
     let is_stopped = processes::stopped(bridge);
-    Err(Failure::TimedOut(format!("cannot {what}: process {bridge} does not answer{is_stopped}")))
+    Err(Failure::timed_out(format!("cannot {what}: process {bridge} does not answer{is_stopped}")))
 }
 
 /// The same, and removes what it was known by; `false` where there was nothing of it.

@@ -87,7 +87,7 @@ pub(crate) fn connect_or_start(
             return Ok(stream);
         }
     }
-    Err(Failure::Failed(format!("cannot {what}: it ended at once")))
+    Err(Failure::failed(format!("cannot {what}: it ended at once")))
 }
 
 /// Starts it, and waits until it listens; `false` where it has ended without a word, as one does
@@ -101,14 +101,14 @@ fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<
     let mut said = Vec::new();
     while said != READY {
         if !poll::wait_readable(&reader, patience).trying(what)? {
-            return Err(Failure::TimedOut(format!("cannot {what}: it does not get ready")));
+            return Err(Failure::timed_out(format!("cannot {what}: it does not get ready")));
         }
         let mut buffer = [0; 4096];
         match reader.read(&mut buffer).trying(what)? {
             0 if said.is_empty() => return Ok(false),
             0 => {
                 let why = String::from_utf8_lossy(&said);
-                return Err(Failure::Failed(format!("cannot {what}: {}", why.trim_start_matches('-'))));
+                return Err(Failure::failed(format!("cannot {what}: {}", why.trim_start_matches('-'))));
             }
             count => said.extend_from_slice(&buffer[..count]),
         }

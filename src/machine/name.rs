@@ -87,7 +87,7 @@ pub(crate) fn machines(state_dir: &StateDir) -> Result<Vec<Machine>> {
         other => other.trying(what())?,
     };
     let content = String::from_utf8(content)
-        .map_err(|_| Failure::Failed(format!("cannot {}: it is not UTF-8 text", what())))?;
+        .map_err(|_| Failure::failed(format!("cannot {}: it is not UTF-8 text", what())))?;
     let mut machines = Vec::new();
     for (number, line) in content.lines().enumerate() {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
@@ -95,7 +95,7 @@ pub(crate) fn machines(state_dir: &StateDir) -> Result<Vec<Machine>> {
         }
         let bad = || {
             let what = what();
-            Failure::Failed(format!("cannot {what}: line {} is not a name and a command", number + 1))
+            Failure::failed(format!("cannot {what}: line {} is not a name and a command", number + 1))
         };
         machines.push(Machine::parse(line).ok_or_else(bad)?);
     }
@@ -202,7 +202,7 @@ pub(crate) fn of_session(word: &[u8]) -> Option<Result<(MachineName, &[u8])>> {
     let (machine, session) = (&word[..colon], &word[colon + 1..]);
     Some(parse(machine).and_then(|machine| match crate::session::Target::parse(session) {
         Some(_) => Ok((machine, session)),
-        None => Err(Failure::BadArgs(format!(
+        None => Err(Failure::bad_args(format!(
             "'{}' is not MACHINE:HANDLE or MACHINE:@NAME",
             String::from_utf8_lossy(word)
         ))),
@@ -216,7 +216,7 @@ pub(crate) fn split(word: &str) -> Option<MachineName> {
 
 pub(crate) fn parse(word: &[u8]) -> Result<MachineName> {
     MachineName::parse(word).ok_or_else(|| {
-        Failure::BadArgs(format!(
+        Failure::bad_args(format!(
             "'{}' is not the name of a machine: a-z or 0-9, then up to 99 of a-z, A-Z, 0-9, '_', '.' and '-'; and not '{ALL}'",
             String::from_utf8_lossy(word)
         ))

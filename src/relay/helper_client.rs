@@ -110,7 +110,7 @@ pub(crate) fn ask_helper(
         }
         ERROR => {
             let why = text(&stream, deadline)?;
-            Err(Refusal::Failed(Failure::Failed(why)))
+            Err(Refusal::Failed(Failure::failed(why)))
         }
         VERSION_IS => {
             let version = text(&stream, deadline)?;
@@ -151,7 +151,7 @@ fn silent() -> String {
 }
 
 fn failed(why: impl std::fmt::Display) -> Refusal {
-    Refusal::Failed(Failure::Failed(format!("cannot have the helper start the command: {why}")))
+    Refusal::Failed(Failure::failed(format!("cannot have the helper start the command: {why}")))
 }
 
 impl SpawnRequest<'_> {
@@ -343,7 +343,7 @@ impl KeeperClient {
 /// Asks the helper for its version; `None` where it says nothing of the kind.
 pub(crate) fn helper_version(state_dir: &Path) -> Result<Option<String>> {
     let told = |refusal| match refusal {
-        Refusal::NotRunning(why) => Failure::Failed(format!("helper not running: {why}")),
+        Refusal::NotRunning(why) => Failure::failed(format!("helper not running: {why}")),
         Refusal::Failed(failure) => failure,
     };
     let deadline = Deadline::after(HELPER_TIMEOUT);

@@ -117,7 +117,7 @@ pub(crate) fn start(
     }
     made?;
     heed(&words).map_err(|why| {
-        Failure::Failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
+        Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
     })
 }
 

@@ -141,10 +141,10 @@ fn prepare(
 fn hold_owner(pid: u32) -> Result<PidFd> {
     let what = format!("watch the owner, process {pid}");
     let pidfd = PidFd::open(pid).trying(&what)?;
-    let pidfd = pidfd.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+    let pidfd = pidfd.ok_or_else(|| Failure::failed(format!("cannot {what}: there is none")))?;
     // One that nobody has collected yet is still there.
     if poll::wait_readable(&pidfd, Deadline::after(Duration::ZERO)).trying(&what)? {
-        return Err(Failure::Failed(format!("cannot {what}: it has ended")));
+        return Err(Failure::failed(format!("cannot {what}: it has ended")));
     }
     Ok(pidfd)
 }
@@ -190,7 +190,7 @@ fn spawn_through_helper(
     match ask_helper(state_dir, &spawn_request) {
         Ok(spawned) => Ok(Some(spawned)),
         Err(Refusal::Failed(failure)) => Err(failure),
-        Err(Refusal::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::Failed(format!(
+        Err(Refusal::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::failed(format!(
             "cannot start the session through the helper: helper not running: {why}"
         ))),
         Err(Refusal::NotRunning(why)) => {
@@ -238,5 +238,5 @@ fn check_program(start: &ShellStart) -> Result<()> {
     if program.as_bytes().contains(&b'/') || child::on_path(program).is_some() {
         return Ok(());
     }
-    Err(Failure::Failed(format!("cannot start '{}': it is not on PATH", program.display())))
+    Err(Failure::failed(format!("cannot start '{}': it is not on PATH", program.display())))
 }

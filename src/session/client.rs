@@ -125,7 +125,7 @@ impl RelayClient {
         };
         let what = format!("reach the relay of session '{}'", session.handle());
         if !socket::peer_is_trusted(&stream).trying(&what)? {
-            return Err(Failure::Failed(format!("cannot {what}: it is another user's")));
+            return Err(Failure::failed(format!("cannot {what}: it is another user's")));
         }
         stream.set_nonblocking(true).trying(&what)?;
         Ok(Some(RelayClient {
@@ -691,7 +691,7 @@ impl RelayClient {
     }
 
     fn refused(&self, what: &str, why: &str) -> Failure {
-        Failure::Failed(format!("cannot {what} of session '{}': {why}", self.handle))
+        Failure::failed(format!("cannot {what} of session '{}': {why}", self.handle))
     }
 
     /// Tells the relay why the session is about to end; `false` where it has
@@ -803,7 +803,7 @@ impl RelayClient {
     }
 
     fn misunderstood(&self) -> Failure {
-        Failure::Failed(format!("cannot {}: it is of another version of nbs", self.what()))
+        Failure::failed(format!("cannot {}: it is of another version of nbs", self.what()))
     }
 }
 

@@ -194,7 +194,7 @@ impl SessionDir {
 
     /// What to say when it was removed under our eyes.
     pub(crate) fn removed(&self) -> Failure {
-        Failure::NotFound(format!("session '{}' has been removed", self.handle))
+        Failure::not_found(format!("session '{}' has been removed", self.handle))
     }
 
     /// What to say where only a live session will do.
@@ -205,7 +205,7 @@ impl SessionDir {
         if let Ok(Some((relay, _))) = self.hold_relay()
             && !write_root_policy::serves_us(relay, &self.handle)
         {
-            return Failure::Failed(format!(
+            return Failure::failed(format!(
                 "session '{}' does not serve this process, which counts as confined (as by --write-root)",
                 self.handle
             ));
@@ -214,7 +214,7 @@ impl SessionDir {
             Ok(Some(code)) => format!("with exit code {code}"),
             _ => "with an unknown exit code".to_owned(),
         };
-        Failure::Failed(format!("session '{}' has ended {code}", self.handle))
+        Failure::failed(format!("session '{}' has ended {code}", self.handle))
     }
 
     pub(crate) fn is_alive(&self) -> Result<bool> {
@@ -240,7 +240,7 @@ impl SessionDir {
 
     /// What to say where it has to be on this machine.
     pub(crate) fn is_elsewhere(&self, host: &str) -> Failure {
-        Failure::Failed(format!(
+        Failure::failed(format!(
             "session '{}' is on the machine '{host}', which has the same state folder; nbs-ts there reaches it",
             self.handle
         ))

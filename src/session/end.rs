@@ -54,13 +54,13 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
         return Err(session.is_elsewhere(&host));
     }
     if let Ended::But(left) = end(session, grace, cause)? {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "cannot end all of session '{handle}': still there: {}",
             shown(&left)
         )));
     }
     if session.is_alive()? {
-        return Err(Failure::Failed(format!("cannot end session '{handle}': its relay is still there")));
+        return Err(Failure::failed(format!("cannot end session '{handle}': its relay is still there")));
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> 
     ended.trying(what())?;
     match &left[..] {
         [] => Ok(()),
-        left => Err(Failure::Failed(format!("cannot {}: still there: {}", what(), shown(left)))),
+        left => Err(Failure::failed(format!("cannot {}: still there: {}", what(), shown(left)))),
     }
 }
 

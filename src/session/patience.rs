@@ -77,7 +77,7 @@ impl Patience {
         let reason = self.reason(handle, pid);
         let message = format!("cannot talk to the relay of session '{handle}': it {reason}{more}");
         let is_slow = self.over.has_passed() && !pid.is_some_and(is_stopped);
-        if is_slow { Failure::TimedOut(message) } else { Failure::Failed(message) }
+        if is_slow { Failure::timed_out(message) } else { Failure::failed(message) }
     }
 }
 

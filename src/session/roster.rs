@@ -104,7 +104,7 @@ impl Roster {
                     }
                     FolderChange::Written(_) => {}
                     FolderChange::FolderWent => {
-                        return Err(Failure::Failed(
+                        return Err(Failure::failed(
                             "cannot watch the sessions any more: their folder has been removed".into(),
                         ));
                     }

@@ -92,14 +92,14 @@ impl StateDir {
     fn chosen_path() -> Result<PathBuf> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(USUAL))).ok_or_else(|| {
-            Failure::Failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
+            Failure::failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
         })?;
         files::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
     }
 
     fn open_at(path: PathBuf) -> Result<StateDir> {
         let what = format!("use the state folder '{}'", path.display());
-        let refused = |reason| Err(Failure::Failed(format!("cannot {what}: {reason}")));
+        let refused = |reason| Err(Failure::failed(format!("cannot {what}: {reason}")));
         let folder = match Folder::open_if_not_strangers_link(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(StateDir { path, sessions: None });
@@ -115,7 +115,7 @@ impl StateDir {
             other => Some(other.trying(&what)?),
         };
         if let Some(reason) = sessions.as_ref().map(Folder::distrust).transpose().trying(&what)?.flatten() {
-            return Err(Failure::Failed(format!("cannot {what}: '{SESSIONS}': {reason}")));
+            return Err(Failure::failed(format!("cannot {what}: '{SESSIONS}': {reason}")));
         }
         Ok(StateDir { path, sessions })
     }
@@ -140,7 +140,7 @@ impl StateDir {
     /// The handle for a name: the newest live one, else the newest dead one.
     pub(crate) fn newest(&self, name: &Name) -> Result<Handle> {
         self.newest_of(name)?.map(|glance| glance.handle).ok_or_else(|| {
-            Failure::NotFound(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
+            Failure::not_found(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
         })
     }
 
@@ -196,7 +196,7 @@ impl StateDir {
 
     pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {
         let missing =
-            || Failure::NotFound(format!("there is no session '{handle}'; 'nbs-ts list' shows all"));
+            || Failure::not_found(format!("there is no session '{handle}'; 'nbs-ts list' shows all"));
         let sessions = self.sessions.as_ref().ok_or_else(missing)?;
         match sessions.open_folder(OsStr::new(handle.as_str())) {
             // A file of that name is none, either.
@@ -378,7 +378,7 @@ impl StateDir {
     /// Begins a session: a folder of its own, not yet to be seen, and its lock.
     pub(crate) fn make(&self) -> Result<PendingSession> {
         let what = format!("make a session in '{}'", self.sessions_path().display());
-        let sessions = self.sessions.as_ref().ok_or_else(|| Failure::Failed(format!("cannot {what}")))?;
+        let sessions = self.sessions.as_ref().ok_or_else(|| Failure::failed(format!("cannot {what}")))?;
         let events = self.events()?;
         loop {
             let handle = Handle::fresh().trying(&what)?;
@@ -397,7 +397,7 @@ impl StateDir {
             let Ok(lock) = folder.open_lock(dir::META) else {
                 if folder.has(dir::META) || sessions.has(&name.to_string_lossy()) {
                     sessions.remove_folder(&name).trying(&what)?;
-                    return Err(Failure::Failed(format!("cannot {what}: its lock cannot be made")));
+                    return Err(Failure::failed(format!("cannot {what}: its lock cannot be made")));
                 }
                 continue;
             };

@@ -38,7 +38,7 @@ pub(crate) use viewer::view;
 pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
     let what = format!("attach to session '{handle}'");
     if env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle) {
-        return Err(Failure::Failed(format!("cannot {what}: this is its own terminal")));
+        return Err(Failure::failed(format!("cannot {what}: this is its own terminal")));
     }
     let mut command = child::ourselves(VIEWER);
     command.arg(handle).args(words);
@@ -52,7 +52,7 @@ pub(crate) const BY_TOP: &str = "top";
 /// terminal back, we do.
 pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
     let before = term::Before::look().trying(what)?;
-    let no_terminal = || Failure::Failed(format!("cannot {what}: standard input and output are no terminal"));
+    let no_terminal = || Failure::failed(format!("cannot {what}: standard input and output are no terminal"));
     let before = before.ok_or_else(no_terminal)?;
     let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
     let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
@@ -87,10 +87,10 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
     let status = viewer.wait().trying(what)?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(1) if !said.is_empty() => Err(Failure::Failed(String::from_utf8_lossy(&said).into_owned())),
+        Some(1) if !said.is_empty() => Err(Failure::failed(String::from_utf8_lossy(&said).into_owned())),
         Some(code @ 2..=255) if !said.is_empty() => {
             let message = Some(String::from_utf8_lossy(&said).into_owned());
-            Err(Failure::Status { code: code as u8, kind: "failed", message })
+            Err(Failure::status(code as u8, "failed", message))
         }
         _ => {
             if let Ok(mut terminal) = term::output() {
@@ -98,7 +98,7 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
                 let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
             before.put_back().trying("give the terminal back")?;
-            Err(Failure::Failed(format!("cannot {what} any longer: the viewer ended by {status}")))
+            Err(Failure::failed(format!("cannot {what} any longer: the viewer ended by {status}")))
         }
     }
 }

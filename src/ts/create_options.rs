@@ -78,12 +78,12 @@ impl CreateOptions {
                 Some(other) => return Err(other.unexpected().into()),
                 None => match default {
                     Some(command) => break command.as_bytes().to_vec(),
-                    None => return Err(Failure::BadArgs("missing a command to run".into())),
+                    None => return Err(Failure::bad_args("missing a command to run".into())),
                 },
             }
         };
         if command.is_empty() {
-            return Err(Failure::BadArgs("the command to run is empty".into()));
+            return Err(Failure::bad_args("the command to run is empty".into()));
         }
         let folder = match (cwd, inherit) {
             (None, None) => StartFolder::Callers,
@@ -136,7 +136,7 @@ impl CreateOptions {
         let elsewhere = there.into_iter().find(|root| !wanted.contains(root));
         let place =
             elsewhere.map_or("everywhere".to_owned(), |root| format!("to '{}'", text::escaped(&root)));
-        Err(Failure::Failed(format!("cannot take session '{}': it may write {place}", session.handle())))
+        Err(Failure::failed(format!("cannot take session '{}': it may write {place}", session.handle())))
     }
 
     /// Starts it, and tells the caller what it should know of that.
@@ -171,7 +171,7 @@ pub(crate) fn via(no_helper: bool, require_helper: bool) -> Result<SpawnVia> {
 }
 
 fn exclude(one: &str, other: &str) -> Failure {
-    Failure::BadArgs(format!("{one} and {other} exclude each other"))
+    Failure::bad_args(format!("{one} and {other} exclude each other"))
 }
 
 /// Where the foreground process of a session is.
@@ -253,7 +253,7 @@ fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
         let root = Path::new(OsStr::from_bytes(root));
         let home = state_dir.canonicalize().trying(what())?;
         if root.starts_with(&home) || home.starts_with(root) {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "cannot let the session write to '{}': the state folder '{}' is there, and in it the input \
                  of every session",
                 root.display(),

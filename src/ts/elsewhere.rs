@@ -277,7 +277,7 @@ impl Plan {
             |sessions: Vec<OsString>| [scanned.before.clone(), sessions, scanned.after.clone()].concat();
         if !on.is_empty() {
             if !scanned.sessions.is_empty() {
-                return Err(Failure::BadArgs("a session and --on exclude each other".into()));
+                return Err(Failure::bad_args("a session and --on exclude each other".into()));
             }
             for machine in machines(&on)? {
                 parts.push(Part { machine, words: words(Vec::new()) });
@@ -304,14 +304,14 @@ impl Plan {
             return Ok(None);
         }
         if page.name == WORKER && !scanned.lists && (parts.len() > 1 || on.iter().any(|on| on == name::ALL)) {
-            return Err(Failure::BadArgs("a worker is on one machine".into()));
+            return Err(Failure::bad_args("a worker is on one machine".into()));
         }
         if ["create", "ensure"].contains(&page.name) {
             if parts.len() > 1 || on.iter().any(|on| on == name::ALL) {
-                return Err(Failure::BadArgs("a session is started on one machine".into()));
+                return Err(Failure::bad_args("a session is started on one machine".into()));
             }
             if scanned.owner {
-                return Err(Failure::BadArgs(
+                return Err(Failure::bad_args(
                     "--owner is a process of this machine, and --on another one".into(),
                 ));
             }
@@ -396,7 +396,7 @@ impl Plan {
                         if caught.take() && !call.is_open() {
                             let message =
                                 format!("{}: interrupted, while there is no connection", call.machine);
-                            return Err(Failure::Status { code: 255, kind: "lost", message: Some(message) });
+                            return Err(Failure::status(255, "lost", Some(message)));
                         }
                         call.signal(*signal);
                     }
@@ -538,7 +538,7 @@ fn check_inherited(parts: &mut [Part], at: usize) -> Result<()> {
             Some(named) => named.map(|(machine, session)| (Some(machine), session))?,
         };
         if machine != part.machine {
-            return Err(Failure::BadArgs(
+            return Err(Failure::bad_args(
                 "the session of --inherit-cwd is on another machine than --on names".into(),
             ));
         }
@@ -557,7 +557,7 @@ fn outcome(end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
         (End::Exit(0), None) => Ok(()),
-        (End::Exit(code), None) => Err(Failure::Status { code, kind: "failed", message: None }),
+        (End::Exit(code), None) => Err(Failure::status(code, "failed", None)),
     }
 }
 
@@ -636,7 +636,7 @@ fn result(verb: &str, running: Vec<Running>) -> Result<()> {
             if ["find", "wait"].contains(&verb) && found && failure.code() == 2 {
                 continue;
             }
-            return Err(Failure::Status { code: failure.code(), kind: failure.kind(), message: None });
+            return Err(Failure::status(failure.code(), failure.kind(), None));
         }
     }
     Ok(())
@@ -799,7 +799,7 @@ impl Printer {
     fn is_nonsense(&self) -> Option<Failure> {
         let machine = self.machine.as_ref().filter(|_| self.nonsense)?;
         let message = format!("{machine}: what came from there is no handle");
-        Some(Failure::Status { code: 255, kind: "lost", message: Some(message) })
+        Some(Failure::status(255, "lost", Some(message)))
     }
 
     fn print_kept(&mut self, to_the_end: bool) -> Result<()> {

@@ -44,7 +44,7 @@ impl OutputForm {
         match (rendered, ansi) {
             (true, true) => Ok(Some(Colours::Kept)),
             (true, false) => Ok(Some(Colours::None)),
-            (false, true) => Err(Failure::BadArgs("--ansi is for --rendered".into())),
+            (false, true) => Err(Failure::bad_args("--ansi is for --rendered".into())),
             (false, false) => Ok(None),
         }
     }

@@ -32,7 +32,7 @@ impl ScreenForm {
     /// One form only; to be called when all options are read.
     pub(crate) fn check(&self, json: bool) -> Result<()> {
         if self.svg && (self.colours || json) {
-            return Err(Failure::BadArgs("--svg excludes --ansi and --json".into()));
+            return Err(Failure::bad_args("--svg excludes --ansi and --json".into()));
         }
         Ok(())
     }

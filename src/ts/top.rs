@@ -296,7 +296,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
     top.terminal.give_back()?;
     match end? {
         End::Left => Ok(()),
-        End::Told => Err(Failure::Failed("cannot go on: a signal says to leave".into())),
+        End::Told => Err(Failure::failed("cannot go on: a signal says to leave".into())),
     }
 }
 

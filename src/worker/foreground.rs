@@ -71,16 +71,16 @@ impl Foreground {
     /// What to say then.
     pub(crate) fn told(&self, task: &TaskFile) -> Option<Failure> {
         let signal = self.told?;
-        Some(Failure::Status {
-            code: u8::try_from(128 + signal).unwrap_or(u8::MAX),
-            kind: "interrupted",
-            message: Some(format!(
+        Some(Failure::status(
+            u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            "interrupted",
+            Some(format!(
                 "worker '{}' has been ended, for we got {}; see '{}'",
                 task.worker(),
                 signals::name(signal),
                 task.path().display()
             )),
-        })
+        ))
     }
 
     /// Waits until the worker has ended, and nothing of it is left.

@@ -54,7 +54,7 @@ impl<'a> Launch<'a> {
     pub(crate) fn check(handle: &'a OsStr, root: &'a OsStr, agent: &OsStr) -> Result<Launch<'a>> {
         for program in [SHELL_WITHOUT_BASH, "setsid"] {
             if child::on_path(program.as_ref()).is_none() {
-                return Err(Failure::Failed(format!("cannot start an agent: '{program}' is not on PATH")));
+                return Err(Failure::failed(format!("cannot start an agent: '{program}' is not on PATH")));
             }
         }
         let shown = agent.display();
@@ -64,10 +64,10 @@ impl<'a> Launch<'a> {
             false => child::on_path(agent),
         };
         let Some(found) = found else {
-            return Err(Failure::Failed(format!("cannot {what}: there is no such program")));
+            return Err(Failure::failed(format!("cannot {what}: there is no such program")));
         };
         if !child::is_program(&found) {
-            return Err(Failure::Failed(format!("cannot {what}: it is no file that can be executed")));
+            return Err(Failure::failed(format!("cannot {what}: it is no file that can be executed")));
         }
         Ok(Launch { handle, root, agent: absolute(found).trying(what)? })
     }
@@ -78,7 +78,7 @@ impl<'a> Launch<'a> {
         let what = format!("start the agent '{}'", self.agent.display());
         let longest = LONGEST_STRING - "NBS_INITIAL_PROMPT=".len() - 1;
         if prompt.len() > longest {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "cannot {what}: the prompt has {} bytes, and a program takes no more than {longest}",
                 prompt.len()
             )));
@@ -109,7 +109,7 @@ impl<'a> Launch<'a> {
         }
         let said = String::from_utf8_lossy(&ended.stderr);
         let last = said.lines().last().unwrap_or_default();
-        Err(Failure::Failed(format!("cannot {what}: {} ended with {}: {last}", shell[0], ended.status)))
+        Err(Failure::failed(format!("cannot {what}: {} ended with {}: {last}", shell[0], ended.status)))
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn find_agent(root: &Path) -> Result<OsString> {
     let own = folders.into_iter().flatten().map(|folder| folder.join(AGENT));
     let found = own.into_iter().find(|agent| child::is_program(agent));
     found.or_else(|| child::on_path(AGENT.as_ref())).map(OsString::from).ok_or_else(|| {
-        Failure::Failed(format!(
+        Failure::failed(format!(
             "cannot find the agent '{AGENT}' in '{}', in ~/.nbs/bin or on PATH; --agent names another",
             root.join(".nbs/bin").display()
         ))

@@ -92,8 +92,8 @@ impl Watched {
         word.read_to_end(&mut answer).trying(what)?;
         match answer.split_first() {
             Some((b'+', log)) => Ok(Watched { child, word, log: OsString::from_vec(log.to_vec()).into() }),
-            Some((_, why)) => Err(Failure::Failed(String::from_utf8_lossy(why).into_owned())),
-            None => Err(Failure::Failed(format!("cannot {what}: it ended without a word"))),
+            Some((_, why)) => Err(Failure::failed(String::from_utf8_lossy(why).into_owned())),
+            None => Err(Failure::failed(format!("cannot {what}: it ended without a word"))),
         }
     }
 

@@ -151,7 +151,7 @@ impl TaskFile {
 
     /// What to say where there is no such worker.
     pub(crate) fn missing(&self) -> Failure {
-        Failure::NotFound(format!(
+        Failure::not_found(format!(
             "there is no worker '{}' in '{}'; 'nbs-spawn-worker --list' shows all",
             self.worker,
             self.folder.display()

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut text = args.free_text(None)?;
     if from_stdin {
         if !text.is_empty() {
-            return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
+            return Err(Failure::bad_args("--stdin and a text exclude each other".into()));
         }
         text = cli::whole_stdin(deadline)?;
         // Enter is typed anyway.
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         News::Changed => {}
         News::Ended => return Err(ended()),
         News::TimedOut => {
-            return Err(Failure::TimedOut(format!(
+            return Err(Failure::timed_out(format!(
                 "cannot ask session '{}': others who ask it have not been answered yet",
                 session.handle()
             )));
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
     if ready == Doing::Secret {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "cannot ask session '{}': it waits for a secret; 'nbs-ts send --secret-stdin' types one",
             session.handle()
         )));
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?;
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
-        return Err(Failure::TimedOut(format!(
+        return Err(Failure::timed_out(format!(
             "cannot ask session '{}': {} of {} bytes were typed, the program does not read",
             session.handle(),
             typed.count,
@@ -254,14 +254,14 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
         // A small shell does not tell that it executes something: this is its `read`.
         return Ok(None);
     };
-    Ok(Some(Failure::Failed(format!("cannot ask session '{}': {why}", session.handle()))))
+    Ok(Some(Failure::failed(format!("cannot ask session '{}': {why}", session.handle()))))
 }
 
 /// The same, and what may help.
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
     match failure {
         Failure::TimedOut(message) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
-            Failure::TimedOut(format!("{message}; with --input that is an answer"))
+            Failure::timed_out(format!("{message}; with --input that is an answer"))
         }
         other => other,
     }
@@ -282,7 +282,7 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
         (Some(met), _) => Ok(Doing::parse(&met.detail)),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
-            Failure::TimedOut(message) => Failure::TimedOut(format!("{message}; the text was not typed")),
+            Failure::TimedOut(message) => Failure::timed_out(format!("{message}; the text was not typed")),
             other => other,
         }),
     }

@@ -58,13 +58,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
     if new && last.is_some() {
-        return Err(Failure::BadArgs("--last and --new exclude each other".into()));
+        return Err(Failure::bad_args("--last and --new exclude each other".into()));
     }
     if interactive && (new || last.is_some() || args.json()) {
-        return Err(Failure::BadArgs("--interactive excludes --last, --new and --json".into()));
+        return Err(Failure::bad_args("--interactive excludes --last, --new and --json".into()));
     }
     if legacy_exit && !args.json() {
-        return Err(Failure::BadArgs("--legacy-exit is about the frames of --json".into()));
+        return Err(Failure::bad_args("--legacy-exit is about the frames of --json".into()));
     }
 
     let state_dir = StateDir::open()?;

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let what = format!("print a recording of session '{}'", session.handle());
     let times = session.times()?;
     let times =
-        times.ok_or_else(|| Failure::Failed(format!("cannot {what}: it was created without --record")))?;
+        times.ok_or_else(|| Failure::failed(format!("cannot {what}: it was created without --record")))?;
     let log = session.log()?;
     let (start, end) = (log.start().trying(&what)?, log.length().trying(&what)?);
     let mut sizes = session.sizes()?.into_iter().peekable();

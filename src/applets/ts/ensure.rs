@@ -47,7 +47,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let options = CreateOptions::parse(args, Some("bash"))?;
-    let name = options.name.clone().ok_or_else(|| Failure::BadArgs("missing --name=NAME".into()))?;
+    let name = options.name.clone().ok_or_else(|| Failure::bad_args("missing --name=NAME".into()))?;
 
     let state_dir = StateDir::open_or_make()?;
     // Closed on exec: the relay of a new session does not hold it.

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let modes = client.modes()?.ok_or_else(|| session.ended())?;
     let byte = modes.end_of_input.ok_or_else(|| {
         let why = "its terminal has no end-of-file character (stty eof undef)";
-        Failure::Failed(format!("cannot end the input of session '{}': {why}", session.handle()))
+        Failure::failed(format!("cannot end the input of session '{}': {why}", session.handle()))
     })?;
     sending::type_all(&session, &[byte], timeout)?;
     if args.json() {

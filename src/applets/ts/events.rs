@@ -54,7 +54,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     if waiting && !follow {
-        return Err(Failure::BadArgs("--waiting goes with --follow; 'list --waiting' tells of now".into()));
+        return Err(Failure::bad_args("--waiting goes with --follow; 'list --waiting' tells of now".into()));
     }
 
     let state_dir = StateDir::open_or_make()?;
@@ -174,7 +174,7 @@ impl Teller {
                 }
                 FolderChange::Missed => look = Look { sessions: true, everywhere: true, ..look },
                 FolderChange::FolderWent => {
-                    return Err(Failure::Failed(
+                    return Err(Failure::failed(
                         "cannot follow the events any more: their folder has been removed".into(),
                     ));
                 }

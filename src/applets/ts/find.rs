@@ -29,13 +29,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         match arg {
             Value(word) if name.is_none() => {
                 let parsed = Name::parse(word.as_bytes());
-                let bad = || Failure::BadArgs(format!("'{}' is not a session's name", word.display()));
+                let bad = || Failure::bad_args(format!("'{}' is not a session's name", word.display()));
                 name = Some(parsed.ok_or_else(bad)?);
             }
             other => return Err(other.unexpected().into()),
         }
     }
-    let name = name.ok_or_else(|| Failure::BadArgs("missing a name".into()))?;
+    let name = name.ok_or_else(|| Failure::bad_args("missing a name".into()))?;
 
     let handle = StateDir::open()?.newest(&name)?;
     if args.json() {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     if hours.is_some() && ttl.is_some() {
-        return Err(Failure::BadArgs("--hours and --ttl exclude each other".into()));
+        return Err(Failure::bad_args("--hours and --ttl exclude each other".into()));
     }
     let oldest = hours.map(|hours| Duration::from_secs(hours.saturating_mul(3_600))).or(ttl);
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));

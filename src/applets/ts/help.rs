@@ -45,14 +45,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return if skill { cli::print(SKILL.get()) } else { ts::overview(args) };
     };
     if skill {
-        return Err(Failure::BadArgs("--skill teaches all of them, and takes no command".into()));
+        return Err(Failure::bad_args("--skill teaches all of them, and takes no command".into()));
     }
     match (find(VERBS, &word), topics::find(&word)) {
         (Some(verb), _) if !topic => applets::help(Some(verb), args),
         (_, Some(topic)) => applets::help_on(topic, args),
         _ => {
             let what = if topic { "no topic" } else { "no command and no topic" };
-            Err(Failure::BadArgs(format!(
+            Err(Failure::bad_args(format!(
                 "'{}' is {what} of nbs-ts; 'nbs-ts help' lists them",
                 word.display()
             )))

@@ -362,5 +362,5 @@ impl<'a> Integration<'a> {
 }
 
 fn refused(session: &SessionDir, why: &str) -> Failure {
-    Failure::Failed(format!("cannot integrate the shell in session '{}': {why}", session.handle()))
+    Failure::failed(format!("cannot integrate the shell in session '{}': {why}", session.handle()))
 }

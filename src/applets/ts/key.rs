@@ -50,7 +50,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let target = target.ok_or_else(cli::missing_handle)?;
     if names.is_empty() {
-        return Err(Failure::BadArgs("missing a key, like Enter or C-c".into()));
+        return Err(Failure::bad_args("missing a key, like Enter or C-c".into()));
     }
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn key(word: &std::ffi::OsStr) -> Result<Key> {
     word.to_str().and_then(keys::parse).ok_or_else(|| {
         let hint = "no key that a terminal knows; there are Enter, C-c, M-x, Up, F5 and the like";
-        Failure::BadArgs(format!("'{}' is {hint}; text is typed by 'nbs-ts send'", word.display()))
+        Failure::bad_args(format!("'{}' is {hint}; text is typed by 'nbs-ts send'", word.display()))
     })
 }
 

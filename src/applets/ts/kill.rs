@@ -48,7 +48,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     if !targets.is_empty() && (all || pattern.is_some()) {
-        return Err(Failure::BadArgs("a session and --all or --name exclude each other".into()));
+        return Err(Failure::bad_args("a session and --all or --name exclude each other".into()));
     }
 
     let state_dir = StateDir::open()?;

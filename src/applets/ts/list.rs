@@ -53,7 +53,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     if follows && (long || waiting || !args.json()) {
-        return Err(Failure::BadArgs("--follow goes with --json, without --long and --waiting".into()));
+        return Err(Failure::bad_args("--follow goes with --json, without --long and --waiting".into()));
     }
     if follows {
         return follow(&StateDir::open_or_make()?, pattern);

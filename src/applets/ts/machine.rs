@@ -51,10 +51,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     let task = task.unwrap_or_default();
-    let named = machine.ok_or_else(|| Failure::BadArgs("missing the name of a machine".into()));
+    let named = machine.ok_or_else(|| Failure::bad_args("missing the name of a machine".into()));
     let is_add = task == "add";
     if !is_add && (idle.is_some() || !command.is_empty()) {
-        return Err(Failure::BadArgs(format!(
+        return Err(Failure::bad_args(format!(
             "--idle and a command are for 'add', not for '{}'",
             task.display()
         )));
@@ -66,9 +66,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Some("remove") => remove(&state_dir, &named?),
         Some("check") => check(&state_dir, &named?, args.json()),
         Some("list") if named.is_err() => list(&state_dir, args.json()),
-        _ => {
-            Err(Failure::BadArgs(format!("'{}' is none of add, list, check NAME and remove", task.display())))
-        }
+        _ => Err(Failure::bad_args(format!(
+            "'{}' is none of add, list, check NAME and remove",
+            task.display()
+        ))),
     }
 }
 
@@ -77,10 +78,10 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
         |word: &OsString| word.to_str().filter(|word| !word.chars().any(char::is_control)).map(name::quoted);
     let words: Option<Vec<String>> = words.iter().map(text).collect();
     let command = words.ok_or_else(|| {
-        Failure::BadArgs("a command may have no control characters in it, and must be UTF-8 text".into())
+        Failure::bad_args("a command may have no control characters in it, and must be UTF-8 text".into())
     })?;
     if command.is_empty() {
-        return Err(Failure::BadArgs("missing the command that gives a sh there".into()));
+        return Err(Failure::bad_args("missing the command that gives a sh there".into()));
     }
     // Less than a second is no time to be told.
     let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
@@ -94,7 +95,7 @@ fn remove(state_dir: &StateDir, name: &MachineName) -> Result<()> {
     if name::remove(state_dir, name)? || had_bridge {
         return Ok(());
     }
-    Err(Failure::NotFound(format!("there is no machine '{name}'; 'nbs-ts machine list' shows all")))
+    Err(Failure::not_found(format!("there is no machine '{name}'; 'nbs-ts machine list' shows all")))
 }
 
 fn list(state_dir: &StateDir, json: bool) -> Result<()> {

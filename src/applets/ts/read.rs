@@ -46,7 +46,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = target.ok_or_else(cli::missing_handle)?;
     let rendered = OutputForm::rendered(rendered, ansi)?;
     if offset.is_some() && last.is_some() {
-        return Err(Failure::BadArgs("--offset and --last exclude each other".into()));
+        return Err(Failure::bad_args("--offset and --last exclude each other".into()));
     }
 
     let session = StateDir::open()?.session(&target)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let length = log.length().trying(what())?;
     let start = match (offset, last) {
         (Some(offset), _) if offset > length => {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "cannot {}: offset {offset} is beyond its end at {length}",
                 what()
             )));

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let complete = !session.is_alive()?;
     let length = session.log()?.length().trying(what())?;
     if start > length {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "cannot {}: the cursor at {start} is beyond its end at {length}",
             what()
         )));

@@ -34,12 +34,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             }
             Some(lexopt::Arg::Value(word)) => return Err(no_state(&word, cli::missing_handle())),
             Some(other) => return Err(other.unexpected().into()),
-            None => return Err(Failure::BadArgs(format!("missing a state: {STATES}"))),
+            None => return Err(Failure::bad_args(format!("missing a state: {STATES}"))),
         }
     };
     let text = args.free_text(None)?;
     if text.len() > Report::LONGEST {
-        return Err(Failure::BadArgs(format!(
+        return Err(Failure::bad_args(format!(
             "the text has {} bytes, and may have {}",
             text.len(),
             Report::LONGEST
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Some(target) => target,
         None => {
             let ours = std::env::var_os(SESSION_ENV).filter(|ours| !ours.is_empty());
-            let outside = || Failure::BadArgs("missing a session: this is not called in one".into());
+            let outside = || Failure::bad_args("missing a session: this is not called in one".into());
             cli::parse_target(&ours.ok_or_else(outside)?)?
         }
     };
@@ -71,6 +71,6 @@ fn is_state(word: &OsString) -> bool {
 fn no_state(word: &OsString, failure: Failure) -> Failure {
     match word.as_bytes().first() {
         Some(b'@') => failure,
-        _ => Failure::BadArgs(format!("'{}' is no state: {STATES}", word.display())),
+        _ => Failure::bad_args(format!("'{}' is no state: {STATES}", word.display())),
     }
 }

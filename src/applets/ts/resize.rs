@@ -21,14 +21,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         match arg {
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             Value(word) if size.is_none() => {
-                let wrong = || Failure::BadArgs(format!("'{}' {}", word.display(), cli::NO_TERMINAL_SIZE));
+                let wrong = || Failure::bad_args(format!("'{}' {}", word.display(), cli::NO_TERMINAL_SIZE));
                 size = Some(cli::parse_terminal_size(&word).ok_or_else(wrong)?);
             }
             other => return Err(other.unexpected().into()),
         }
     }
     let target = target.ok_or_else(cli::missing_handle)?;
-    let size = size.ok_or_else(|| Failure::BadArgs("missing a size like 80x24".into()))?;
+    let size = size.ok_or_else(|| Failure::bad_args("missing a size like 80x24".into()))?;
 
     let session = StateDir::open()?.session(&target)?;
     let client = RelayClient::open(&session)?;

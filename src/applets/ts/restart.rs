@@ -48,7 +48,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     let via = create_options::via(no_helper, require_helper)?;
     if boot && target.is_some() {
-        return Err(Failure::BadArgs("a session and --boot exclude each other".into()));
+        return Err(Failure::bad_args("a session and --boot exclude each other".into()));
     }
 
     let state_dir = StateDir::open()?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let session = state_dir.session(&target)?;
         if session.is_alive()? {
             let handle = session.handle();
-            return Err(Failure::Failed(format!("cannot restart session '{handle}': it is alive")));
+            return Err(Failure::failed(format!("cannot restart session '{handle}': it is alive")));
         }
         return restart(&session);
     }

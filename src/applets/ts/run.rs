@@ -169,7 +169,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             (false, true) => "--resume and a command exclude each other",
             (false, false) => "missing a command to run",
         };
-        return Err(Failure::BadArgs(why.into()));
+        return Err(Failure::bad_args(why.into()));
     }
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut command = words.join(OsStr::new(" ")).into_vec();
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         command = cli::whole_stdin(deadline).map_err(of_run)?;
     }
     if command.contains(&0) {
-        return Err(Failure::BadArgs("the command has a NUL in it, which no shell takes".into()));
+        return Err(Failure::bad_args("the command has a NUL in it, which no shell takes".into()));
     }
     let input_after = (!no_input).then_some(input_after);
     let rendered = OutputForm::rendered(rendered, ansi)?;
@@ -196,10 +196,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     match begun.map_err(of_run) {
         Ok(run) => run.finish().map_err(of_run),
         Err(failure) => {
-            if let (true, Failure::Status { code: TIMED_OUT | INTERRUPTED, kind, .. }) =
-                (wishes.json, &failure)
-            {
-                cli::print(object(&session, kind, None, Duration::ZERO, b"").line())?;
+            if wishes.json && [TIMED_OUT, INTERRUPTED].contains(&failure.code()) {
+                cli::print(object(&session, failure.kind(), None, Duration::ZERO, b"").line())?;
             }
             Err(failure)
         }
@@ -225,16 +223,14 @@ fn object(
 /// What kept us from running the command has a code that no command gives.
 fn of_run(failure: Failure) -> Failure {
     match failure {
-        Failure::Status { .. } | Failure::ReaderGone => failure,
-        Failure::TimedOut(message) => status(TIMED_OUT, "timeout", message),
-        other => {
-            Failure::Status { code: FAILED, kind: other.kind(), message: other.message().map(str::to_owned) }
-        }
+        Failure::Status(_) | Failure::ReaderGone => failure,
+        Failure::TimedOut(message) => status(TIMED_OUT, "timeout", message.into()),
+        other => Failure::status(FAILED, other.kind(), other.message().map(str::to_owned)),
     }
 }
 
 fn status(code: u8, kind: &'static str, message: String) -> Failure {
-    Failure::Status { code, kind, message: Some(message) }
+    Failure::status(code, kind, Some(message))
 }
 
 /// Does the prompt that ends here come from another terminal? Then this one is raw, as no
@@ -336,7 +332,7 @@ impl<'a> Run<'a> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         if !session.is_interactive()? && turn.shell_place()?.is_none_or(|place| place.level == 0) {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
                 session.handle(),
                 String::from_utf8_lossy(&session.command()?)
@@ -348,7 +344,7 @@ impl<'a> Run<'a> {
                 .shell_place()?
                 .is_some_and(|place| matches!(place.prompt, Prompt::Left | Prompt::Entered));
         if busy_with_us {
-            return Err(Failure::Failed(format!(
+            return Err(Failure::failed(format!(
                 "cannot run a command in session '{}': this call is itself part of what its shell executes",
                 session.handle()
             )));
@@ -456,7 +452,7 @@ impl<'a> Run<'a> {
         if self.wishes.deadline.has_passed() {
             return Err(too_late(self.session, self.wishes, "its shell does not read"));
         }
-        Err(Failure::Failed(format!(
+        Err(Failure::failed(format!(
             "cannot run a command in session '{}': its shell does not read {}",
             self.session.handle(),
             Diagnosis::gather(self.session, NEXT_PROMPT)
@@ -731,7 +727,7 @@ impl<'a> Run<'a> {
     /// next call.
     fn passed_over(&mut self) -> Failure {
         let handle = self.session.handle();
-        let why = Failure::Failed(format!(
+        let why = Failure::failed(format!(
             "cannot run a command in session '{handle}': its shell did not take it; what may keep it from that \
              are key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
              'enable -n' that take builtins or names of ours away"
@@ -817,11 +813,11 @@ impl<'a> Run<'a> {
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)),
-            (Outcome::InnerEnded(code), _) => Err(Failure::Failed(format!(
+            (Outcome::InnerEnded(code), _) => Err(Failure::failed(format!(
                 "cannot finish the command in session '{handle}': the shell that executed it, inside the \
                  session's own, has ended with exit code {code}"
             ))),
-            (Outcome::Lost(why), _) => Err(Failure::Failed(format!(
+            (Outcome::Lost(why), _) => Err(Failure::failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
                 Diagnosis::and_last_line(self.session)
             ))),
@@ -838,13 +834,13 @@ impl<'a> Run<'a> {
                 "interrupted",
                 format!("cannot finish the command in session '{handle}': interrupted{still}"),
             )),
-            (Outcome::Unfinished, None) => Err(Failure::Status {
-                code: UNFINISHED,
-                kind: "status",
-                message: Some(format!(
+            (Outcome::Unfinished, None) => Err(Failure::status(
+                UNFINISHED,
+                "status",
+                Some(format!(
                     "cannot run a command in session '{handle}': it is incomplete, its shell wants the rest of it"
                 )),
-            }),
+            )),
             (Outcome::Done(0), None) => Ok(()),
             (Outcome::Done(code), None) => {
                 let code = u8::try_from(*code).unwrap_or(FAILED);
@@ -852,7 +848,7 @@ impl<'a> Run<'a> {
                 let message = is_stopped.then(|| {
                     format!("the command in session '{handle}' is stopped; 'nbs-ts run {handle} fg' goes on with it")
                 });
-                Err(Failure::Status { code, kind: "status", message })
+                Err(Failure::status(code, "status", message))
             }
             (Outcome::GivenUp, None) => Ok(()),
         }

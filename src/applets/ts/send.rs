@@ -68,14 +68,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     let mut text = args.free_text(None)?;
     if from_stdin && !text.is_empty() {
-        return Err(Failure::BadArgs("--stdin and a text exclude each other".into()));
+        return Err(Failure::bad_args("--stdin and a text exclude each other".into()));
     }
     if secret.is_some() && (from_stdin || paste || no_secret || !enter || !text.is_empty()) {
         let others = "a text, --stdin, --paste, --no-secret and --no-enter";
-        return Err(Failure::BadArgs(format!("a secret excludes {others}")));
+        return Err(Failure::bad_args(format!("a secret excludes {others}")));
     }
     if prompt.is_some() && secret.is_none() {
-        return Err(Failure::BadArgs("--prompt is for --secret-fd and --secret-stdin".into()));
+        return Err(Failure::bad_args("--prompt is for --secret-fd and --secret-stdin".into()));
     }
     if let Some(descriptor) = secret {
         let session = StateDir::open()?.session(&target)?;

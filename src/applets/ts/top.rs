@@ -52,7 +52,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     if args.json() {
-        return Err(Failure::BadArgs("--json is of 'list --long'".into()));
+        return Err(Failure::bad_args("--json is of 'list --long'".into()));
     }
 
     if on.is_empty() {

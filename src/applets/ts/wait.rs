@@ -90,10 +90,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(cli::missing_handle());
     }
     if picks && !targets.is_empty() {
-        return Err(Failure::BadArgs("a session and --all or --name exclude each other".into()));
+        return Err(Failure::bad_args("a session and --all or --name exclude each other".into()));
     }
     if conditions.are_none() && !conditions.can_fail() {
-        return Err(Failure::BadArgs(
+        return Err(Failure::bad_args(
             "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting or --exit".into(),
         ));
     }
@@ -135,7 +135,7 @@ fn picked(state_dir: &StateDir, pattern: Option<&str>) -> Result<Vec<Target>> {
     let alive = found.into_iter().filter(|glance| glance.alive);
     let targets: Vec<Target> = alive.map(|glance| Target::Handle(glance.handle)).collect();
     if targets.is_empty() {
-        return Err(Failure::NotFound(
+        return Err(Failure::not_found(
             "no session is alive to be waited for; 'nbs-ts list' shows all".into(),
         ));
     }

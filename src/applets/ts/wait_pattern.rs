@@ -46,9 +46,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     let target = target.ok_or_else(cli::missing_handle)?;
-    let pattern = pattern.ok_or_else(|| Failure::BadArgs("missing a pattern".into()))?;
+    let pattern = pattern.ok_or_else(|| Failure::bad_args("missing a pattern".into()))?;
     if new && offset.is_some() {
-        return Err(Failure::BadArgs("--offset and --new exclude each other".into()));
+        return Err(Failure::bad_args("--offset and --new exclude each other".into()));
     }
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));

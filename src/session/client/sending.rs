@@ -88,7 +88,7 @@ pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) ->
 fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
     let what = format!("type all of it into session '{}'", session.handle());
     if typed.cut {
-        return Failure::Failed(format!(
+        return Failure::failed(format!(
             "cannot {what}: an interrupt discarded the rest; {} of {length} bytes went in",
             typed.count
         ));
@@ -98,7 +98,7 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
     } else {
         "the program does not read; "
     };
-    Failure::TimedOut(format!(
+    Failure::timed_out(format!(
         "cannot {what}: {why}{} of {length} bytes went in {}",
         typed.count,
         Diagnosis::gather(session, timeout)
@@ -108,7 +108,7 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
 /// Why nothing is typed, where a text that is no secret would be taken for one.
 pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     let handle = session.handle();
-    Failure::Failed(format!(
+    Failure::failed(format!(
         "cannot type into session '{handle}': its program asks for a secret, which the user types in a shell: \
          nbs-ts send --secret-stdin {handle}"
     ))
@@ -130,14 +130,14 @@ pub(crate) fn type_secret(
 ) -> Result<()> {
     let what = format!("type the secret into session '{}'", session.handle());
     if secret.len() > LONGEST_SECRET {
-        return Err(Failure::Failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
+        return Err(Failure::failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
     }
     if secret.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        return Err(Failure::Failed(format!("cannot {what}: it is more than one line")));
+        return Err(Failure::failed(format!("cannot {what}: it is more than one line")));
     }
     if secret.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
         let why = "it holds a control character, which a terminal would act on";
-        return Err(Failure::Failed(format!("cannot {what}: {why}")));
+        return Err(Failure::failed(format!("cannot {what}: {why}")));
     }
     let mut line = Vec::with_capacity(secret.len() + 1);
     line.extend_from_slice(secret);
@@ -146,7 +146,7 @@ pub(crate) fn type_secret(
     line.fill(0);
     match done? {
         true => Ok(()),
-        false => Err(Failure::TimedOut(format!(
+        false => Err(Failure::timed_out(format!(
             "cannot {what}: none was asked for {}",
             Diagnosis::gather(session, timeout)
         ))),

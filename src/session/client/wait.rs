@@ -57,12 +57,12 @@ impl<'a> Wait<'a> {
     /// What to say when it did not come to what was waited for.
     pub(crate) fn in_vain(&self, why: WaitEnd, what: &str) -> Failure {
         match why {
-            WaitEnd::Ended => Failure::Failed(format!(
+            WaitEnd::Ended => Failure::failed(format!(
                 "cannot {what}: {}{}",
                 self.session.ended(),
                 Diagnosis::and_last_line(self.session)
             )),
-            WaitEnd::TimedOut => Failure::TimedOut(format!(
+            WaitEnd::TimedOut => Failure::timed_out(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
                 Diagnosis::gather(self.session, self.timeout)

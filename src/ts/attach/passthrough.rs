@@ -128,7 +128,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         }
         if told {
             let message = format!("cannot stay at a session of '{machine}': a signal says to leave it");
-            break End::Lost(Failure::Failed(message));
+            break End::Lost(Failure::failed(message));
         }
     };
     let is_lost = matches!(end, End::Lost(_));
@@ -144,7 +144,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         End::Exit(code) => {
             let said = String::from_utf8_lossy(&said);
             let said = said.trim().strip_prefix("nbs-ts: ").unwrap_or(said.trim()).to_owned();
-            Err(Failure::Status { code, kind: "failed", message: Some(format!("{machine}: {said}")) })
+            Err(Failure::status(code, "failed", Some(format!("{machine}: {said}"))))
         }
     }
 }

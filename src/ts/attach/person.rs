@@ -34,7 +34,7 @@ impl PersonTerminal {
     pub(crate) fn look() -> Result<PersonTerminal> {
         let what = "take the terminal";
         let before = term::Before::look().trying(what)?;
-        let before = before.ok_or_else(|| Failure::Failed(format!("cannot {what}: there is none")))?;
+        let before = before.ok_or_else(|| Failure::failed(format!("cannot {what}: there is none")))?;
         Ok(PersonTerminal { output: term::output().trying(what)?, before, out: Outbox::default() })
     }
 

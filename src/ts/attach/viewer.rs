@@ -146,7 +146,7 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         End::Detached | End::Session(_) => Ok(()),
         End::Told => {
             let handle = session.handle();
-            Err(Failure::Failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
+            Err(Failure::failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
         }
     }
 }

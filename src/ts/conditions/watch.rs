@@ -548,13 +548,13 @@ impl<'a> SessionWatch<'a> {
     pub(crate) fn in_vain(&self, over: &WatchEnd, timeout: Duration) -> Failure {
         let what = self.conditions.described() + &output::lost_in_words(self.lost);
         match over {
-            WatchEnd::TimedOut => Failure::TimedOut(format!(
+            WatchEnd::TimedOut => Failure::timed_out(format!(
                 "cannot {what} in session '{}': timed out {}",
                 self.session.handle(),
                 Diagnosis::gather(self.session, timeout)
             )),
             _ => match self.session.ended() {
-                Failure::Failed(reason) => Failure::Failed(format!(
+                Failure::Failed(reason) => Failure::failed(format!(
                     "cannot {what}: {reason}{}",
                     Diagnosis::and_last_line(self.session)
                 )),

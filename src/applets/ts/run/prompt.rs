@@ -140,7 +140,7 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
 }
 
 fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
-    Failure::Failed(format!(
+    Failure::failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
         session.handle(),
         Diagnosis::and_last_line(session),

@@ -23,7 +23,7 @@ impl<'a> Run<'a> {
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         Run::take_turn(session, wishes, &mut turn, &mut signals)?;
         let left = session.left_run()?.ok_or_else(|| {
-            Failure::Failed(format!(
+            Failure::failed(format!(
                 "cannot resume a command in session '{}': no 'run' has left one there",
                 session.handle()
             ))
