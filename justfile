@@ -47,7 +47,7 @@ fuzz rounds='20000':
 # Kills, stops and refuses at random, and looks whether all is still in order;
 # NBS_SEED=17 repeats a round that failed.
 torture rounds='1000':
-    NBS_ROUNDS={{ rounds }} cargo test --test it -- torture:: --nocapture
+    NBS_ROUNDS={{ rounds }} cargo test --test it -- torture:: lost:: --nocapture
 
 # Makes the picture of the README: the screen of a real session.
 picture:
