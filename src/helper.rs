@@ -16,7 +16,6 @@ mod log;
 pub(crate) mod protocol;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::{
@@ -34,6 +33,7 @@ use std::{
 use crate::{
     outcome::{Result, Trying},
     session::{HELPER_SOCKET, Handle, WriteRootPolicy},
+    sorted::{Map, Set},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
@@ -107,14 +107,14 @@ pub(crate) fn serve(start: HelperStart, stop: &mut Signals) -> Result<()> {
 struct Helper {
     start: HelperStart,
     policy: WriteRootPolicy,
-    conversations: BTreeMap<u64, Conversation>,
+    conversations: Map<u64, Conversation>,
     last: u64,
     // No descriptor could be had for the last connection.
     full_until: Deadline,
     ended: Signals,
     // Those of the base protocol.
-    children: HashSet<u32>,
-    keepers: HashMap<u32, Handle>,
+    children: Set<u32>,
+    keepers: Map<u32, Handle>,
     reports: PipeReader,
     // For keepers to come; and so the pipe has no end.
     reporter: PipeWriter,
@@ -132,12 +132,12 @@ impl Helper {
         Ok(Helper {
             start,
             policy: WriteRootPolicy::ours(None),
-            conversations: BTreeMap::new(),
+            conversations: Map::new(),
             last: 0,
             full_until: Deadline::NEVER,
             ended: Signals::catch(&[SIGCHLD])?,
-            children: HashSet::new(),
-            keepers: HashMap::new(),
+            children: Set::new(),
+            keepers: Map::new(),
             reports,
             reporter,
             report: Vec::new(),
@@ -156,7 +156,7 @@ impl Helper {
         } else if self.conversations.len() < MOST {
             poll_set.readable(&self.start.listener, HelperEvent::Connection);
         }
-        for (id, conversation) in &self.conversations {
+        for (id, conversation) in self.conversations.iter() {
             poll_set.readable(conversation, HelperEvent::Client(*id));
             deadline = deadline.min(conversation.deadline);
         }

@@ -19,6 +19,7 @@ mod relay;
 #[cfg(test)]
 mod rounds;
 mod session;
+mod sorted;
 mod sys;
 mod terminal;
 mod ts;

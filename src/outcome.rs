@@ -35,6 +35,7 @@ pub(crate) enum Failure {
 /// What there is to say, behind a pointer: a failure is handed up through many calls, most
 /// of which have none.
 #[derive(Debug)]
+#[expect(clippy::box_collection, reason = "what is behind the pointer may be large")]
 pub(crate) struct Message(Box<String>);
 
 impl Deref for Message {

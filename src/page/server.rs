@@ -6,7 +6,6 @@
 //! between, and costs no memory. Where no page is open, nothing is watched.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
@@ -23,6 +22,7 @@ use crate::{
         tile::Tile,
     },
     session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
+    sorted::{Map, Set},
     sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
 };
 
@@ -252,14 +252,14 @@ impl Server<'_> {
 
     /// Has those that there are, and no others.
     fn take_all(&mut self, glances: Vec<Glance>) {
-        let alive: BTreeMap<Handle, bool> =
+        let alive: Map<Handle, bool> =
             glances.iter().map(|glance| (glance.handle.clone(), glance.alive)).collect();
         self.tiles.retain(|tile| alive.contains_key(&tile.handle));
         let ended = |tile: &&mut Tile| tile.is_alive() && alive.get(&tile.handle) == Some(&false);
         for tile in self.tiles.iter_mut().filter(ended) {
             tile.end(self.state_dir);
         }
-        let known: BTreeSet<Handle> = self.tiles.iter().map(|tile| tile.handle.clone()).collect();
+        let known: Set<Handle> = self.tiles.iter().map(|tile| tile.handle.clone()).collect();
         // They come in the order in which they were started.
         let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
         for glance in glances.into_iter().filter(|glance| !known.contains(&glance.handle)) {

@@ -6,7 +6,7 @@
 //! has nothing to type for a while is passed over.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsFd, BorrowedFd},
@@ -21,6 +21,7 @@ use crate::{
         Report, WriteRootPolicy,
         client::protocol::{Follower, LONGEST_LINE, Request, Response, SizeSince},
     },
+    sorted::Map,
     sys::{deadline::Deadline, poll, socket},
 };
 
@@ -60,7 +61,7 @@ const TYPIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Clients {
     policy: WriteRootPolicy,
-    all: BTreeMap<ClientId, Client>,
+    all: Map<ClientId, Client>,
     // As many as there may be; who comes then waits in the socket's queue.
     most: usize,
     // Who has the session to itself, and who is next.
@@ -234,7 +235,7 @@ impl Clients {
     pub(crate) fn new(open_files: usize, policy: WriteRootPolicy) -> Clients {
         Clients {
             policy,
-            all: BTreeMap::new(),
+            all: Map::new(),
             most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
             typists: VecDeque::new(),
@@ -659,13 +660,13 @@ mod tests {
     fn nothing_more_is_read_of_one_who_does_not_take_what_we_say() {
         let mut clients = clients();
         let (id, theirs) = come(&mut clients, b"");
-        let wants_read = |clients: &Clients| clients.wants_read(id, &clients.all[&id]);
+        let wants_read = |clients: &Clients| clients.wants_read(id, clients.all.get(&id).unwrap());
         assert!(wants_read(&clients));
-        while !clients.all[&id].wants_write() {
+        while !clients.all.get(&id).unwrap().wants_write() {
             clients.respond(id, &Response::Refused { why: "x".repeat(10_000) });
         }
         assert!(!wants_read(&clients));
-        while clients.all[&id].wants_write() {
+        while clients.all.get(&id).unwrap().wants_write() {
             assert!(!wants_read(&clients));
             told(&theirs);
             clients.attend(id);
@@ -773,7 +774,7 @@ mod tests {
     fn who_has_left_and_has_not_heard_all_yet_stays_until_it_has() {
         let mut clients = clients();
         let (id, theirs) = come(&mut clients, b"");
-        while !clients.all[&id].wants_write() {
+        while !clients.all.get(&id).unwrap().wants_write() {
             clients.respond(id, &Response::Refused { why: "x".repeat(10_000) });
         }
         clients.note_left(id);

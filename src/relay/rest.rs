@@ -4,12 +4,12 @@
 //! looks. But it prints, or uses the CPU. Nothing tells a relay of the latter: so it looks when
 //! somebody asks, or follows, and what it saw is kept for the next look.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::{session::client::Doing, sys::processes::Timeout};
+use crate::{
+    sorted::Set,
+    {session::client::Doing, sys::processes::Timeout},
+};
 
 /// What is seen of it at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Sample {
     /// How long they sleep at most.
     pub(crate) timeout: Timeout,
     /// The foreground process group, and all below it.
-    pub(crate) processes: BTreeSet<u32>,
+    pub(crate) processes: Set<u32>,
     /// How long all of those have run together, in nanoseconds.
     pub(crate) cpu_time: u64,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Sample {
 impl Sample {
     /// Of a terminal that nobody has been seen to read.
     pub(crate) fn of(doing: Doing) -> Sample {
-        let (readers, processes) = (Vec::new(), BTreeSet::new());
+        let (readers, processes) = (Vec::new(), Set::new());
         Sample { doing, readers, timeout: Timeout::Never, processes, cpu_time: 0 }
     }
 
@@ -83,7 +83,7 @@ mod tests {
 
     fn sample(doing: Doing, reader: u32, cpu_time: u64) -> Sample {
         let timeout = Timeout::After(Duration::from_millis(100));
-        Sample { doing, readers: vec![reader], timeout, processes: BTreeSet::from([7]), cpu_time }
+        Sample { doing, readers: vec![reader], timeout, processes: Set::from_iter([7]), cpu_time }
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(note(2_500, sample(Doing::Raw, 6, 5_000_000), long), 500, "it has run, a little");
         assert_eq!(note(3_000, sample(Doing::Raw, 6, 500_000_000), long), 0, "it works");
         assert_eq!(note(4_000, sample(Doing::Secret, 6, 500_000_000), long), 0);
-        let other = Sample { processes: BTreeSet::from([7, 8]), ..sample(Doing::Secret, 6, 500_000_000) };
+        let other = Sample { processes: Set::from_iter([7, 8]), ..sample(Doing::Secret, 6, 500_000_000) };
         assert_eq!(note(5_000, other, long), 0, "a process has begun");
     }
 

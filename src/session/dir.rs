@@ -9,7 +9,6 @@
 mod spec;
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     fs::{File, TryLockError},
     io,
@@ -32,6 +31,7 @@ use crate::{
         shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, Unmarked},
         write_root_policy,
     },
+    sorted::Set,
     sys::{
         child::ExitStatus,
         clock::unix_seconds,
@@ -725,7 +725,7 @@ impl SessionDir {
 
     /// The numbers of those completions that belong to the call that caused them. Of one
     /// that is there, it is known.
-    pub(crate) fn claims(&self) -> Result<BTreeSet<u64>> {
+    pub(crate) fn claims(&self) -> Result<Set<u64>> {
         let claims = self.read_if_there(CLAIMS, LONGEST_COMPLETIONS);
         let claims = self.trying(claims, "read whose completions there are")?;
         Ok(claims.split(|byte| *byte == b'\n').filter_map(number).collect())

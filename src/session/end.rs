@@ -8,7 +8,7 @@
 //! session that those who bear it are in; who has shed both is out of reach
 //! then. A session that was created from inside this one is not part of it.
 
-use std::{collections::HashSet, ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 use crate::{
     outcome::{Failure, Result, Trying},
@@ -16,6 +16,7 @@ use crate::{
         BRIDGE, EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
         client::{Doing, RelayClient},
     },
+    sorted::Set,
     sys::{
         deadline::Deadline,
         files::Folder,
@@ -280,7 +281,7 @@ impl Members {
     /// Those among all processes of this machine.
     fn among_all(&self, by_variable: bool) -> io::Result<Vec<Process>> {
         let all = processes::all()?;
-        let mut ours = HashSet::new();
+        let mut ours = Set::new();
         for root in self.relay.iter().chain(&self.keeper) {
             if !root.pidfd.has_ended()? {
                 ours.insert(root.pid);
@@ -291,8 +292,8 @@ impl Members {
             let bearers: Vec<&Process> = bearers.filter(|process| !self.is_anothers_root(process)).collect();
             // A number of a kernel session that one of ours is in cannot be
             // another's: so whoever has dropped the variable, but not left, is ours.
-            let sessions: HashSet<i32> = bearers.iter().map(|process| process.session).collect();
-            let sessions: HashSet<i32> =
+            let sessions: Set<i32> = bearers.iter().map(|process| process.session).collect();
+            let sessions: Set<i32> =
                 sessions.into_iter().filter(|session| self.leads(*session, &bearers)).collect();
             ours.extend(bearers.iter().map(|process| process.pid));
             ours.extend(
@@ -300,7 +301,7 @@ impl Members {
             );
         }
         // Parents may stand after their children, so until nobody is added.
-        let mut strangers = HashSet::new();
+        let mut strangers = Set::new();
         loop {
             let known = |pid: &u32| ours.contains(pid) || strangers.contains(pid);
             let (relays, children): (Vec<&Process>, Vec<&Process>) = all
@@ -458,7 +459,7 @@ fn end_processes(
 ) -> io::Result<Vec<Process>> {
     let grace = Deadline::after(grace);
     // Those that have been asked to end; and those whose children are not asked to.
-    let (mut asked, mut left_alone) = (HashSet::new(), HashSet::new());
+    let (mut asked, mut left_alone) = (Set::new(), Set::new());
     loop {
         let left = members.now()?;
         if left.is_empty() {

@@ -7,7 +7,6 @@
 //! half a session, and what a killed `create` left is told by its free lock.
 
 use std::{
-    collections::BTreeSet,
     env,
     ffi::{OsStr, OsString},
     fs::{File, TryLockError},
@@ -22,6 +21,7 @@ use crate::{
     session::{
         EndedBy, Events, Glance, Handle, Name, Notice, Removal, SessionDir, Summary, Target, dir, handle,
     },
+    sorted::Set,
     sys::{
         deadline::Deadline,
         files::{self, Folder},
@@ -425,8 +425,7 @@ impl StateDir {
             dead.iter().map(|summary| (summary.ended, &summary.glance.handle)).collect();
         last_first.sort_by(|a, b| b.cmp(a));
         let most = retention.most.unwrap_or(usize::MAX);
-        let last: BTreeSet<Handle> =
-            last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
+        let last: Set<Handle> = last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
         for summary in dead {
             let dead_for = summary.ended.map(ago);
             let is_recent =

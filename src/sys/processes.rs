@@ -4,7 +4,6 @@
 //! what is signalled through it is the process that was meant, or nobody.
 
 use std::{
-    collections::HashSet,
     ffi::OsStr,
     fs::{self, File},
     io::{self, Read},
@@ -24,7 +23,10 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal},
 };
 
-use crate::sys::{deadline::Deadline, peers, poll, signals::SIGKILL};
+use crate::{
+    sorted::Set,
+    sys::{deadline::Deadline, peers, poll, signals::SIGKILL},
+};
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -590,7 +592,7 @@ pub(crate) fn lists_children() -> bool {
 /// for when its turn is over. Who is adopted meanwhile may be passed over.
 pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl Iterator<Item = Process> {
     let mut pending = roots.to_vec();
-    let mut seen = HashSet::new();
+    let mut seen = Set::new();
     let mut last: Option<Process> = None;
     std::iter::from_fn(move || {
         pending.extend(last.take().iter().flat_map(Process::children));

@@ -1,12 +1,10 @@
 //! Sessions in lines for a person: `list --long`, and the upper part of `top`.
 
-use std::{
-    cmp::Ordering, collections::BTreeMap, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path,
-    time::SystemTime,
-};
+use std::{cmp::Ordering, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
 
 use crate::{
     session::{Activity, Name, Overview},
+    sorted::Map,
     sys::term,
     terminal::{cells, text},
 };
@@ -54,11 +52,11 @@ pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
 /// How a person names each of these: by its name, if that means this one among them, else
 /// by its handle.
 pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
-    let mut meant = BTreeMap::new();
+    let mut meant = Map::new();
     let rank = |overview: &Overview| (overview.glance.alive, overview.glance.started);
     for (index, overview) in overviews.iter().enumerate() {
         if let Some(name) = overview.glance.name.as_ref().map(Name::as_str) {
-            let best = meant.entry((&overview.machine, name)).or_insert(index);
+            let best = meant.or_insert((&overview.machine, name), index);
             if rank(overview) > rank(&overviews[*best]) {
                 *best = index;
             }

@@ -3,11 +3,12 @@
 //! Only of a worker in the foreground it is ended: there a worker is a job, and of a job
 //! nothing is left when it is over.
 
-use std::{collections::HashSet, env, io, time::Duration};
+use std::{env, io, time::Duration};
 
 use crate::{
     outcome::{Result, Trying},
     session::{GRACE, MONITOR, SESSION_ENV},
+    sorted::Set,
     sys::{
         deadline::Deadline,
         poll::PollSet,
@@ -64,7 +65,7 @@ fn none_left(left: Vec<Process>) -> io::Result<()> {
 fn end(find: impl Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
     let (grace, patience) = (Deadline::after(GRACE), Deadline::after(PATIENCE));
     let last = Deadline::after(2 * PATIENCE);
-    let mut asked = HashSet::new();
+    let mut asked = Set::new();
     loop {
         let left: Vec<Process> = find()?.into_iter().filter(|process| !process.has_ended()).collect();
         if left.is_empty() || last.has_passed() {

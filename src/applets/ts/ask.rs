@@ -58,7 +58,7 @@
 
 mod seen;
 
-use std::{collections::BTreeSet, ops::Range, time::Duration};
+use std::{ops::Range, time::Duration};
 
 use crate::{
     cli::{self, Args},
@@ -69,6 +69,7 @@ use crate::{
         client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending},
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
+    sorted::Set,
     sys::{deadline::Deadline, pty::Size},
     terminal::{
         queries::{Part, Sequences},
@@ -454,7 +455,7 @@ fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until:
 #[derive(Default)]
 struct Drawing {
     /// The rows, but for the first, in which the cursor was placed.
-    rows: BTreeSet<u16>,
+    rows: Set<u16>,
     // How many lines have come since it was placed last.
     lines: usize,
     /// The most that have come between two.

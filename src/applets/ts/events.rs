@@ -20,11 +20,7 @@
 //! Example:
 //!   nbs-ts events --follow | while read -r event; do echo "$event"; done
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use crate::{
     cli::{self, Args},
@@ -34,6 +30,7 @@ use crate::{
         self, Activity, Events, Glance, Handle, Name, Notice, Overview, Report, Roster, RosterEvent,
         RosterNews, SessionDir, StateDir, client::ToldStanding,
     },
+    sorted::{Map, Set},
     sys::{
         deadline::Deadline,
         poll::PollSet,
@@ -59,10 +56,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let state_dir = StateDir::open_or_make()?;
     let events = state_dir.events()?;
-    let mut teller = Teller { state_dir, events, pattern, told: BTreeSet::new() };
+    let mut teller = Teller { state_dir, events, pattern, told: Set::new() };
     if follow {
         let roster = waiting.then(|| Roster::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
-        return teller.follow(roster.map(|(roster, _)| Following { roster, told: BTreeMap::new() }));
+        return teller.follow(roster.map(|(roster, _)| Following { roster, told: Map::new() }));
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -73,7 +70,7 @@ struct Teller {
     state_dir: StateDir,
     events: Events,
     pattern: Option<String>,
-    told: BTreeSet<Handle>,
+    told: Set<Handle>,
 }
 
 /// Where there may be something to tell.
@@ -187,7 +184,7 @@ impl Teller {
 /// What live sessions have told, and of which of it we have.
 struct Following {
     roster: Roster,
-    told: BTreeMap<Handle, ToldOfOne>,
+    told: Map<Handle, ToldOfOne>,
 }
 
 /// Since when it waited, and what it said of itself, when that was told.
@@ -203,7 +200,9 @@ impl Following {
         let mut lines = String::new();
         self.roster.take_news(state_dir, |news| match news {
             RosterNews::Told(session, standing) => {
-                self.told.entry(session.handle().clone()).or_default().tell(session, standing, &mut lines);
+                self.told
+                    .or_insert(session.handle().clone(), ToldOfOne::default())
+                    .tell(session, standing, &mut lines);
             }
             RosterNews::Ended(handle) | RosterNews::Removed(handle) => drop(self.told.remove(&handle)),
         })?;

@@ -15,13 +15,14 @@
 //! Example:
 //!   nbs-ts send "$h" make && nbs-ts wait-complete "$h" --timeout=10m
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
     session::{Completion, SessionDir, StateDir, client::Wait},
+    sorted::Set,
     sys::deadline::Deadline,
 };
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
     let mut wait = Wait::begin(session, timeout)?;
     let (cursor, mut completions) = (session.completion_cursor()?, session.completions());
-    let mut claims = BTreeSet::new();
+    let mut claims = Set::new();
     loop {
         let last_look = wait.next();
         let reader = cursor.take()?;

@@ -14,7 +14,7 @@
 //! All of one colour is one element, so that it is small. No font, no script and no file
 //! from elsewhere is needed.
 
-use std::{collections::BTreeSet, fmt::Write, ops::Range};
+use std::{fmt::Write, ops::Range};
 
 use super::Screen;
 use crate::terminal::screen::{
@@ -177,7 +177,7 @@ impl Screen {
             };
             let ground = Rect { x: col * WIDTH, y, width: (end - col) * WIDTH, height: HEIGHT };
             if paper != BACKGROUND || is_cursor(col) {
-                picture.papers.insert(ground.of(paper));
+                picture.papers.push(ground.of(paper));
             }
             if !pen.has(Pen::HIDDEN) {
                 let ink = if pen.has(Pen::DIM) { mixed(ink, paper, 60) } else { ink };
@@ -189,10 +189,10 @@ impl Screen {
     }
 }
 
-/// Pieces that are drawn with the same are together: what that is comes first. Of a
-/// rectangle, `y`, `height`, `x` and `width` follow, of others where they are in
-/// [`Picture::drawn`]. One type, for each that is sorted makes the program larger.
-type Pieces = BTreeSet<[usize; 5]>;
+/// What a piece is drawn with comes first, so that in order those are together that have it
+/// in common. Of a rectangle, `y`, `height`, `x` and `width` follow, of others where they
+/// are in [`Picture::drawn`]. One type, for each that is sorted makes the program larger.
+type Pieces = Vec<[usize; 5]>;
 
 /// What is drawn, from the bottom to the top.
 #[derive(Default)]
@@ -295,7 +295,7 @@ impl Picture {
             text.push('>');
             push_escaped(text, &characters);
             *text += "</text>\n";
-            self.texts.insert([number(ink) << TEXT_BITS | bits, start, text.len(), 0, 0]);
+            self.texts.push([number(ink) << TEXT_BITS | bits, start, text.len(), 0, 0]);
             col = next;
         }
     }
@@ -307,7 +307,7 @@ impl Picture {
             for start in (0..width).step_by(on + off) {
                 let width = on.min(width - start);
                 let rect = Rect { x: x + start, y: y + top * PIXEL, width, height: PIXEL };
-                self.lines.insert(rect.of(ink));
+                self.lines.push(rect.of(ink));
             }
         };
         match pen.underline() {
@@ -320,7 +320,7 @@ impl Picture {
                 let start = self.drawn.len();
                 push(&mut self.drawn, format_args!("M{x} {}", y + 33));
                 (0..width / WIDTH).for_each(|_| self.drawn += "q5-6 9 0t9 0");
-                self.strokes.insert([number(ink), start, self.drawn.len(), 0, 0]);
+                self.strokes.push([number(ink), start, self.drawn.len(), 0, 0]);
             }
         }
         if pen.has(Pen::STRUCK) {
@@ -367,14 +367,14 @@ impl Picture {
                     _ => (&mut self.lines, dots(code), ink),
                 };
                 for part in parts {
-                    pieces.insert(Rect { x: x + part.x, y: y + part.y, ..part }.of(ink));
+                    pieces.push(Rect { x: x + part.x, y: y + part.y, ..part }.of(ink));
                 }
                 return;
             }
         }
         let is_solid = matches!(character, '\u{e0b0}' | '\u{e0b2}');
         let pieces = if is_solid { &mut self.solids } else { &mut self.strokes };
-        pieces.insert([number(ink), start, self.drawn.len(), 0, 0]);
+        pieces.push([number(ink), start, self.drawn.len(), 0, 0]);
     }
 }
 
@@ -532,7 +532,7 @@ impl Rect {
 fn joined(rects: &Pieces) -> Pieces {
     let (mut all, mut last) = (Pieces::new(), None::<[usize; 5]>);
     let turned = |[colour, y, height, x, width]: [usize; 5]| [colour, x, width, y, height];
-    for &rect in rects {
+    for rect in sorted(rects) {
         match &mut last {
             Some([colour, y, height, x, width])
                 if [*colour, *y, *height] == rect[..3] && rect[3] <= *x + *width =>
@@ -544,6 +544,14 @@ fn joined(rects: &Pieces) -> Pieces {
     }
     all.extend(last.map(turned));
     all
+}
+
+/// Each once.
+fn sorted(pieces: &Pieces) -> Pieces {
+    let mut sorted = pieces.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted
 }
 
 /// All of one colour as one path.
@@ -565,7 +573,7 @@ fn push_groups(
     close: &str,
 ) {
     let mut last = None;
-    for piece in pieces {
+    for piece in &sorted(pieces) {
         if last != Some(piece[0]) {
             *text += if last.is_some() { close } else { "" };
             open(text, piece[0]);

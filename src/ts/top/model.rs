@@ -1,9 +1,8 @@
 //! What `top` shows, and what its keys do. Pure: what is to be done, who has it does.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::{
     session::{Activity, Address, Overview},
+    sorted::{Map, Set},
     ts::listing,
     ts::top::keys::Key,
 };
@@ -45,9 +44,9 @@ pub(crate) struct Model {
     /// In the order in which they are shown.
     pub(crate) overviews: Vec<Overview>,
     /// How people name them.
-    names: BTreeMap<Address, String>,
+    names: Map<Address, String>,
     /// Those of which not all is known that is shown.
-    pub(crate) stale: BTreeSet<Address>,
+    pub(crate) stale: Set<Address>,
     pub(crate) mode: Mode,
     pub(crate) filter: String,
     /// For the person, until the next key.
