@@ -22,7 +22,7 @@ use crate::{
         tile::Tile,
     },
     session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
-    sorted::{Map, Set},
+    sorted::Map,
     sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
 };
 
@@ -252,20 +252,21 @@ impl Server<'_> {
 
     /// Has those that there are, and no others.
     fn take_all(&mut self, glances: Vec<Glance>) {
-        let alive: Map<Handle, bool> =
-            glances.iter().map(|glance| (glance.handle.clone(), glance.alive)).collect();
-        self.tiles.retain(|tile| alive.contains_key(&tile.handle));
-        let ended = |tile: &&mut Tile| tile.is_alive() && alive.get(&tile.handle) == Some(&false);
-        for tile in self.tiles.iter_mut().filter(ended) {
-            tile.end(self.state_dir);
+        let mut dead: Map<Handle, bool> =
+            glances.iter().map(|glance| (glance.handle.clone(), !glance.alive)).collect();
+        self.tiles.retain(|tile| dead.contains_key(&tile.handle));
+        for tile in &mut self.tiles {
+            if dead.remove(&tile.handle) == Some(true) && tile.is_alive() {
+                tile.end(self.state_dir);
+            }
         }
-        let known: Set<Handle> = self.tiles.iter().map(|tile| tile.handle.clone()).collect();
+        // What is left is new.
         // They come in the order in which they were started.
         let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
-        for glance in glances.into_iter().filter(|glance| !known.contains(&glance.handle)) {
+        for glance in glances {
             let is_old = surplus > 0 && !glance.alive;
             surplus -= usize::from(is_old);
-            if !is_old {
+            if !is_old && dead.contains_key(&glance.handle) {
                 self.tiles.push(Tile::new(self.keys.next(), glance));
             }
         }
@@ -493,14 +494,12 @@ impl Server<'_> {
             let waits = rests && screen && !large && !tile.is_new();
             !waits && tile.due(screen).is_some_and(Deadline::has_passed)
         };
-        let mut due: Vec<usize> = (0..self.tiles.len()).filter(|at| is_due(&self.tiles[*at])).collect();
-        // Large ones first, and then those that were looked at longest ago.
-        due.sort_by_key(|at| (!view.of(&self.tiles[*at]).0, self.tiles[*at].looked()));
-        let (mut removed, mut spent) = (Vec::new(), Duration::ZERO);
-        for at in due {
-            if begun.elapsed() > SLICE {
-                break;
-            }
+        let mut spent = Duration::ZERO;
+        while begun.elapsed() <= SLICE {
+            // Large ones first, and then those that were looked at longest ago.
+            let due = (0..self.tiles.len()).filter(|at| is_due(&self.tiles[*at]));
+            let next = due.min_by_key(|at| (!view.of(&self.tiles[*at]).0, self.tiles[*at].looked()));
+            let Some(at) = next else { break };
             let tile = &mut self.tiles[at];
             let (large, screen) = view.of(tile);
             let pause = match (large, screen) {
@@ -510,7 +509,7 @@ impl Server<'_> {
             };
             let look = Instant::now();
             if !tile.look(self.state_dir, &mut self.numbers, screen, pause) {
-                removed.push(tile.key);
+                self.tiles.remove(at);
             }
             if !large {
                 spent += look.elapsed();
@@ -519,12 +518,10 @@ impl Server<'_> {
         if !spent.is_zero() {
             self.wall = Deadline::after(spent * REST);
         }
-        self.tiles.retain(|tile| !removed.contains(&tile.key));
-        let mut kept: Vec<&mut Tile> = self.tiles.iter_mut().filter(|tile| tile.has_screen()).collect();
-        kept.sort_by_key(|tile| tile.looked());
-        let surplus = kept.len().saturating_sub(MOST_SCREENS);
-        for tile in kept.into_iter().take(surplus) {
-            tile.forget(self.state_dir);
+        while self.tiles.iter().filter(|tile| tile.has_screen()).count() > MOST_SCREENS {
+            let kept = self.tiles.iter_mut().filter(|tile| tile.has_screen());
+            let Some(oldest) = kept.min_by_key(|tile| tile.looked()) else { break };
+            oldest.forget(self.state_dir);
         }
     }
 

@@ -667,7 +667,7 @@ fn voice(verb: &str) -> &'static str {
 
 /// What an error says, as `--json` has it printed.
 pub(crate) fn said_in_json(line: &str) -> Option<String> {
-    let object: serde_json::Value = serde_json::from_str(line).ok()?;
+    let object: serde_json::Value = serde_json::from_slice(line.as_bytes()).ok()?;
     object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
 }
 

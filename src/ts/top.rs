@@ -513,20 +513,20 @@ impl Top<'_> {
                 }
             }
             RosterNews::Ended(handle) => ended.push(handle),
-            RosterNews::Removed(handle) => removed.push(handle),
+            RosterNews::Removed(handle) => removed.push(Address { machine: None, handle }),
         })?;
         for handle in ended.into_iter().filter(|handle| !is_ours(handle)) {
             // One that is removed is seen to be gone, too.
             let session = self.state_dir.session(&Target::Handle(handle.clone())).ok();
             match session.and_then(|session| Glance::at(&session)) {
                 Some(glance) => told.push(Overview::brief(glance, ToldStanding::Ended)),
-                None => removed.push(handle),
+                None => removed.push(Address { machine: None, handle }),
             }
         }
         if !told.is_empty() {
             self.model.put(told);
         }
-        self.model.remove(removed.into_iter().map(|handle| Address { machine: None, handle }).collect());
+        self.model.remove(&removed);
         Ok(())
     }
 
@@ -667,7 +667,7 @@ impl Top<'_> {
         if !told.is_empty() {
             self.model.put(told);
         }
-        self.model.remove(removed);
+        self.model.remove(&removed);
         Ok(())
     }
 

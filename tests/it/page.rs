@@ -755,3 +755,26 @@ fn what_a_session_does_is_told_as_the_list_tells_it() {
     let about = events.until_about(&handle, |about| about["activity"] == "working");
     assert_eq!((&about["word"], &about["asks"]), (&json!("working"), &Value::Null));
 }
+
+#[test]
+fn of_many_that_have_ended_the_newest_are_shown_also_those_that_no_page_saw() {
+    let scratch = Scratch::new();
+    for _ in 0..62 {
+        let handle = scratch.create("true");
+        scratch.wait_for_end(&handle);
+    }
+    let page = Page::start(&scratch);
+    let mut events = page.open("");
+    events.settle();
+    eventually("those that are shown", || {
+        events.abouts.len() == 60 || {
+            events.next();
+            false
+        }
+    });
+    drop(events);
+    let late = scratch.create("echo late");
+    scratch.wait_for_end(&late);
+    let mut events = page.open("");
+    events.until_about(&late, |about| about["state"] == "dead");
+}

@@ -75,22 +75,19 @@ impl Model {
 
     /// Takes these in, in place of those of the same addresses; of several of one, the last.
     pub(crate) fn put(&mut self, overviews: Vec<Overview>) {
-        let mut overviews: Vec<Overview> = overviews.into_iter().rev().collect();
-        overviews.sort_by(|a, b| a.key().cmp(&b.key()));
-        overviews.dedup_by(|a, b| a.key() == b.key());
-        self.stale.extend(overviews.iter().map(Overview::address));
-        let count = self.overviews.len();
-        let mut same = true;
-        self.overviews.retain(|before| {
-            match overviews.binary_search_by(|new| new.key().cmp(&before.key())) {
-                Ok(at) => {
-                    same &= before.glance.alive == overviews[at].glance.alive;
-                    false
-                }
-                Err(_) => true,
+        let (count, mut same) = (self.overviews.len(), true);
+        let mut new = Set::new();
+        let mut last = Vec::new();
+        for overview in overviews.into_iter().rev() {
+            if new.insert(overview.address()) {
+                let before = self.overview(&overview.address());
+                same &= before.is_some_and(|before| before.glance.alive == overview.glance.alive);
+                last.push(overview);
             }
-        });
-        self.overviews.extend(overviews);
+        }
+        self.overviews.retain(|before| !new.contains(&before.address()));
+        self.stale.extend(new);
+        self.overviews.append(&mut last);
         self.overviews.sort_by(listing::order);
         // A name means the newest that is alive.
         if !same || self.overviews.len() != count {
@@ -98,15 +95,11 @@ impl Model {
         }
     }
 
-    pub(crate) fn remove(&mut self, mut addresses: Vec<Address>) {
+    pub(crate) fn remove(&mut self, addresses: &[Address]) {
         if addresses.is_empty() {
             return;
         }
-        addresses.sort_unstable_by(|a, b| a.key().cmp(&b.key()));
-        let is_gone = |overview: &Overview| {
-            addresses.binary_search_by(|address| address.key().cmp(&overview.key())).is_ok()
-        };
-        self.overviews.retain(|overview| !is_gone(overview));
+        self.overviews.retain(|overview| !addresses.contains(&overview.address()));
         self.stale.retain(|address| !addresses.contains(address));
         self.name_all();
     }
@@ -393,10 +386,10 @@ mod tests {
         assert_eq!(model.selected(), Some(&handle(2)));
         model.put(vec![overview(2, Activity::Dead)]);
         assert_eq!(model.in_window(2), (vec![handle(3), handle(2)], 1));
-        model.remove(vec![handle(2)]);
+        model.remove(&[handle(2)]);
         assert_eq!(model.in_window(2), (vec![handle(3), handle(5)], 1));
         for number in 1..=5 {
-            model.remove(vec![handle(number)]);
+            model.remove(&[handle(number)]);
             model.in_window(1);
         }
         assert_eq!(model.in_window(3), (vec![], 0));
@@ -409,7 +402,7 @@ mod tests {
         let mut model = model();
         press(&mut model, "aye");
         model.put(vec![overview(9, Activity::Waiting)]);
-        model.remove(vec![handle(1)]);
+        model.remove(&[handle(1)]);
         model.press(Key::Backspace);
         model.press(Key::Text('q'));
         let answer = Act::Answer { address: handle(1), text: "yq".into(), secret: false };
@@ -427,7 +420,7 @@ mod tests {
         assert_eq!(press(&mut model, "xy"), Act::End { address: handle(1), alive: true });
         assert_eq!(press(&mut model, "Gxy"), Act::End { address: handle(5), alive: false });
         press(&mut model, "x");
-        model.remove(vec![handle(5)]);
+        model.remove(&[handle(5)]);
         assert_eq!(press(&mut model, "y"), Act::Nothing);
     }
 
