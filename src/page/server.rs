@@ -22,7 +22,7 @@ use crate::{
         tile::Tile,
     },
     session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
-    sorted::Map,
+    sorted::Set,
     sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
 };
 
@@ -252,21 +252,25 @@ impl Server<'_> {
 
     /// Has those that there are, and no others.
     fn take_all(&mut self, glances: Vec<Glance>) {
-        let mut dead: Map<Handle, bool> =
-            glances.iter().map(|glance| (glance.handle.clone(), !glance.alive)).collect();
-        self.tiles.retain(|tile| dead.contains_key(&tile.handle));
-        for tile in &mut self.tiles {
-            if dead.remove(&tile.handle) == Some(true) && tile.is_alive() {
+        let (mut alive, mut dead) = (Set::new(), Set::new());
+        for glance in &glances {
+            let those = if glance.alive { &mut alive } else { &mut dead };
+            those.insert(glance.handle.clone());
+        }
+        self.tiles.retain_mut(|tile| {
+            let is_dead = dead.remove(&tile.handle);
+            if is_dead && tile.is_alive() {
                 tile.end(self.state_dir);
             }
-        }
+            is_dead || alive.remove(&tile.handle)
+        });
         // What is left is new.
         // They come in the order in which they were started.
         let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
         for glance in glances {
             let is_old = surplus > 0 && !glance.alive;
             surplus -= usize::from(is_old);
-            if !is_old && dead.contains_key(&glance.handle) {
+            if !is_old && (alive.contains(&glance.handle) || dead.contains(&glance.handle)) {
                 self.tiles.push(Tile::new(self.keys.next(), glance));
             }
         }
@@ -289,7 +293,7 @@ impl Server<'_> {
                 Some(tiles.len() - 1)
             })
         };
-        roster.take_news(state_dir, |news| match news {
+        roster.take_news(state_dir, &mut |news| match news {
             RosterNews::Told(session, told) => {
                 if let Some(at) = of(tiles, session.handle()) {
                     tiles[at].hear_standing(told);

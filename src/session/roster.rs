@@ -87,7 +87,7 @@ impl Roster {
     }
 
     /// Gives what has become known, and follows those that have come.
-    pub(crate) fn take_news(&mut self, state_dir: &StateDir, mut tell: impl FnMut(RosterNews)) -> Result<()> {
+    pub(crate) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(RosterNews)) -> Result<()> {
         let mut came = std::mem::take(&mut self.first);
         if std::mem::take(&mut self.stirred) {
             for change in self.folder.changes().trying("watch the sessions")? {
@@ -112,9 +112,9 @@ impl Roster {
             }
         }
         for handle in came {
-            self.follow(state_dir, handle, &mut tell);
+            self.follow(state_dir, handle, tell);
         }
-        self.followed.retain_mut(|followed| match followed.hear(&mut tell) {
+        self.followed.retain_mut(|followed| match followed.hear(tell) {
             Ok(true) => true,
             Ok(false) => {
                 tell(RosterNews::Ended(followed.session.handle().clone()));
@@ -128,7 +128,7 @@ impl Roster {
         Ok(())
     }
 
-    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut impl FnMut(RosterNews)) {
+    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut dyn FnMut(RosterNews)) {
         if self.followed.iter().any(|followed| *followed.session.handle() == handle) {
             return;
         }
@@ -151,7 +151,7 @@ impl Roster {
 
 impl Followed {
     /// `false` where it has ended.
-    fn hear(&mut self, tell: &mut impl FnMut(RosterNews)) -> Result<bool> {
+    fn hear(&mut self, tell: &mut dyn FnMut(RosterNews)) -> Result<bool> {
         while self.client.follow()? {
             if !self.stirred {
                 return Ok(true);

@@ -506,7 +506,7 @@ impl Top<'_> {
     fn take_news(&mut self) -> Result<()> {
         let (mut told, mut ended, mut removed) = (Vec::new(), Vec::new(), Vec::new());
         let Some(roster) = &mut self.roster else { return Ok(()) };
-        roster.take_news(self.state_dir, |news| match news {
+        roster.take_news(self.state_dir, &mut |news| match news {
             RosterNews::Told(session, standing) => {
                 if let Some(glance) = Glance::at(session).filter(|glance| !is_ours(&glance.handle)) {
                     told.push(Overview::brief(glance, standing));

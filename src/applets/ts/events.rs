@@ -198,7 +198,7 @@ impl Following {
     /// Gives the lines of what is new.
     fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
         let mut lines = String::new();
-        self.roster.take_news(state_dir, |news| match news {
+        self.roster.take_news(state_dir, &mut |news| match news {
             RosterNews::Told(session, standing) => {
                 self.told
                     .or_insert(session.handle().clone(), ToldOfOne::default())

@@ -107,7 +107,7 @@ fn follow(state_dir: &StateDir, pattern: Option<String>) -> Result<()> {
     let stdout = io::stdout();
     loop {
         let (mut changed, mut removed) = (Vec::new(), Vec::new());
-        roster.take_news(state_dir, |news| match news {
+        roster.take_news(state_dir, &mut |news| match news {
             RosterNews::Told(session, told) => {
                 changed.extend(Glance::at(session).map(|glance| Overview::of(session, glance, told)));
             }
