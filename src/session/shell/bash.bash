@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# PROMPT_COMMAND is a string or an array, and what is quoted singly is for later.
-# shellcheck disable=SC2016,SC2178
+# PROMPT_COMMAND is a string or an array, what is quoted singly is for later, and __nbs_own_PS1
+# and its like are set by a name that is put together.
+# shellcheck disable=SC2016,SC2154,SC2178
 
 # The startup file of the bash of an nbs session. It reads the user's own, and then
 # makes the shell mark its prompts and commands in what it prints, with OSC 133
@@ -125,9 +126,17 @@ __nbs_prompt() {
 # have changed either. PS0 is printed as it is; in PS1 and PS2 readline must know
 # what takes no room.
 __nbs_marks() {
-    __nbs_end PS1 '\[\e]133;B;'"$__nbs_tag" "$__nbs_seq" '\a\]'
-    __nbs_end PS2 '\[\e]133;P;'"$__nbs_tag" "$__nbs_seq" '\a\]'
-    __nbs_end PS0 '\e]133;C;'"$__nbs_tag" "$((__nbs_seq + 1))" '\a'
+    # They are as they were left, mostly: then only the numbers are new.
+    if [[ ${__nbs_marked-} && ${PS1-}${PS2-}${PS0-} == "$__nbs_marked" && ${PS1@a}${PS2@a}${PS0@a} != *i* ]]; then
+        builtin printf -v PS1 %s "$__nbs_own_PS1"'\[\e]133;B;'"$__nbs_tag$__nbs_seq"'\a\]' || builtin :
+        builtin printf -v PS2 %s "$__nbs_own_PS2"'\[\e]133;P;'"$__nbs_tag$__nbs_seq"'\a\]' || builtin :
+        builtin printf -v PS0 %s "$__nbs_own_PS0"'\e]133;C;'"$__nbs_tag$((__nbs_seq + 1))"'\a' || builtin :
+    else
+        __nbs_end PS1 '\[\e]133;B;'"$__nbs_tag" "$__nbs_seq" '\a\]'
+        __nbs_end PS2 '\[\e]133;P;'"$__nbs_tag" "$__nbs_seq" '\a\]'
+        __nbs_end PS0 '\e]133;C;'"$__nbs_tag" "$((__nbs_seq + 1))" '\a'
+    fi
+    __nbs_marked=${PS1-}${PS2-}${PS0-}
 }
 
 # Prints D for the status $1.
@@ -173,6 +182,7 @@ __nbs_end() {
     done
     # printf, for a readonly variable fails it, where an assignment would stop us.
     builtin printf -v "$1" %s "$__nbs_text$2$3$4" || builtin :
+    builtin printf -v "__nbs_own_$1" %s "$__nbs_text"
 }
 
 # The key that nbs presses: readline hands the line that is to be run to bash, as if
