@@ -425,6 +425,22 @@ fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
 }
 
 #[test]
+fn one_that_is_stopped_and_comes_back_is_told_anew() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+    scratch.ts(&["send", &handle, "level=1 bash --norc"]).code(0);
+    integrate(&scratch, &handle, "bash");
+    run("suspend").code(125).complains("is stopped");
+    run("echo \"<$level>\"").code(0).stdout("<>\n").silent();
+    scratch.ts(&["send", &handle, "fg"]).code(0);
+    scratch.ts(&["wait", "--regex=^bash-.*# $", &handle]).code(0);
+    run("true").code(125).complains("integrate");
+    integrate(&scratch, &handle, "bash");
+    run("echo \"<$level>\"").code(0).stdout("<1>\n").silent();
+}
+
+#[test]
 fn shells_inside_each_other_are_told_apart() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");

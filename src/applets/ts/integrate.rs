@@ -11,7 +11,8 @@
 //! unseen what follows. That clears the line away again, and stays out of the
 //! history where the shell allows that (bash and fish; zsh with
 //! hist_ignore_space). Nothing is typed where the program is seen to be no shell,
-//! or asks for a secret. A shell that reports already is left as it is.
+//! or asks for a secret. A shell that reports already is left as it is; one that
+//! was stopped (`suspend`) and comes back (`fg`) is to be told anew.
 //!
 //! Options:
 //!   --timeout=TIME    how long it may take to answer (default: 5)

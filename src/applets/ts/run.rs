@@ -813,10 +813,17 @@ impl<'a> Run<'a> {
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
             (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)),
-            (Outcome::InnerEnded(code), _) => Err(Failure::failed(format!(
-                "cannot finish the command in session '{handle}': the shell that executed it, inside the \
-                 session's own, has ended with exit code {code}"
-            ))),
+            (Outcome::InnerEnded(code), _) => {
+                let is_stopped = u8::try_from(*code).is_ok_and(|code| STOPPED.contains(&code));
+                let what = match is_stopped {
+                    true => "is stopped; after 'fg' it is to be told anew by 'nbs-ts integrate'".to_owned(),
+                    false => format!("has ended with exit code {code}"),
+                };
+                Err(Failure::failed(format!(
+                    "cannot finish the command in session '{handle}': the shell that executed it, inside the \
+                     session's own, {what}"
+                )))
+            }
             (Outcome::Lost(why), _) => Err(Failure::failed(format!(
                 "cannot finish the command in session '{handle}': {why}{}",
                 Diagnosis::and_last_line(self.session)
