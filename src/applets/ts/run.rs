@@ -80,7 +80,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        SessionDir, StateDir,
+        OutputLog, SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, sending, waiting::Waiting},
         shell::{self, ACCEPT, Beginning, Handover, LOOK, Stage, Trace},
     },
@@ -358,21 +358,40 @@ impl<'a> Run<'a> {
         let marks = session.marks(offset, place.level, Some(last))?;
         let (level, ahead) = (place.level, place.ahead());
         let is_far = level > 0 && is_far(&mut turn, offset)?;
-        let mut run = Run {
+        let trace = Trace::new(marks, offset, last, handover.lines, handover.beginning);
+        let mut run = Run::new(session, wishes, signals, [turn, news], log, trace, handover);
+        run.is_nothing = shell::is_nothing(command);
+        (run.level, run.ahead, run.is_far) = (level, ahead, is_far);
+        run.inner = Inner::of(session, &place, command)?;
+        run.hand_over()?;
+        Ok(run)
+    }
+
+    /// Of a command of the session's own shell.
+    fn new(
+        session: &'a SessionDir,
+        wishes: Wishes,
+        signals: Signals,
+        [turn, news]: [RelayClient; 2],
+        log: OutputLog,
+        trace: Trace,
+        handover: Handover,
+    ) -> Run<'a> {
+        Run {
             session,
             wishes,
             signals,
-            trace: Trace::new(marks, offset, last, handover.lines, handover.beginning),
-            is_nothing: shell::is_nothing(command),
-            level,
-            ahead,
-            is_far,
-            inner: Inner::of(session, &place, command)?,
             handover,
+            is_nothing: false,
+            level: 0,
+            ahead: 0,
+            is_far: false,
+            inner: None,
             attempts: 0,
             looks: 0,
             turn,
             news,
+            trace,
             printer: Printer::new(log, wishes.strip),
             question: Question::new(wishes.input_after),
             answers: None,
@@ -380,9 +399,7 @@ impl<'a> Run<'a> {
             diagnosis: None,
             interrupted_at: None,
             unread: false,
-        };
-        run.hand_over()?;
-        Ok(run)
+        }
     }
 
     /// The number that a completion of the shell's has among the session's.

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::{Question, Run, Wishes};
+use super::{Run, Wishes};
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
@@ -14,7 +14,6 @@ use crate::{
         shell::{Handover, Trace},
     },
     sys::signals::Signals,
-    ts::output::Printer,
 };
 
 impl<'a> Run<'a> {
@@ -33,29 +32,11 @@ impl<'a> Run<'a> {
         let place = turn.shell_place()?;
         let reports = place.as_ref().is_some_and(|place| place.level == left.level);
         let handover = Handover::done(left.can_look, left.begins);
-        let mut run = Run {
-            session,
-            wishes,
-            signals,
-            trace: Trace::resumed(marks, left.printed, left.last, handover.beginning),
-            is_nothing: false,
-            level: left.level,
-            ahead: place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead()),
-            is_far: left.is_far,
-            inner: None,
-            handover,
-            attempts: 0,
-            looks: 0,
-            turn,
-            news,
-            printer: Printer::new(log, wishes.strip),
-            question: Question::new(wishes.input_after),
-            answers: Some(Answers { known: left.typed, pending: VecDeque::new() }),
-            interrupts: 0,
-            diagnosis: None,
-            interrupted_at: None,
-            unread: false,
-        };
+        let trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
+        let mut run = Run::new(session, wishes, signals, [turn, news], log, trace, handover);
+        (run.level, run.is_far) = (left.level, left.is_far);
+        run.ahead = place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead());
+        run.answers = Some(Answers { known: left.typed, pending: VecDeque::new() });
         if reports {
             // While one inside it does, nobody knows which number it will be.
             run.turn.claim(run.number_of(run.trace.seq()))?;
