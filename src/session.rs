@@ -49,7 +49,7 @@ pub(crate) use dir::{
     CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, OUTPUT, Removal, SIZES, SOCKET,
     SessionDir, SessionSpec, Summary, TIMES, TYPED, size_line,
 };
-pub(crate) use end::{GRACE, end_from_below, end_wholly, end_without_folder};
+pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use exit::{EndedBy, ExitRecord, Notice};
 pub(crate) use glance::Glance;

@@ -46,6 +46,20 @@ enum Ended {
     But(Vec<Process>),
 }
 
+/// The sessions that some process has in its environment. Of a dead one that is not among
+/// them nobody is left, and nobody comes back: so who ends many looks for all at once.
+pub(crate) fn borne() -> Result<Set<Handle>> {
+    let mut borne = Vec::new();
+    for process in processes::all().trying("look for the processes of sessions")? {
+        let environment = process.environment();
+        let entries = environment.split(|byte| *byte == 0);
+        let values =
+            entries.filter_map(|entry| entry.strip_prefix(SESSION_ENV.as_bytes())?.strip_prefix(b"="));
+        borne.extend(values.filter_map(Handle::parse));
+    }
+    Ok(borne.into_iter().collect())
+}
+
 /// Ends a session as [`end`] does; anybody who is left is an error.
 pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let handle = session.handle();

@@ -100,8 +100,12 @@ impl Process {
 
     /// Whether its environment, as it was at its start, has this entry.
     pub(crate) fn had_in_environment(&self, entry: &[u8]) -> bool {
-        let environment = whole(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|each| each == entry)
+        self.environment().split(|byte| *byte == 0).any(|each| each == entry)
+    }
+
+    /// Its environment, as it was at its start: entries, each ended by NUL.
+    pub(crate) fn environment(&self) -> Vec<u8> {
+        whole(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
     }
 
     /// What these variables were at its start.

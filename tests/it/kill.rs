@@ -92,6 +92,24 @@ fn what_a_killed_relay_left_is_found_by_its_mark() {
 }
 
 #[test]
+fn of_many_dead_ones_those_are_ended_that_somebody_is_left_of() {
+    let scratch = Scratch::new();
+    let over = scratch.create("true");
+    scratch.wait_for_end(&over);
+    let left = scratch
+        .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
+    let pids = pids(&scratch, "pids", 2);
+    run(Command::new("kill").args(["-KILL", &scratch.file(&left, "daemon_pid")])).code(0);
+    scratch.wait_for_end(&left);
+    assert!(pids.iter().any(|pid| is_running(pid)));
+    scratch.ts(&["kill", "--all"]).code(0);
+    for pid in pids {
+        assert!(!is_running(&pid), "{pid} is left");
+    }
+    scratch.ts(&["list"]).code(0).stdout("");
+}
+
+#[test]
 fn kill_waits_for_those_who_need_their_time_and_no_longer() {
     let scratch = Scratch::new();
     let handle = scratch

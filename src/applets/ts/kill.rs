@@ -25,7 +25,8 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{self, EndedBy, Name, StateDir, Target},
+    session::{self, EndedBy, Handle, Name, StateDir, Target},
+    sorted::Set,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -57,9 +58,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let found = state_dir.glances(&picked)?;
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
+    let borne = if targets.len() > 1 { Some(session::borne()?) } else { None };
     let mut failures = Vec::new();
     for target in &targets {
-        match kill(&state_dir, target, grace, keep) {
+        match kill(&state_dir, target, grace, keep, borne.as_ref()) {
             Ok(line) if args.json() => cli::print(line)?,
             Ok(_) => {}
             Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
@@ -69,11 +71,20 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     Failure::all(failures)
 }
 
-fn kill(state_dir: &StateDir, target: &Target, grace: Duration, keep: bool) -> Result<String> {
+/// `borne`: those sessions of which there may be processes, where that is known.
+fn kill(
+    state_dir: &StateDir,
+    target: &Target,
+    grace: Duration,
+    keep: bool,
+    borne: Option<&Set<Handle>>,
+) -> Result<String> {
     let session = state_dir.session(target)?;
     // One whose relay somebody else has just killed is not ended by us.
     let alive = !session.ends()?;
-    session::end_wholly(&session, grace, EndedBy::Kill)?;
+    if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
+        session::end_wholly(&session, grace, EndedBy::Kill)?;
+    }
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
