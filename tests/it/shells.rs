@@ -226,18 +226,23 @@ fn what_the_user_has_in_the_environment_stays_theirs() {
     scratch.ts(&["run", &handle, "echo \"<$ENV>\""]).stdout("<>\n");
 }
 
-/// ksh93 draws its prompt first, and its line editor takes the terminal then.
+/// ksh93 draws its prompt first, and its line editor takes the terminal then. Without echo,
+/// a shell that does not read yet looks like one that wants a secret.
 #[test]
-fn a_shell_may_be_slow_between_its_prompt_and_its_line_editor() {
+fn a_shell_may_be_slow_between_its_prompt_and_its_read() {
     let scratch = Scratch::new();
-    for command in ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
-        let handle = scratch.create(command);
+    let all = ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"];
+    let silent = ["dash", "busybox ash", "ksh93"];
+    let cases = all.map(|shell| (shell, "")).into_iter().chain(silent.map(|shell| (shell, "stty -echo")));
+    for (shell, text) in cases {
+        let handle = with_startup_file(&scratch, shell, text);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
-        let shell = scratch.file(&handle, "pid");
+        let pid = scratch.file(&handle, "pid");
         let mut strace = scratch.command("strace");
-        strace.args(["-qq", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=60000"]);
-        let tracing = start(strace.args(["-p", &shell]));
-        wait_for_tracer(&shell);
+        strace.args(["-qq", "-o", "/dev/null", "-e", "trace=ioctl,read"]);
+        strace.args(["-e", "inject=ioctl,read:delay_enter=40000", "-p", &pid]);
+        let tracing = start(&mut strace);
+        wait_for_tracer(&pid);
         for word in ["one", "two"] {
             let ran = scratch.ts(&["run", &handle, &format!("echo {word}")]);
             ran.code(0).stdout(format!("{word}\n"));
