@@ -83,9 +83,17 @@ impl<K: Ord, V> Map<K, V> {
 
 impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Map<K, V> {
-        let mut map = Map::new();
-        entries.into_iter().for_each(|(key, value)| map.insert(key, value));
-        map
+        let mut entries: Vec<(K, V)> = entries.into_iter().collect();
+        // Stable: of several of one key the last one is the last.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries.dedup_by(|later, former| {
+            let same = later.0 == former.0;
+            if same {
+                std::mem::swap(later, former);
+            }
+            same
+        });
+        Map(entries)
     }
 }
 
@@ -193,6 +201,9 @@ mod tests {
                 assert_eq!(map.len(), as_map.len(), "seed {seed}");
             }
             assert!(map.iter().eq(as_map.iter()), "seed {seed}");
+            let entries: Vec<(u8, u8)> = (0..30).map(|number| (random.u8(..10), number)).collect();
+            let as_map: BTreeMap<u8, u8> = entries.iter().copied().collect();
+            assert!(Map::from_iter(entries).iter().eq(as_map.iter()), "seed {seed}");
             assert!(set.into_iter().eq(as_set), "seed {seed}");
         }
     }

@@ -36,6 +36,7 @@ function heed(message) {
 	if (message.sessions) {
 		const there = new Set(message.sessions);
 		for (const handle of [...sessions.keys()]) if (!there.has(handle)) remove(handle);
+		if (focus && !there.has(focus)) vanish();
 	}
 	if (message.gone) remove(message.gone);
 	if (!message.handle) return;
@@ -64,10 +65,18 @@ function remove(handle) {
 	const session = sessions.get(handle);
 	if (!session) return;
 	session.tile?.root.remove();
+	if (handle === focus) vanish();
 	sessions.delete(handle);
 	changed.delete(session);
 	reordered = true;
 	plan();
+}
+
+// The one that is shown large is there no more.
+function vanish() {
+	put(find("state"), "has been removed");
+	find("typing").hidden = true;
+	find("rows").querySelector(".cursor")?.classList.remove("cursor");
 }
 
 const label = session => session.about?.name || session.handle;
@@ -374,8 +383,10 @@ function drawLarge(session) {
 		put(find("name"), label(session));
 		put(find("command"), about.title ? `${about.title} — ${about.command}` : about.command);
 		describe(session, find("state"));
-		const secret = about.terminal === "secret";
-		line.type = secret ? "password" : "text";
+		const secret = about.terminal === "secret", kind = secret ? "password" : "text";
+		// What was meant for a secret is never shown, nor typed as a line.
+		if (line.type === "password" && !secret) line.value = "";
+		line.type = kind;
 		line.placeholder = secret ? "A secret, which is not shown" : "Type a line";
 		find("typing").hidden = about.state === "dead";
 		drawReceipt(about.receipt);
@@ -576,6 +587,7 @@ function go() {
 	focus = wanted;
 	document.body.classList.toggle("large", !!focus);
 	find("session").hidden = !focus;
+	if (focus !== before) line.value = "";
 	atEnd = true;
 	hasHistory = false;
 	list: if (focus) {

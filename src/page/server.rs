@@ -315,10 +315,12 @@ impl Server<'_> {
 
     /// Of those that have ended only the newest are shown.
     fn leave_out_old(&mut self) {
-        // They came in the order in which they were started.
-        let mut surplus = self.tiles.iter().filter(|tile| !tile.is_alive()).count().saturating_sub(MOST_DEAD);
+        let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended).collect();
+        let mut surplus = ends.len().saturating_sub(MOST_DEAD);
+        ends.sort_unstable();
+        let Some(last) = surplus.checked_sub(1).map(|last| ends[last]) else { return };
         self.tiles.retain(|tile| {
-            let is_old = surplus > 0 && !tile.is_alive();
+            let is_old = surplus > 0 && !tile.is_alive() && tile.ended() <= last;
             surplus -= usize::from(is_old);
             !is_old
         });

@@ -176,10 +176,17 @@ impl Tile {
         self.stale = true;
     }
 
+    /// Since when it is dead, as far as that has been looked at.
+    pub(crate) fn ended(&self) -> Option<Duration> {
+        self.overview.since
+    }
+
     /// It has ended.
     pub(crate) fn end(&mut self, state_dir: &StateDir) {
-        let Some(glance) = self.open(state_dir).ok().and_then(|session| Glance::at(&session)) else { return };
+        let Ok(session) = self.open(state_dir) else { return };
+        let Some(glance) = Glance::at(&session) else { return };
         self.overview = Overview::brief(glance, ToldStanding::Ended);
+        self.overview.since = session.last_sign().map(unix_seconds);
         self.watching = None;
         self.typing = None;
         (self.stale, self.unseen) = (true, true);

@@ -271,10 +271,20 @@ impl SessionDir {
         let Some(glance) = Glance::at(self) else { return Ok(None) };
         let client = if glance.alive { RelayClient::open(self)? } else { None };
         let told = match client {
-            Some(mut client) => client.standing()?,
+            Some(mut client) => self.really(client.standing()?),
             None => ToldStanding::Ended,
         };
         Ok(Some(Overview::of(self, glance, told)))
+    }
+}
+
+impl SessionDir {
+    /// A relay that does not serve us (we are confined, and it is not) hangs up, too.
+    pub(crate) fn really(&self, told: ToldStanding) -> ToldStanding {
+        match told {
+            ToldStanding::Ended if !self.ends().unwrap_or(true) => ToldStanding::Nothing,
+            told => told,
+        }
     }
 }
 
@@ -302,7 +312,9 @@ impl StateDir {
             let deadline = deadline.at_least(MOMENT);
             for (session, glance, client) in asked {
                 let told = match client {
-                    Ok(Some(mut client)) => client.hear_standing(deadline).unwrap_or(ToldStanding::Nothing),
+                    Ok(Some(mut client)) => {
+                        session.really(client.hear_standing(deadline).unwrap_or(ToldStanding::Nothing))
+                    }
                     Ok(None) => ToldStanding::Ended,
                     Err(_) => ToldStanding::Nothing,
                 };

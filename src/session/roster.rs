@@ -117,7 +117,10 @@ impl Roster {
         self.followed.retain_mut(|followed| match followed.hear(tell) {
             Ok(true) => true,
             Ok(false) => {
-                tell(RosterNews::Ended(followed.session.handle().clone()));
+                match followed.session.really(ToldStanding::Ended) {
+                    ToldStanding::Ended => tell(RosterNews::Ended(followed.session.handle().clone())),
+                    told => tell(RosterNews::Told(&followed.session, told)),
+                }
                 false
             }
             Err(_) => {

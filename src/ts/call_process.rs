@@ -100,9 +100,14 @@ impl Drop for CallProcess {
     }
 }
 
+/// How many blocks are read before it is looked what else there is.
+const MOST_AT_ONCE: usize = 16;
+
 fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>) -> Came) {
     let mut buffer = vec![0; 64 * 1024];
-    while let Some(reader) = pipe {
+    // Who writes on and on does not keep us from all else.
+    for _ in 0..MOST_AT_ONCE {
+        let Some(reader) = pipe else { return };
         match reader.read(&mut buffer) {
             Ok(count) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

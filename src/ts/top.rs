@@ -74,6 +74,8 @@ pub(crate) fn is_possible() -> bool {
 /// Of no wider or higher a screen of another machine all is shown.
 const MOST_COLS: u16 = 500;
 const MOST_ROWS: u16 = 200;
+/// And of no more bytes.
+const MOST_BYTES: usize = 4 << 20;
 
 /// Which sessions are shown.
 #[derive(Default)]
@@ -172,6 +174,14 @@ impl Preview {
     }
 }
 
+/// How much is kept of what a call says on standard error: it ends with why it failed.
+const MOST_WORDS: usize = 4096;
+
+fn keep_last(words: &mut Vec<u8>, more: &[u8]) {
+    words.extend_from_slice(more);
+    words.drain(..words.len().saturating_sub(MOST_WORDS));
+}
+
 /// A call that a key has made: its errors are for the person.
 struct Errand {
     call: CallProcess,
@@ -187,7 +197,7 @@ impl Errand {
         for came in came {
             match came {
                 Came::Stdout(_) => {}
-                Came::Stderr(bytes) => self.words.extend(bytes),
+                Came::Stderr(bytes) => keep_last(&mut self.words, &bytes),
                 Came::Ended(end) => {
                     let said = text::last_line_shown(&self.words);
                     let said = said.filter(|_| !matches!(end, call::End::Exit(0)));
@@ -220,7 +230,8 @@ impl FarPreview {
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => self.rows.extend(bytes),
+                Came::Stdout(bytes) if self.rows.len() < MOST_BYTES => self.rows.extend(bytes),
+                Came::Stdout(_) => {}
                 Came::Stderr(_) => {}
                 Came::Ended(_) => {
                     self.call = None;
@@ -349,6 +360,7 @@ impl Top<'_> {
         let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
         let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
         let stdin = io::stdin();
+        let mut key_ends = Deadline::NEVER;
         loop {
             self.take_news()?;
             self.draw()?;
@@ -383,10 +395,16 @@ impl Top<'_> {
             poll_set.readable(&going_on, TopEvent::GoingOn);
             poll_set.gone(parent, TopEvent::ParentGone);
             if self.keys.is_unfinished() {
-                deadline = deadline.min(Deadline::after(KEY_TIMEOUT));
+                key_ends = key_ends.min(Deadline::after(KEY_TIMEOUT));
+                deadline = deadline.min(key_ends);
             }
             let events = poll_set.wait(deadline).trying(what)?;
-            let mut keys = match self.keys.is_unfinished() && !events.contains(&TopEvent::Keys) {
+            let has_more = events.contains(&TopEvent::Keys);
+            let is_over = !has_more && self.keys.is_unfinished() && key_ends.has_passed();
+            if has_more || is_over {
+                key_ends = Deadline::NEVER;
+            }
+            let mut keys = match is_over {
                 true => self.keys.finish(),
                 false => Vec::new(),
             };
@@ -550,6 +568,8 @@ impl Top<'_> {
     /// terminal has not taken what was drawn before.
     fn draw(&mut self) -> Result<()> {
         if !self.terminal.out.is_empty() && self.frame != Frame::default() {
+            // Till there is room, however old something becomes.
+            self.older = Deadline::NEVER;
             return Ok(());
         }
         let (cols, rows) = self.size;
@@ -620,8 +640,10 @@ impl Top<'_> {
     fn look(&mut self, address: &Address, is_selected: bool) {
         if address.machine.is_some() {
             // What it shows has been told with the rest; its screen is another.
-            let old = self.far_preview.take_if(|far| far.address == *address);
-            self.far_preview = old.map(|far| FarPreview { call: FarPreview::ask(address), ..far });
+            if let Some(far) = self.far_preview.as_mut().filter(|far| far.address == *address) {
+                far.call = FarPreview::ask(address);
+                far.rows.clear();
+            }
             return;
         }
         let (begun, handle) = (Instant::now(), &address.handle);

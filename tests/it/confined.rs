@@ -323,6 +323,11 @@ fn who_counts_as_confined_is_told_that_it_is_not_served() {
     // It may look, and only look.
     confined(&["status", &handle]).code(0).stdout("alive\n");
     confined(&["read", &handle]).code(0).stdout("");
+    // What it does is not told, but it is there.
+    for words in [&["status", "--json", &handle][..], &["list", "--json"], &["list", "--long", "--json"]] {
+        let told = confined(words).code(0);
+        assert_eq!([told.field("state"), told.field("activity")], ["\"alive\"", "null"], "{told:?}");
+    }
     scratch.ts(&["send", &handle, "sound"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "sound\r\nsound\r\n"]).code(0);
     scratch.ts(&["eof", &handle]).code(0);

@@ -759,6 +759,7 @@ fn what_a_session_does_is_told_as_the_list_tells_it() {
 #[test]
 fn of_many_that_have_ended_the_newest_are_shown_also_those_that_no_page_saw() {
     let scratch = Scratch::new();
+    let first = scratch.create("read x; exit 4");
     for _ in 0..62 {
         let handle = scratch.create("true");
         scratch.wait_for_end(&handle);
@@ -767,11 +768,14 @@ fn of_many_that_have_ended_the_newest_are_shown_also_those_that_no_page_saw() {
     let mut events = page.open("");
     events.settle();
     eventually("those that are shown", || {
-        events.abouts.len() == 60 || {
+        events.abouts.len() == 61 || {
             events.next();
             false
         }
     });
+    // The newest is who has ended last.
+    scratch.ts(&["send", &first, ""]).code(0);
+    events.until_about(&first, |about| about["receipt"]["exit_code"] == 4);
     drop(events);
     let late = scratch.create("echo late");
     scratch.wait_for_end(&late);

@@ -104,8 +104,17 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         targets = picked(&state_dir, pattern.as_deref())?;
         child::raise_open_files().trying("open as many files as there are sessions")?;
     }
-    let session = |target| Ok(state_dir.session(target)?.within(deadline));
-    let sessions = targets.iter().map(session).collect::<Result<Vec<_>>>()?;
+    let mut sessions = Vec::new();
+    for target in &targets {
+        match state_dir.session(target) {
+            // It was removed since it was picked.
+            Err(Failure::NotFound(_)) if picks => {}
+            other => sessions.push(other?.within(deadline)),
+        }
+    }
+    if sessions.is_empty() {
+        return Err(nothing_to_wait_for());
+    }
     let from = From { offset, completion: None };
     let begin = |session| SessionWatch::begin(session, &conditions, from);
     let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
@@ -134,12 +143,11 @@ fn picked(state_dir: &StateDir, pattern: Option<&str>) -> Result<Vec<Target>> {
     let found = state_dir.glances(&|name| Name::is_wanted(name, pattern))?;
     let alive = found.into_iter().filter(|glance| glance.alive);
     let targets: Vec<Target> = alive.map(|glance| Target::Handle(glance.handle)).collect();
-    if targets.is_empty() {
-        return Err(Failure::not_found(
-            "no session is alive to be waited for; 'nbs-ts list' shows all".into(),
-        ));
-    }
-    Ok(targets)
+    if targets.is_empty() { Err(nothing_to_wait_for()) } else { Ok(targets) }
+}
+
+fn nothing_to_wait_for() -> Failure {
+    Failure::not_found("no session is alive to be waited for; 'nbs-ts list' shows all".into())
 }
 
 fn print(session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {

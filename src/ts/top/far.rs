@@ -57,7 +57,7 @@ impl Far {
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, &mut news),
-                Came::Stderr(bytes) => self.words.extend(bytes),
+                Came::Stderr(bytes) => super::keep_last(&mut self.words, &bytes),
                 Came::Ended(End::Exit(_) | End::Lost(_)) => {
                     self.call = None;
                     let words = String::from_utf8_lossy(&self.words);

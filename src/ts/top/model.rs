@@ -99,8 +99,9 @@ impl Model {
         if addresses.is_empty() {
             return;
         }
-        self.overviews.retain(|overview| !addresses.contains(&overview.address()));
-        self.stale.retain(|address| !addresses.contains(address));
+        let gone: Set<Address> = addresses.iter().cloned().collect();
+        self.overviews.retain(|overview| !gone.contains(&overview.address()));
+        self.stale.retain(|address| !gone.contains(address));
         self.name_all();
     }
 
