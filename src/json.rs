@@ -5,7 +5,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::numbers;
+use crate::{numbers, terminal::text};
 
 #[derive(Debug, Default)]
 pub(crate) struct Object {
@@ -121,8 +121,8 @@ impl Object {
     }
 }
 
-/// A JSON string. Control characters (RFC 8259, section 7) and DEL are escaped,
-/// so that an object can be shown on a terminal.
+/// A JSON string. Control characters (RFC 8259, section 7), DEL and what can make a line
+/// read as what it is not are escaped, so that an object can be shown on a terminal.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -133,7 +133,7 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            control if control.is_control() => {
+            control if control.is_control() || text::is_misleading(control) => {
                 write!(quoted, "\\u{:04x}", u32::from(control)).expect("a String takes all");
             }
             other => quoted.push(other),
@@ -143,9 +143,32 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
+/// An object as somebody else has printed it, where it must do no harm on a terminal: it is
+/// the same object.
+pub(crate) fn shown(object: &str) -> String {
+    let mut shown = String::with_capacity(object.len());
+    for character in object.chars() {
+        if character.is_control() || text::is_misleading(character) {
+            write!(shown, "\\u{:04x}", u32::from(character)).expect("a String takes all");
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_mislead_is_escaped_and_stays_what_it_is() {
+        let text = "a\u{2028}b\u{202e}c\u{2069}d\u{9b}e\x7f\u{e9}";
+        let (ours, plain) = (quoted(text), format!("\"{text}\""));
+        assert_eq!(ours, "\"a\\u2028b\\u202ec\\u2069d\\u009be\\u007f\u{e9}\"");
+        assert_eq!(shown(&plain), ours);
+        assert_eq!(serde_json::from_str::<String>(&ours).unwrap(), text);
+    }
 
     #[test]
     fn every_kind_of_value_is_written_as_json() {

@@ -6,6 +6,7 @@
 //! connection again, also with another bridge. So one that is killed loses nothing.
 
 use std::{
+    env,
     fs::File,
     io::{self, Read},
     os::{
@@ -106,7 +107,7 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     bridge.until = Deadline::after(bridge.idle);
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
     // Not to hold on to the folder that we were started in.
-    std::env::set_current_dir("/").trying("leave the caller's folder")?;
+    env::set_current_dir("/").trying("leave the caller's folder")?;
     bridge.door = Some(Door { listener, folder, file: daemon::socket(machine.as_str()) });
     Ok(bridge)
 }
@@ -283,7 +284,8 @@ impl Bridge {
             let _ = transport.flush();
             transport.input = None;
             let until = Deadline::after(FAREWELL);
-            while poll::wait_readable(&transport.output, until).unwrap_or(false)
+            while !until.has_passed()
+                && poll::wait_readable(&transport.output, until).unwrap_or(false)
                 && matches!(outbox::read(&mut transport.output, &mut [0; 4096]), Ok(None | Some(1..)))
             {
             }
@@ -327,7 +329,13 @@ impl Bridge {
                 BridgeEvent::FromCaller(number) => self.hear_caller(number, takes_more),
                 BridgeEvent::ToCaller(number) => self.hear_caller(number, true),
                 BridgeEvent::Input => self.hear(),
-                BridgeEvent::Output => self.flush(),
+                BridgeEvent::Output => {
+                    // Our file goes there: while it gets on, nothing need come back.
+                    if let Link::Starting { until, .. } = &mut self.link {
+                        *until = Deadline::after(START_TIMEOUT);
+                    }
+                    self.flush();
+                }
                 BridgeEvent::Error => self.hear_error(),
             }
         }
@@ -545,6 +553,8 @@ impl Bridge {
         };
         self.why = if said.is_empty() { why.to_owned() } else { format!("{why}: {said}") };
         self.patience = patience;
+        self.about.version.clear();
+        self.about.round_trip = None;
         let why = self.why.clone().into_bytes();
         let down = Frame::Down { patience: patience.as_secs() as u16, why: why.clone() };
         // What has never worked is not a loss: nothing tells that trying again would help.
@@ -724,6 +734,8 @@ const STEPS: [&str; 5] = ["command", "sh", "file", "nbs", "calls"];
 
 /// Goes to a machine, step by step, and leaves nothing there but our file.
 pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
+    // As the bridge itself is.
+    env::set_current_dir("/").trying("go to /")?;
     let mut bridge = Bridge::new(way, random::hex::<8>().trying("make up a number")?)?;
     bridge.is_checking = true;
     let mut told = 0;
@@ -847,7 +859,7 @@ impl Transport {
         while let Some(error) = self.error.take() {
             let came = poll::wait_readable(&error, until);
             self.error = Some(error);
-            if !came.unwrap_or(false) {
+            if !came.unwrap_or(false) || until.has_passed() {
                 return;
             }
             self.hear_error();

@@ -322,7 +322,7 @@ impl Call {
                 let (Progress::Sent { instance } | Progress::Begun { instance }) = self.progress else {
                     return Err(self.nonsense());
                 };
-                if !self.stdin.resume(stdin) {
+                if !self.stdin.go_on(stdin) {
                     return Err(self.nonsense());
                 }
                 if let Some(timeout) = self.timeout.as_mut().filter(|_| !self.progress.has_begun()) {
@@ -330,6 +330,10 @@ impl Call {
                 }
                 self.progress = Progress::Begun { instance };
                 self.open = true;
+                // It may have changed while there was nobody to tell.
+                if let Some(window) = self.order.terminal {
+                    self.say(&Frame::Resize(window));
+                }
             }
             Frame::Pong => {}
             Frame::Data { stream: Stream::Stdout, bytes } => {
@@ -410,7 +414,8 @@ impl Call {
             return Err(self.lost("its bridge ends time and again"));
         }
         self.down(PATIENCE, "its bridge ended");
-        self.stream = connect(&self.state_dir, &self.machine, PATIENCE)
+        let patience = self.timeout.as_ref().map_or(PATIENCE, |timeout| timeout.time.min(PATIENCE));
+        self.stream = connect(&self.state_dir, &self.machine, patience)
             .map_err(|failure| self.lost(failure.message().unwrap_or("its bridge ended")))?;
         self.silence.end(Instant::now());
         self.greet();
@@ -530,7 +535,7 @@ pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool
     let deadline = Deadline::after(Duration::from_secs(5));
     let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
     dismiss(state_dir, machine, &Frame::Bye)?;
-    for file in [bridge_id(machine), daemon::lock_file(machine.as_str())] {
+    for file in [daemon::socket(machine.as_str()), bridge_id(machine), daemon::lock_file(machine.as_str())] {
         match bridges.remove_file(file.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(&what),
             _ => {}

@@ -59,6 +59,9 @@ const MOST_UNSENT: usize = 128 * 1024;
 /// What poll(2) is sure to let be written without a wait (pipe(7), PIPE_BUF).
 const AT_ONCE: usize = 4096;
 
+/// A caller that has room sends all that it has read.
+const READ_AT_ONCE: u64 = 64 * 1024;
+
 /// Calls at a time; each is a process with three descriptors of ours.
 const MOST_CALLS: usize = 200;
 
@@ -338,7 +341,10 @@ impl Far {
         buffer.fill(0);
         let Ok(frames) = frames else { return self.lose() };
         for (number, frame) in frames {
-            self.heed(number, frame);
+            // A frame that made no sense was the last of that connection.
+            if self.link.is_some() {
+                self.heed(number, frame);
+            }
         }
     }
 
@@ -383,7 +389,14 @@ impl Far {
             Some(why) => Frame::Refused { why: why.clone().into_bytes() },
             None => Frame::Opened { stdin: call.came },
         };
+        // What was told of that on another connection may have been lost.
+        call.acknowledged = call.came - call.pending.len() as u64;
+        let taken = Frame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
+        let is_opened = matches!(answer, Frame::Opened { .. }) && call.acknowledged > 0;
         self.say(number, &answer);
+        if is_opened {
+            self.say(number, &taken);
+        }
     }
 
     fn say(&mut self, number: u32, frame: &Frame) {
@@ -447,13 +460,23 @@ impl Call {
         let mut process = command.spawn().map_err(child::why_not_ourselves)?;
         // It holds the slave, which would so never hang up.
         drop(command);
-        let of = |pipe: Option<OwnedFd>| -> io::Result<Option<File>> {
-            pipe.map(|pipe| child::let_nothing_wait(&pipe).map(|()| File::from(pipe))).transpose()
+        let mut held = || -> io::Result<_> {
+            let of = |pipe: Option<OwnedFd>| -> io::Result<Option<File>> {
+                pipe.map(|pipe| child::let_nothing_wait(&pipe).map(|()| File::from(pipe))).transpose()
+            };
+            let stdin = of(process.stdin.take().map(OwnedFd::from))?;
+            let stdout = of(process.stdout.take().map(OwnedFd::from))?;
+            let stderr = of(process.stderr.take().map(OwnedFd::from))?;
+            Ok((stdin, stdout, stderr, PidFd::open(process.id())?))
         };
-        let stdin = of(process.stdin.take().map(OwnedFd::from))?;
-        let stdout = of(process.stdout.take().map(OwnedFd::from))?;
-        let stderr = of(process.stderr.take().map(OwnedFd::from))?;
-        let pidfd = PidFd::open(process.id())?;
+        let (stdin, stdout, stderr, pidfd) = match held() {
+            Ok(held) => held,
+            // What cannot be looked after is not left to itself.
+            Err(error) => {
+                process.kill().and_then(|()| process.wait())?;
+                return Err(error);
+            }
+        };
         let waits = machine::waits(order.words.iter().map(Vec::as_slice));
         let child = Some((process, pidfd));
         Ok(Call { waits, child, stdin, stdout, stderr, terminal, ..Call::none() })
@@ -492,7 +515,7 @@ impl Call {
                 self.pending.extend(&bytes);
                 bytes.fill(0);
                 self.write_stdin();
-                self.pending.len() as u64 <= WINDOW
+                self.pending.len() as u64 <= WINDOW + READ_AT_ONCE
             }
             Frame::End { stream: Stream::Stdin } => {
                 self.stdin_ended = true;

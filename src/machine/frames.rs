@@ -452,6 +452,15 @@ impl Outgoing {
         true
     }
 
+    /// The same where it has come there, and is not all done with: it counts as under way.
+    pub(crate) fn go_on(&mut self, offset: u64) -> bool {
+        if offset < self.acknowledged || offset > self.length() {
+            return false;
+        }
+        (self.sent, self.end_sent) = (offset, false);
+        true
+    }
+
     /// The next frame to send, if there is one.
     pub(crate) fn next(&mut self, stream: Stream) -> Option<Frame> {
         let from = (self.sent - self.acknowledged) as usize;
@@ -526,6 +535,19 @@ mod tests {
         let mut bytes = Vec::new();
         frames.iter().for_each(|(call, frame)| frame.put(*call, &mut bytes));
         bytes
+    }
+
+    #[test]
+    fn what_has_come_there_is_not_sent_again_and_still_under_way() {
+        let mut stream = Outgoing::default();
+        stream.push(b"abcdef");
+        let data = |bytes: &[u8]| Some(Frame::Data { stream: Stream::Stdin, bytes: bytes.to_vec() });
+        assert_eq!(stream.next(Stream::Stdin), data(b"abcdef"));
+        // On the next connection: four have come, and two of them been written.
+        assert!(stream.go_on(4) && !stream.go_on(7));
+        assert_eq!(stream.next(Stream::Stdin), data(b"ef"));
+        assert!(stream.acknowledge(2) && stream.acknowledge(6) && !stream.acknowledge(2));
+        assert!(!stream.go_on(2));
     }
 
     #[test]

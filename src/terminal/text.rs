@@ -9,7 +9,7 @@ mod find;
 mod prompt;
 mod strip;
 
-pub(crate) use display::{asks, escaped, last_line_shown, last_visible_lines};
+pub(crate) use display::{asks, escaped, is_misleading, last_line_shown, last_visible_lines};
 pub(crate) use find::Finder;
 pub(crate) use prompt::{Prompts, begin_alike};
 pub(crate) use strip::{Strip, cut_off_length};

@@ -116,3 +116,11 @@ fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>)
         }
     }
 }
+
+/// How much is kept of what a call says on standard error: it ends with why it failed.
+const MOST_WORDS: usize = 4096;
+
+pub(crate) fn keep_last(words: &mut Vec<u8>, more: &[u8]) {
+    words.extend_from_slice(more);
+    words.drain(..words.len().saturating_sub(MOST_WORDS));
+}

@@ -19,6 +19,7 @@ use std::{
 use crate::{
     cli::{self, Args},
     help::page::Page,
+    json,
     machine::{
         WORKER,
         call::{self, Call, Came, End},
@@ -199,12 +200,10 @@ impl Scanned {
             b"--stdin" if known => self.stdin = Some(Stdin::Ours),
             b"--timeout" if known => self.timeout = value.as_deref().and_then(cli::parse_time),
             b"--inherit-cwd" if known => {
-                self.inherits = Some(self.before.len());
-                self.before.extend(
-                    value.map(|value| {
-                        [OsStr::new("--inherit-cwd="), &value].into_iter().collect::<OsString>()
-                    }),
-                );
+                // What is missing is missed there.
+                self.inherits = value.is_some().then_some(self.before.len());
+                let value = value.map(|value| [OsStr::new("--inherit-cwd="), &value].into_iter().collect());
+                self.before.push(value.unwrap_or_else(|| "--inherit-cwd".into()));
                 return;
             }
             b"--list" if known => self.lists = true,
@@ -693,6 +692,10 @@ fn as_typed_here(line: &str, machine: &MachineName) -> String {
 
 /// A line that is longer is cut; a command may be that long.
 const LONGEST_LINE: usize = 4 << 20;
+/// A machine that prints a larger object prints nonsense.
+const LONGEST_OBJECT: usize = 1 << 30;
+/// And so does one that prints more than this while others are to be printed before it.
+const MOST_KEPT: usize = 1 << 30;
 
 impl Printer {
     fn new(verb: &str, machine: Option<MachineName>, plan: &Plan) -> Printer {
@@ -733,7 +736,12 @@ impl Printer {
     fn keep(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() > LONGEST_LINE {
+            // Half an object is none.
+            self.nonsense |= self.json && self.line.len() > LONGEST_OBJECT || self.kept.len() > MOST_KEPT;
+            if self.nonsense {
+                return;
+            }
+            if piece.ends_with(b"\n") || !self.json && self.line.len() > LONGEST_LINE {
                 let line = std::mem::take(&mut self.line);
                 let line = self.shown(line.strip_suffix(b"\n").unwrap_or(&line));
                 self.kept.extend(line.into_bytes());
@@ -772,10 +780,8 @@ impl Printer {
     /// A line with the machine in it.
     fn shown(&mut self, line: &[u8]) -> String {
         let Some(machine) = &self.machine else { return format!("{}\n", String::from_utf8_lossy(line)) };
-        // Between the columns of a list there are tabs.
-        let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
-        let line = columns.join("\t");
-        if self.json && line.starts_with("{\"") {
+        if self.json && line.starts_with(b"{\"") {
+            let line = json::shown(&String::from_utf8_lossy(line));
             let line = line.replacen("\"handle\":\"", &format!("\"handle\":\"{machine}:"), 1).replacen(
                 "\"session_id\":\"",
                 &format!("\"session_id\":\"{machine}:"),
@@ -783,6 +789,9 @@ impl Printer {
             );
             return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
         }
+        // Between the columns of a list there are tabs.
+        let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
+        let line = columns.join("\t");
         match self.verb.as_str() {
             "create" | "ensure" | "find" => {
                 self.nonsense |= Handle::parse(line.as_bytes()).is_none();

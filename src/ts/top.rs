@@ -38,7 +38,7 @@ use crate::{
     terminal::{screen::Screen, text},
     ts::{
         attach::{self, BY_TOP, PersonTerminal, read_keys},
-        call_process::CallProcess,
+        call_process::{CallProcess, keep_last},
         listing::Columns,
     },
 };
@@ -172,14 +172,6 @@ impl Preview {
         let length = self.log.length().trying("read the output")?;
         self.cache.follow(&self.session, &self.log, length)
     }
-}
-
-/// How much is kept of what a call says on standard error: it ends with why it failed.
-const MOST_WORDS: usize = 4096;
-
-fn keep_last(words: &mut Vec<u8>, more: &[u8]) {
-    words.extend_from_slice(more);
-    words.drain(..words.len().saturating_sub(MOST_WORDS));
 }
 
 /// A call that a key has made: its errors are for the person.

@@ -21,6 +21,12 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     line
 }
 
+/// Line and paragraph separators, and what turns the direction of writing: it can make a
+/// line read as what it is not.
+pub(crate) fn is_misleading(character: char) -> bool {
+    matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn push_escaped(character: char, line: &mut String) {
     match character {
         '\n' => *line += "\\n",
@@ -28,11 +34,8 @@ fn push_escaped(character: char, line: &mut String) {
         '\t' => *line += "\\t",
         '\x1b' => *line += "\\e",
         '\0'..='\x1f' | '\x7f' => *line += &format!("\\x{:02x}", u32::from(character)),
-        // C1 controls, line and paragraph separators, and what turns the direction of
-        // writing (it can make a line read as what it is not).
-        '\u{80}'..='\u{9f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            line.extend(character.escape_unicode());
-        }
+        '\u{80}'..='\u{9f}' => line.extend(character.escape_unicode()),
+        _ if is_misleading(character) => line.extend(character.escape_unicode()),
         _ => line.push(character),
     }
 }

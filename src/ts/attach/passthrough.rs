@@ -30,6 +30,7 @@ use crate::{
         person::{PersonTerminal, read_keys},
         reset,
     },
+    ts::call_process::keep_last,
 };
 
 /// So much may wait for a slow terminal, before no more is taken; then there it is seen that
@@ -75,7 +76,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         for came in came {
             match came {
                 Came::Stdout(bytes) => terminal.say(&bytes),
-                Came::Stderr(bytes) => said.extend(bytes),
+                Came::Stderr(bytes) => keep_last(&mut said, &bytes),
                 Came::Ended(ended) => end = Some(ended),
             }
         }

@@ -10,7 +10,10 @@ use crate::{
     outcome::Result,
     session::{Address, Overview, removed_of},
     sys::poll::PollSet,
-    ts::{call_process::CallProcess, elsewhere::said_in_json},
+    ts::{
+        call_process::{CallProcess, keep_last},
+        elsewhere::said_in_json,
+    },
 };
 
 /// Longer than any line that is told.
@@ -57,7 +60,7 @@ impl Far {
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, &mut news),
-                Came::Stderr(bytes) => super::keep_last(&mut self.words, &bytes),
+                Came::Stderr(bytes) => keep_last(&mut self.words, &bytes),
                 Came::Ended(End::Exit(_) | End::Lost(_)) => {
                     self.call = None;
                     let words = String::from_utf8_lossy(&self.words);
