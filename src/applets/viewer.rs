@@ -2,7 +2,8 @@
 //!
 //! An internal role. `nbs-viewer HANDLE` is started by `nbs-ts attach --interactive`,
 //! with its terminal as standard input and output; standard error is a pipe to it, for
-//! why this failed. `nbs-viewer MACHINE: COMMAND...` shows what that call shows there.
+//! why this failed. `nbs-viewer HANDLE --read-only` only shows it.
+//! `nbs-viewer MACHINE: COMMAND...` shows what that call shows there.
 //! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
 
 use std::{
@@ -27,7 +28,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let machine =
         shown.as_bytes().strip_suffix(b":").map(|name| MachineName::parse(name).ok_or_else(cli::by_hand));
     let machine = machine.transpose()?;
-    let handle = Handle::parse(shown.as_bytes());
+    let is_ours = words.is_empty() || words == [attach::READ_ONLY];
+    let handle = Handle::parse(shown.as_bytes()).filter(|_| is_ours);
     cli::started_by_us()?;
     inherited::shed().trying("shed what was inherited")?;
     child::call_ourselves(session::VIEWER).trying("take our name")?;
@@ -39,7 +41,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (Some(machine), _) => attach::pass_through(&machine, words.to_vec(), &io::stderr()),
         (None, Some(handle)) => StateDir::open().and_then(|state_dir| {
             let session = state_dir.session(&Target::Handle(handle))?;
-            attach::view(&state_dir, &session, &io::stderr())
+            match words {
+                [] => attach::view(&state_dir, &session, &io::stderr()),
+                _ => attach::look_on(&state_dir, &session, &io::stderr()),
+            }
         }),
         (None, None) => return Err(cli::by_hand()),
     };

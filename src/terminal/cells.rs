@@ -39,7 +39,13 @@ pub(crate) fn shortened(text: &str, cells: usize) -> String {
 /// As much of a row with its colours (`Screen::coloured_lines`) as fits into so many
 /// cells; none of its colours go on after it.
 pub(crate) fn clipped(row: &str, cells: usize) -> String {
-    let (mut clipped, mut left, mut coloured) = (String::new(), cells, false);
+    part(row, 0, cells)
+}
+
+/// The same, without the first `from` cells. Of a wide character that is cut there a blank
+/// is left.
+pub(crate) fn part(row: &str, from: usize, cells: usize) -> String {
+    let (mut part_of_it, mut at, mut coloured) = (String::new(), 0, false);
     let mut rest = row;
     while let Some(character) = rest.chars().next() {
         // Such a row has no other sequences than SGR.
@@ -50,26 +56,44 @@ pub(crate) fn clipped(row: &str, cells: usize) -> String {
         let (part, after) = rest.split_at(length);
         rest = after;
         if character == '\x1b' {
-            clipped += part;
+            part_of_it += part;
             coloured = true;
             continue;
         }
-        let width = width::of(character);
-        if width > left {
+        let end = at + width::of(character);
+        if end > from + cells {
             break;
         }
-        left -= width;
-        clipped += part;
+        if at >= from && end > from {
+            part_of_it += part;
+        } else if end > from {
+            part_of_it.extend(std::iter::repeat_n(' ', end - from));
+        }
+        at = end;
     }
     if coloured {
-        clipped += "\x1b[0m";
+        part_of_it += "\x1b[0m";
     }
-    clipped
+    part_of_it
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_row_is_cut_at_cells_on_both_sides() {
+        for (row, from, cells, expected) in [
+            ("abcdef", 2, 3, "cde"),
+            ("abc", 3, 2, ""),
+            ("漢字", 1, 3, " 字"),
+            ("漢字", 0, 3, "漢"),
+            ("e\u{301}x", 0, 1, "e\u{301}"),
+            ("\x1b[31mab\x1b[0mcd", 1, 2, "\x1b[31mb\x1b[0mc\x1b[0m"),
+        ] {
+            assert_eq!(part(row, from, cells), expected, "{row:?} from {from}, {cells}");
+        }
+    }
 
     #[test]
     fn what_is_too_long_is_cut_at_a_cell_and_what_is_short_is_filled() {

@@ -437,6 +437,14 @@ impl PrivateModes {
         [47, 1047, 1049].into_iter().any(|mode| self.has(mode))
     }
 
+    /// Makes it so.
+    pub(crate) fn show_alternate(&mut self, on: bool) {
+        if self.alternate() != on {
+            [47, 1047].into_iter().for_each(|mode| self.set(mode, false));
+            self.set(1049, on);
+        }
+    }
+
     /// As a number, and back.
     pub(crate) fn encode(&self) -> u64 {
         u64::from(self.private) << 2 | u64::from(self.inserts) << 1 | u64::from(self.keypad)

@@ -1,9 +1,10 @@
-//! A person at a session: `attach --interactive`.
+//! A person at a session: `attach --interactive`, and `attach --read-only`.
 //!
 //! Two processes: one shows the session and types into it (`nbs-viewer`), its parent
 //! only waits. Whatever becomes of the one, the other gives the terminal back: also
 //! after a crash or a SIGKILL, where no code of the one that had it runs.
 
+mod onlooker;
 mod passthrough;
 mod person;
 mod viewer;
@@ -29,6 +30,7 @@ use crate::{
     },
     terminal::queries::PrivateModes,
 };
+pub(crate) use onlooker::look_on;
 pub(crate) use passthrough::pass_through;
 pub(crate) use person::{PersonTerminal, read_keys};
 pub(crate) use viewer::view;
@@ -44,6 +46,9 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
     command.arg(handle).args(words);
     supervise(command, &what)
 }
+
+/// The word by which `nbs-viewer` only shows a session.
+pub(crate) const READ_ONLY: &str = "--read-only";
 
 /// The word by which `nbs-viewer` shows all sessions.
 pub(crate) const BY_TOP: &str = "top";

@@ -222,7 +222,7 @@ impl Scanned {
             b"--owner" if known => self.owner = true,
             b"--all" | b"--name" if known => self.all = true,
             b"--any" if known => self.any = true,
-            b"--interactive" if known => self.interactive = true,
+            b"--interactive" | b"--read-only" if known => self.interactive = true,
             b"--ansi" if known => self.ansi = true,
             b"--follow" if known => self.follows = true,
             b"--long" | b"--waiting" if known => self.long = true,

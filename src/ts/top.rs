@@ -4,7 +4,7 @@
 //! those in the window also when something was printed. While nothing happens, it sleeps
 //! until an age that is shown is another.
 
-mod drawing;
+pub(crate) mod drawing;
 mod far;
 mod keys;
 mod model;

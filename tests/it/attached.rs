@@ -81,7 +81,11 @@ fn all_keys_go_to_the_session_but_the_one_to_leave() {
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
+    // It tells how to leave, until something is typed.
+    let hint = "C-\\ and then d leaves";
+    assert!(scratch.file(&person, "output.log").contains(hint));
     keys(&scratch, &person, b"a\x03\x1a\x13\x11\x04\x1c\x1c-\x1cx\x1b[Az\xc3\xa9");
+    eventually("no hint", || !scratch.ts(&["screen", &person]).out().contains(hint));
     sees(&scratch, &person, "a^C^Z^S^Q^D^\\-^\\x^[[AzM-CM-)");
     let screen = scratch.ts(&["screen", "--json", &person]).out();
     assert!(screen.contains("\"alternate\":true") && screen.contains("\"title\":\"mine\""), "{screen}");
@@ -330,4 +334,55 @@ fn it_takes_a_terminal() {
         .ts(&["run", &shell, "nbs-ts attach --interactive $NBS_TS_SESSION"])
         .code(1)
         .stdout_has("its own terminal");
+}
+
+#[test]
+fn who_only_looks_on_changes_nothing() {
+    let scratch = Scratch::new();
+    let program = r"stty raw -echo; printf '\33[?1049h\33[31mready\33[20;70Hthe end'; exec cat -v";
+    let (person, session) = (person(&scratch), scratch.create(program));
+    scratch.ts(&["wait-pattern", &session, "the end"]).code(0);
+    let _ = fs::remove_file(scratch.path.join("rc"));
+    let rc = scratch.path.join("rc");
+    let line = format!("nbs-ts attach --read-only {session}; echo $? >{}", rc.display());
+    scratch.ts(&["send", &person, &line]).code(0);
+    eventually("all of it", || {
+        let screen = scratch.ts(&["screen", &person]).out();
+        screen.starts_with("ready\n") && screen.contains("the end") && !screen.contains("around")
+    });
+    assert!(scratch.file(&person, "output.log").contains("C-\\ and then d leaves"));
+    let length = scratch.file(&session, "output.log").len();
+    keys(&scratch, &person, b"xyz\x03\r");
+    // In a smaller window what is around the cursor.
+    scratch.ts(&["resize", &person, "40x10"]).code(0);
+    eventually("the part", || {
+        let screen = scratch.ts(&["screen", &person]).out();
+        let last = screen.lines().last().unwrap_or_default().to_owned();
+        screen.contains("the end")
+            && !screen.contains("ready")
+            && last == "40x9 of 80x24, around the cursor; C-\\ d…"
+    });
+    has_size(&scratch, &session, USUAL);
+    assert_eq!(scratch.file(&session, "output.log").len(), length);
+    // What others type is seen, and so is a new size.
+    scratch.ts(&["send", "--no-enter", &session, "!"]).code(0);
+    sees(&scratch, &person, "the end!");
+    scratch.ts(&["resize", &session, "40x10"]).code(0);
+    eventually("no row about it", || !scratch.ts(&["screen", &person]).out().contains("around"));
+    scratch.ts(&["resize", &person, "100x30"]).code(0);
+    keys(&scratch, &person, b"\x1cd");
+    sees(&scratch, &person, "[detached from session");
+    is_back(&scratch, &person, 0);
+    // It ends with the session, and is nothing for who has no terminal.
+    scratch.ts(&["run", &person, "clear"]).code(0);
+    let _ = fs::remove_file(&rc);
+    scratch.ts(&["send", &person, &line]).code(0);
+    scratch.ts(&["resize", &session, "80x24"]).code(0);
+    scratch.ts(&["send", "--no-enter", &session, "<"]).code(0);
+    sees(&scratch, &person, "<");
+    scratch.ts(&["kill", "--keep", &session]).code(0);
+    sees(&scratch, &person, "[process exited with code");
+    is_back(&scratch, &person, 0);
+    scratch.ts(&["attach", "--read-only", &session]).code(1).complains("no terminal");
+    scratch.ts(&["attach", "--read-only", "--interactive", &session]).code(4).complains("exclude");
 }

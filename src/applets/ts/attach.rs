@@ -13,6 +13,9 @@
 //!   --new             begin with what comes from now on
 //!   --interactive     take the terminal: see the screen, and type; to leave it,
 //!                     C-\ and then d (C-\ twice types one)
+//!   --read-only       take the terminal, and only see the screen: no key goes to
+//!                     the session, whose terminal keeps its size; of a larger
+//!                     one the part around the cursor; C-\ and then d leaves
 //!   --json            print frames, for a program that shows the terminal
 //!                     elsewhere: an object a line, whose type is init, output,
 //!                     resize and, at the end, pty_exited
@@ -45,12 +48,13 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut target, mut last, mut new, mut legacy_exit) = (None, None, false, false);
-    let mut interactive = false;
+    let (mut interactive, mut read_only) = (false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("last") => last = Some(args.number_value("last")?),
             Long("new") => new = true,
             Long("interactive") => interactive = true,
+            Long("read-only") => read_only = true,
             Long("legacy-exit") => legacy_exit = true,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
             other => return Err(other.unexpected().into()),
@@ -63,14 +67,18 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if interactive && (new || last.is_some() || args.json()) {
         return Err(Failure::bad_args("--interactive excludes --last, --new and --json".into()));
     }
+    if read_only && (interactive || new || last.is_some() || args.json()) {
+        return Err(Failure::bad_args("--read-only excludes --interactive, --last, --new and --json".into()));
+    }
     if legacy_exit && !args.json() {
         return Err(Failure::bad_args("--legacy-exit is about the frames of --json".into()));
     }
 
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
-    if interactive {
-        return attach::attach(session.handle().as_str(), &[]);
+    if interactive || read_only {
+        let words: Vec<_> = read_only.then(|| attach::READ_ONLY.into()).into_iter().collect();
+        return attach::attach(session.handle().as_str(), &words);
     }
     let log = session.log()?;
     let length = log.length().trying("read the output")?;

@@ -22,7 +22,9 @@ use crate::{
         term,
     },
     terminal::{
+        cells,
         queries::{self, Part, PrivateModes, Query, Sequences},
+        screen::Screen,
         text,
     },
     ts::attach::{
@@ -33,8 +35,8 @@ use crate::{
 };
 
 /// `C-\`, before `d`.
-const PREFIX: u8 = 0x1c;
-const DETACH: u8 = b'd';
+pub(super) const PREFIX: u8 = 0x1c;
+pub(super) const DETACH: u8 = b'd';
 
 /// The keys that act at once, whatever was typed before them: `C-c`, `C-\`, `C-z`.
 const AT_ONCE: [u8; 3] = [0x03, PREFIX, 0x1a];
@@ -45,6 +47,9 @@ const MOST_KEYS: usize = 64 * 1024;
 /// A program that has read nothing for so long will not read what is typed now, and
 /// whoever types it wants to leave.
 const STUCK: Duration = Duration::from_secs(2);
+
+/// How long it is told how to leave, where nothing is typed.
+pub(super) const HINT: Duration = Duration::from_secs(3);
 
 /// How much is read from the log at once.
 const BLOCK: u64 = 32 * 1024;
@@ -67,7 +72,7 @@ enum ViewerEvent {
 }
 
 /// How it ends.
-enum End {
+pub(super) enum End {
     Detached,
     /// The session's, with the exit code, where the relay has told it.
     Session(Option<i32>),
@@ -91,6 +96,10 @@ struct Viewer<'a> {
     terminal: PersonTerminal,
     // What of the log has been shown, or is about to be.
     shown: u64,
+    // Until when a row of the screen tells how to leave. Until then the screen is drawn
+    // anew where it changes, by the first so many bytes of the log.
+    hint: Option<Deadline>,
+    drawn: u64,
     sequences: Sequences,
     // Those of the terminal.
     modes: PrivateModes,
@@ -121,6 +130,8 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         relay,
         terminal,
         shown: 0,
+        hint: Some(Deadline::after(HINT)),
+        drawn: 0,
         sequences: Sequences::default(),
         modes: PrivateModes::default(),
         coloured: false,
@@ -131,7 +142,15 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         code: None,
     };
     let end = viewer.enter().and_then(|()| viewer.show(parent));
-    let words = match &end {
+    let words = last_words(state_dir, session, &end);
+    viewer.leave(&words)?;
+    viewer.terminal.give_back()?;
+    end?.outcome(session)
+}
+
+/// What the person sees last.
+pub(super) fn last_words(state_dir: &StateDir, session: &SessionDir, end: &Result<End>) -> String {
+    match end {
         Ok(End::Detached) => format!("\x1b[2m[detached from session {}]\x1b[0m\r\n", session.handle()),
         Ok(End::Session(code)) => {
             let code = code.or_else(|| session.exit_code().ok().flatten());
@@ -139,14 +158,17 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
             notice(code, timed_out).trim_start().to_owned()
         }
         Ok(End::Told) | Err(_) => String::new(),
-    };
-    viewer.leave(&words)?;
-    viewer.terminal.give_back()?;
-    match end? {
-        End::Detached | End::Session(_) => Ok(()),
-        End::Told => {
-            let handle = session.handle();
-            Err(Failure::failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
+    }
+}
+
+impl End {
+    pub(super) fn outcome(self, session: &SessionDir) -> Result<()> {
+        match self {
+            End::Detached | End::Session(_) => Ok(()),
+            End::Told => {
+                let handle = session.handle();
+                Err(Failure::failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
+            }
         }
     }
 }
@@ -174,7 +196,7 @@ impl Viewer<'_> {
         loop {
             self.read_on()?;
             self.terminal.write_on()?;
-            let is_behind = self.shown < self.log.length().trying(what)?;
+            let is_behind = self.reached() < self.log.length().trying(what)?;
             if self.relay.is_none() && self.terminal.out.is_empty() && !is_behind {
                 return Ok(End::Session(self.code));
             }
@@ -207,9 +229,13 @@ impl Viewer<'_> {
             let deadline = match is_full && !self.stuck.has_passed() {
                 _ if goes_on => Deadline::after(Duration::ZERO),
                 true => self.stuck,
-                false => Deadline::NEVER,
+                false => self.hint.unwrap_or(Deadline::NEVER),
             };
-            for event in poll_set.wait(deadline).trying(what)? {
+            let events = poll_set.wait(deadline).trying(what)?;
+            if self.hint.is_some_and(|hint| hint.has_passed()) {
+                self.take_hint()?;
+            }
+            for event in events {
                 match event {
                     ViewerEvent::Keys => {
                         if let Some(end) = self.take_keys(&stdin)? {
@@ -263,19 +289,22 @@ impl Viewer<'_> {
         let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
         // What has begun there comes whole.
         let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
-        self.shown = cache.offset() - begun as u64;
+        (self.shown, self.drawn) = (cache.offset() - begun as u64, cache.offset());
         // Asked now: what it has changed since, what follows changes again.
         let modes = match &mut self.relay {
             Some(relay) => relay.control.private_modes()?,
             None => None,
         };
-        let modes = modes.unwrap_or_default();
+        let mut modes = modes.unwrap_or_default();
+        // Also where nobody can be asked any more, for we have to leave it.
+        modes.show_alternate(cache.screen.is_alternate());
         let leave = if self.modes.alternate() { "\x1b[?1049l" } else { "" };
         let parts = [
             "\x18",
             &self.modes.change(&PrivateModes::default()),
             leave,
             &cache.screen.drawing(),
+            &self.hint.map_or(String::new(), |_| hint(&cache.screen)),
             &PrivateModes::default().change(&modes),
             &cache.screen.placing(),
         ];
@@ -285,6 +314,17 @@ impl Viewer<'_> {
         Ok(())
     }
 
+    fn reached(&self) -> u64 {
+        if self.hint.is_some() { self.drawn } else { self.shown }
+    }
+
+    fn take_hint(&mut self) -> Result<()> {
+        match self.hint.take() {
+            Some(_) => self.draw(),
+            None => Ok(()),
+        }
+    }
+
     /// Takes more of the log, once all before it is written.
     fn read_on(&mut self) -> Result<()> {
         let what = "read the output";
@@ -292,8 +332,11 @@ impl Viewer<'_> {
             return Ok(());
         }
         let length = self.log.length().trying(what)?;
-        if length.saturating_sub(self.shown) > FAR {
+        if length.saturating_sub(self.shown) > FAR || (self.hint.is_some() && length > self.drawn) {
             return self.draw();
+        }
+        if self.hint.is_some() {
+            return Ok(());
         }
         let end = length.min(self.shown + BLOCK);
         let bytes = self.log.bytes(self.shown, end).trying(what)?;
@@ -316,6 +359,7 @@ impl Viewer<'_> {
     fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
         // Without it, there is nobody any more.
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
+        self.take_hint()?;
         for key in keys {
             match (std::mem::take(&mut self.prefixed), key) {
                 (true, DETACH) => return Ok(Some(End::Detached)),
@@ -380,11 +424,26 @@ impl Viewer<'_> {
 
     /// Makes the terminal show what it would without us, with some last words on it.
     fn leave(&mut self, words: &str) -> Result<()> {
+        // The terminal is given back also where the log cannot be read any more.
+        let _ = self.take_hint();
         self.terminal.say(reset(&self.modes, self.coloured).as_bytes());
         self.terminal.say(words.as_bytes());
         (self.modes, self.coloured, self.sequences) = Default::default();
         self.terminal.finish()
     }
+}
+
+fn hint(screen: &Screen) -> String {
+    let ((cols, rows), (cursor, _)) = (screen.size(), screen.cursor());
+    let (row, text) = how_to_leave(cursor, cols, rows);
+    format!("\x1b[{row};1H{text}\x1b[K")
+}
+
+/// A dim line, and the row it is for: the last of a screen, or where the cursor is in
+/// that, the first.
+pub(super) fn how_to_leave(cursor: usize, cols: usize, rows: usize) -> (usize, String) {
+    let text = cells::shortened("C-\\ and then d leaves", cols);
+    (if cursor == rows { 1 } else { rows }, format!("\x1b[0;2m{text}\x1b[0m"))
 }
 
 /// Longer than any sequence that is kept until it is whole.

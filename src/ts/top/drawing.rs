@@ -13,9 +13,9 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Each no wider than the terminal, with its colours, and none of them at its end.
-    rows: Vec<String>,
+    pub(crate) rows: Vec<String>,
     /// Where something is typed: a row and a column, from 1.
-    cursor: Option<(usize, usize)>,
+    pub(crate) cursor: Option<(usize, usize)>,
 }
 
 /// The rows of a terminal.
