@@ -5,7 +5,7 @@
 
 use crate::{
     help::texts::Text,
-    machine::content::{ARCHITECTURES, Copy},
+    machine::content::Copy,
     terminal::text,
 };
 
@@ -50,15 +50,8 @@ impl Bootstrap {
     pub(crate) fn new(mark: &str, id: &str, copies: &[Copy]) -> (Bootstrap, Vec<u8>) {
         let mut choices = String::new();
         for copy in copies {
-            let alias = ARCHITECTURES
-                .iter()
-                .find(|(name, _)| *name == copy.architecture)
-                .map_or("", |(_, alias)| alias);
-            let unknown = if copy.architecture == std::env::consts::ARCH { " | unknown" } else { "" };
-            choices += &format!(
-                "    {} | {alias}{unknown}) content={} size={} ;;\n",
-                copy.architecture, copy.content, copy.size
-            );
+            let machines = copy.machines().join(" | ");
+            choices += &format!("    {machines}) content={} size={} ;;\n", copy.content, copy.size);
         }
         let (first, second) = mark.split_at(mark.len() / 2);
         let script = SCRIPT

@@ -616,7 +616,8 @@ impl Bridge {
                     Some(Step::Failed(why)) => return self.lose(&why, PATIENCE),
                     Some(Step::Missing(machine)) => return self.lose(&content::missing(&machine), PATIENCE),
                     Some(Step::Send(machine)) => {
-                        let copy = self.copies.iter().find(|copy| copy.is_for(&machine));
+                        let copy =
+                            self.copies.iter().find(|copy| copy.machines().contains(&machine.as_str()));
                         match copy.map(|copy| File::open(&copy.path)) {
                             Some(Ok(file)) => transport.copy = Some(file),
                             Some(Err(error)) => {

@@ -21,21 +21,20 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Is it for a machine of that name, as `uname -m` has it there? Where there is no uname,
-    /// ours is tried.
-    pub(crate) fn is_for(&self, machine: &str) -> bool {
-        let is_so_called =
-            |(name, alias): &(&str, &str)| *name == self.architecture && [*name, *alias].contains(&machine);
-        let untold = machine == UNKNOWN && self.architecture == std::env::consts::ARCH;
-        untold || ARCHITECTURES.iter().any(is_so_called)
+    /// What the machines that it is for are called, as `uname -m` has it there. Where there
+    /// is no uname, ours is tried.
+    pub(crate) fn machines(&self) -> Vec<&'static str> {
+        let names = ARCHITECTURES.into_iter().filter(|(name, _)| *name == self.architecture);
+        let unknown = (self.architecture == std::env::consts::ARCH).then_some(UNKNOWN);
+        names.flat_map(|(name, alias)| [name, alias]).chain(unknown).collect()
     }
 }
 
 /// What a machine without uname is called.
-pub(crate) const UNKNOWN: &str = "unknown";
+const UNKNOWN: &str = "unknown";
 
 /// Architectures that nbs is built for, and what else they are called.
-pub(crate) const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
+const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
 
 /// The copies that we have: ourselves, and those that lie beside us as `nbs-ARCH`.
 pub(crate) fn copies() -> io::Result<Vec<Copy>> {

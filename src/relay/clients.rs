@@ -86,7 +86,8 @@ pub(crate) struct Client {
     // It is a call that waits on the session.
     waits: bool,
     hung_up: bool,
-    // Since when there is much in one of the two, in the order of those of whom there is.
+    // Set while its inbox or outbox is large: a number that grows, so that the smallest is
+    // the one which has been so for longest.
     dawdles: Option<u64>,
 }
 

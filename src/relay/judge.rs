@@ -18,8 +18,8 @@ use crate::{
 /// takes a moment to come to who reads it.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Of one that was seen to wait, or to be idle, and prints on, it is looked after this
-/// in any case.
+/// A session that was seen waiting or idle and keeps printing is looked at again after
+/// this long at the latest.
 const LONGEST_UNSEEN: Duration = Duration::from_millis(250);
 
 /// How long who has the keyboard must have printed nothing and used no CPU.

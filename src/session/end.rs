@@ -194,7 +194,7 @@ impl HeldRelay {
         Ok(Some(HeldRelay { pid, pidfd, client, stays: false }))
     }
 
-    /// It goes without saying, too: then it writes down another cause.
+    /// The relay ends even if it could not be told; then it records another cause.
     fn tell_cause(&mut self, cause: EndedBy) {
         self.stays = self.client.as_mut().is_some_and(|client| client.ending(cause.word()).unwrap_or(false));
         if !self.stays {
@@ -420,8 +420,8 @@ fn is_bridge(process: &Process) -> bool {
     listener().is_ok_and(|pid| pid == process.pid)
 }
 
-/// What the first look finds that finds somebody, or is followed by `true`: there was
-/// nobody. Nobody, too, where there is no more to look at (`None`).
+/// Looks until somebody is found, or a look says (`true`) that there certainly was nobody,
+/// or there is nothing more to look at (`None`); gives who was found.
 fn first_sure<T>(mut look: impl FnMut() -> Option<(Vec<T>, bool)>) -> Vec<T> {
     while let Some((found, was_nobody)) = look() {
         if !found.is_empty() || was_nobody {

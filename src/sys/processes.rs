@@ -1,7 +1,7 @@
 //! The processes of this machine, as /proc shows them, and holding on to one.
 //!
-//! A PID is a number that is given out again. A [`PidFd`] process is a pidfd:
-//! what is signalled through it is the process that was meant, or nobody.
+//! A PID is given out again once it is free. A [`PidFd`] is not: what is signalled through
+//! it is the process that was meant, or nobody.
 
 use std::{
     ffi::OsStr,

@@ -1,9 +1,9 @@
 //! The thread that syncs a file to the disk.
 //!
-//! The kernel has no way to sync without waiting for the disk, so this is the
-//! one thread of nbs, started when there is something to sync. Requests that come
-//! while a sync is under way, or shortly after the first, are one request: however fast
-//! the file grows, nobody waits, and most of the time the disk is free for writing.
+//! The kernel has no way to sync without waiting for the disk, so a thread does it,
+//! started when there is something to sync. Requests that come while a sync is under
+//! way, or shortly after the first, are one request: however fast the file grows, nobody
+//! waits, and most of the time the disk is free for writing.
 //!
 //! A sync that failed is not made good by one that succeeds: the kernel tells an
 //! error once, and what could not be written to the disk then never may be

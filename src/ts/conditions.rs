@@ -35,9 +35,9 @@ pub(crate) struct Conditions {
     /// That the command of a shell waits for input, and has done nothing else for so long.
     /// Counts as input.
     pub(crate) asks_after: Option<Duration>,
-    /// What was typed at, if it was at a prompt: it counts that one like those stands again,
-    /// or what looks like one; else who waits is still at work, until nothing can come any
-    /// more.
+    /// The prompts that were there when we typed. Input counts as awaited only when one
+    /// like them, or what looks like a prompt or a question, stands before the cursor; else
+    /// the program is taken to be at work, until nothing but input can wake it.
     pub(crate) prompts: Option<Prompts>,
     /// Whoever passes on what is typed counts as waiting after a while, too,
     /// whatever stands there.

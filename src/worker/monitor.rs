@@ -49,11 +49,11 @@ impl WorkerLimits {
         WorkerLimits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
 }
 
-/// What is said to a monitor: that the agent is about to be started; then that it
-/// has been, that it has and nobody will ever know, or that it could not be, after
-/// all. Who hangs up before was killed: before the first in time, after it nobody
-/// knows. Whoever waits in the foreground says so first, and hangs up when it ends;
-/// it may say before that the worker is to be ended.
+/// What is said to a monitor. First `GO` or `GO_IN_FOREGROUND`: the agent is about to be
+/// started. Then `STARTED`: it runs; `UNKNOWN`: it runs, but its handle could be told to
+/// nobody; or `NEVER_MIND`: it could not be started. Who hangs up before the first has
+/// started nothing; who hangs up between the two was killed, and may have. Who waits in the
+/// foreground hangs up when it ends, and may say `STOP` before: end the worker.
 const GO: u8 = b'+';
 const GO_IN_FOREGROUND: u8 = b'&';
 const STOP: u8 = b'.';

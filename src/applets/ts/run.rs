@@ -117,7 +117,7 @@ const BEGIN_NOW: Duration = Duration::from_millis(100);
 /// How often a command is handed over: a key may be lost in the middle of another, and a
 /// shell may have to mend itself first.
 const ATTEMPTS: u32 = 4;
-/// How long a command may go on after the first.
+/// How long a command may go on after its first interrupt.
 const STUBBORN: Duration = Duration::from_secs(3);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);

@@ -33,9 +33,9 @@ pub(crate) struct Rest {
     pub(crate) offset: u64,
 }
 
-/// The judgement.
+/// Whether a program waits for input, as far as one look can tell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Attention {
+pub(crate) enum InputVerdict {
     /// It waits, for a `line`, a `secret`, or `raw` keys.
     Waiting(Waiting),
     /// It may: look again then, or when something has changed.
@@ -58,19 +58,19 @@ pub(crate) fn look(
     session: &SessionDir,
     client: &mut RelayClient,
     after: Duration,
-) -> Result<Option<Attention>> {
+) -> Result<Option<InputVerdict>> {
     let Some(Rest { doing, rest, passes_on, offset, .. }) = client.rest()? else { return Ok(None) };
     if matches!(doing, Doing::Prompt | Doing::Running) {
-        return Ok(Some(Attention::None));
+        return Ok(Some(InputVerdict::None));
     }
     if rest < after {
         // To the millisecond it is told, and then it is over.
-        return Ok(Some(Attention::Perhaps(Deadline::after(after - rest + Duration::from_millis(1)))));
+        return Ok(Some(InputVerdict::Perhaps(Deadline::after(after - rest + Duration::from_millis(1)))));
     }
     if passes_on && !asks(session, offset)? {
-        return Ok(Some(Attention::None));
+        return Ok(Some(InputVerdict::None));
     }
-    Ok(Some(Attention::Waiting(Waiting { doing, offset })))
+    Ok(Some(InputVerdict::Waiting(Waiting { doing, offset })))
 }
 
 /// What stands before the cursor, as a question does. Of one that draws all of the screen,

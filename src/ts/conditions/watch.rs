@@ -10,7 +10,7 @@ use crate::{
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient,
             typing::Typing,
-            waiting::{self, Attention},
+            waiting::{self, InputVerdict},
         },
         shell::EchoFilter,
     },
@@ -379,10 +379,10 @@ impl<'a> SessionWatch<'a> {
         }
         if let (Some(after), Some(client)) = (self.conditions.asks_after, &mut self.asks) {
             match waiting::look(self.session, client, after)? {
-                Some(Attention::Waiting(waiting)) if self.has_seen(waiting.offset) => {
+                Some(InputVerdict::Waiting(waiting)) if self.has_seen(waiting.offset) => {
                     return Ok(self.met("input", waiting.doing.word()));
                 }
-                Some(Attention::Perhaps(again)) => self.look_again = self.look_again.min(again),
+                Some(InputVerdict::Perhaps(again)) => self.look_again = self.look_again.min(again),
                 _ => self.look_again = self.look_again.min(Deadline::after(after)),
             }
         }

@@ -9,7 +9,7 @@ use crate::{
         LeftRun,
         client::{
             Diagnosis, Doing,
-            waiting::{self, Attention, Waiting},
+            waiting::{self, InputVerdict, Waiting},
         },
         shell::Stage,
     },
@@ -70,15 +70,15 @@ impl Run<'_> {
         }
         match waiting::look(self.session, &mut self.turn, after)? {
             // What has come meanwhile belongs to the question, or is the command's end.
-            Some(Attention::Waiting(waiting)) if waiting.offset > self.trace.next => {
+            Some(InputVerdict::Waiting(waiting)) if waiting.offset > self.trace.next => {
                 self.question.note_change()
             }
-            Some(Attention::Waiting(waiting)) => return Ok(Some(waiting)),
-            Some(Attention::Perhaps(again)) => {
+            Some(InputVerdict::Waiting(waiting)) => return Ok(Some(waiting)),
+            Some(InputVerdict::Perhaps(again)) => {
                 self.question.interval = FIRST_LOOK;
                 self.question.look = again;
             }
-            Some(Attention::None) => {
+            Some(InputVerdict::None) => {
                 self.question.interval = (self.question.interval * 2).min(LATER_LOOKS);
                 self.question.look = Deadline::after(self.question.interval);
             }
