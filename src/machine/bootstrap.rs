@@ -3,11 +3,7 @@
 //! `bootstrap.sh` does it, on the other side; here is what it is told, and what it says is
 //! understood. Whatever a login prints before it, is passed over. Pure.
 
-use crate::{
-    help::texts::Text,
-    machine::content::Copy,
-    terminal::text,
-};
+use crate::{help::texts::Text, machine::content::Copy, terminal::text};
 
 const SCRIPT: Text = Text::of("machine/bootstrap.sh");
 

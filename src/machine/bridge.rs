@@ -5,18 +5,14 @@
 //! kept here: its two ends know how far it has come, and go on by themselves when there is a
 //! connection again, also with another bridge. So one that is killed loses nothing.
 
+mod check;
+mod transport;
+
 use std::{
     env,
     fs::File,
-    io::{self, Read},
-    os::{
-        fd::OwnedFd,
-        unix::{
-            net::{UnixListener, UnixStream},
-            process::CommandExt,
-        },
-    },
-    process::{Child, Command, Stdio},
+    io,
+    os::unix::net::{UnixListener, UnixStream},
     time::{Duration, Instant},
 };
 
@@ -24,6 +20,7 @@ use crate::{
     machine::{
         self,
         bootstrap::{Bootstrap, Step},
+        bridge::transport::{Transport, last_of},
         call,
         content::{self, Copy},
         daemon,
@@ -43,6 +40,7 @@ use crate::{
     },
     terminal::text,
 };
+pub(crate) use check::check;
 
 /// Without a call for so long, we end.
 const IDLE: Duration = Duration::from_secs(600);
@@ -72,10 +70,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// So much waits for the connection at most, before more is taken of any call.
 const MOST_UNSENT: usize = 256 * 1024;
-
-/// How much is kept of what the transport says on standard error, and how much of it is told.
-const LAST_WORDS: usize = 4096;
-const TOLD: usize = 400;
 
 /// Becomes the bridge to a machine, until nobody has called for a while.
 pub(crate) fn serve(machine: &MachineName) -> Result<()> {
@@ -191,18 +185,6 @@ enum Link {
         /// When it was asked last whether it is there, if that is not answered.
         asked: Option<Instant>,
     },
-}
-
-/// The command that leads to the machine. It is killed when it is dropped.
-struct Transport {
-    process: Child,
-    input: Option<File>,
-    output: File,
-    error: Option<File>,
-    unsent: Outbox,
-    said: Vec<u8>,
-    /// What of our file is still to be sent.
-    copy: Option<File>,
 }
 
 struct Caller {
@@ -721,175 +703,4 @@ impl Bridge {
             transport.unsent.clear();
         }
     }
-}
-
-/// A step of getting there, and how it went.
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) ok: bool,
-    pub(crate) detail: String,
-}
-
-/// The steps, in their order.
-const STEPS: [&str; 5] = ["command", "sh", "file", "nbs", "calls"];
-
-/// Goes to a machine, step by step, and leaves nothing there but our file.
-pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
-    // As the bridge itself is.
-    env::set_current_dir("/").trying("go to /")?;
-    let mut bridge = Bridge::new(way, random::hex::<8>().trying("make up a number")?)?;
-    bridge.is_checking = true;
-    let mut told = 0;
-    while told < STEPS.len() && bridge.why.is_empty() {
-        bridge.turn().trying("wait for the other machine")?;
-        for (name, detail) in STEPS.into_iter().zip(bridge.gone()).skip(told) {
-            tell(Check { name, ok: true, detail })?;
-            told += 1;
-        }
-    }
-    if !bridge.why.is_empty() {
-        tell(Check { name: STEPS[told.min(STEPS.len() - 1)], ok: false, detail: bridge.why.clone() })?;
-    }
-    bridge.end();
-    Ok(())
-}
-
-impl Bridge {
-    /// What is known of each step that has gone well.
-    fn gone(&self) -> Vec<String> {
-        let bootstrap = match &self.link {
-            Link::Starting { bootstrap, .. } => Some(bootstrap),
-            _ => self.about.bootstrap.as_ref(),
-        };
-        let Some(bootstrap) = bootstrap else { return Vec::new() };
-        let mut steps = vec![self.way.join(" ")];
-        if !bootstrap.machine().is_empty() {
-            steps.push(bootstrap.machine().to_owned());
-        }
-        if !bootstrap.folder().is_empty() {
-            let copied = if bootstrap.has_copied() { ", copied now" } else { "" };
-            let passed: String =
-                bootstrap.passed().iter().map(|folder| format!("; passed over: {folder}")).collect();
-            steps.push(format!("in {}{copied}{passed}", bootstrap.folder()));
-        }
-        if !self.about.version.is_empty() {
-            steps.push(text::escaped(&self.about.version));
-        }
-        if let Some(time) = self.about.round_trip {
-            steps.push(format!("round trip {:.1} ms", time.as_secs_f64() * 1_000.0));
-        }
-        steps
-    }
-}
-
-impl Transport {
-    fn start(way: &[String]) -> io::Result<Transport> {
-        let (program, arguments) = way.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
-        command.args(arguments).process_group(0);
-        // On its machine a session is one of that machine, and nothing of where we are.
-        for name in ["NBS_TS_HOME", "NBS_TS_ON", "NBS_TS_SESSION"] {
-            command.env_remove(name);
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command
-            .spawn()
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot run '{program}': {error}")))?;
-        let of = |pipe: Option<OwnedFd>| -> io::Result<File> {
-            let pipe = pipe.ok_or(io::ErrorKind::BrokenPipe)?;
-            child::let_nothing_wait(&pipe)?;
-            Ok(File::from(pipe))
-        };
-        let input = Some(of(process.stdin.take().map(OwnedFd::from))?);
-        let output = of(process.stdout.take().map(OwnedFd::from))?;
-        let error = Some(of(process.stderr.take().map(OwnedFd::from))?);
-        Ok(Transport {
-            process,
-            input,
-            output,
-            error,
-            unsent: Outbox::default(),
-            said: Vec::new(),
-            copy: None,
-        })
-    }
-
-    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, BridgeEvent>) {
-        poll_set.readable(&self.output, BridgeEvent::Input);
-        if let Some(error) = &self.error {
-            poll_set.readable(error, BridgeEvent::Error);
-        }
-        if let Some(input) = self.input.as_ref().filter(|_| !self.unsent.is_empty() || self.copy.is_some()) {
-            poll_set.writable(input, BridgeEvent::Output);
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let Some(input) = &mut self.input else { return Ok(()) };
-        self.unsent.flush(input)?;
-        while self.unsent.is_empty()
-            && let Some(copy) = &mut self.copy
-        {
-            let mut block = vec![0; 64 * 1024];
-            match copy.read(&mut block)? {
-                0 => self.copy = None,
-                count => self.unsent.extend(block[..count].iter().copied()),
-            }
-            self.unsent.flush(input)?;
-        }
-        Ok(())
-    }
-
-    fn hear_error(&mut self) {
-        let Some(error) = &mut self.error else { return };
-        let mut buffer = [0; LAST_WORDS];
-        match outbox::read(error, &mut buffer) {
-            Ok(None) => {}
-            Ok(Some(count)) if count > 0 => {
-                self.said.extend_from_slice(&buffer[..count]);
-                self.said.drain(..self.said.len().saturating_sub(LAST_WORDS));
-            }
-            _ => self.error = None,
-        }
-    }
-
-    /// It has closed its output: what it says of that is there, or will be when it ends, which
-    /// it does at once.
-    fn hear_last(&mut self) {
-        let until = Deadline::after(Duration::from_millis(500));
-        while let Some(error) = self.error.take() {
-            let came = poll::wait_readable(&error, until);
-            self.error = Some(error);
-            if !came.unwrap_or(false) || until.has_passed() {
-                return;
-            }
-            self.hear_error();
-        }
-    }
-
-    /// The last line that it printed on standard error.
-    fn last_words(&self) -> String {
-        let said = String::from_utf8_lossy(&self.said);
-        let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-        last_of(text::escaped(line.trim().as_bytes()).as_ref()).to_owned()
-    }
-}
-
-impl Drop for Transport {
-    fn drop(&mut self) {
-        self.input = None;
-        // It has a process group of its own, and what it has started is in it. Where all of it
-        // has ended by now, that is as good.
-        let _ = child::kill_group(&self.process);
-        let _ = self.process.wait();
-    }
-}
-
-/// As much as a line has room for.
-fn last_of(text: &str) -> &str {
-    let mut from = text.len().saturating_sub(TOLD);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    &text[from..]
 }

@@ -6,18 +6,16 @@
 //! them unproved. Files that are replaced are replaced whole; one that has nothing
 //! to tell yet mostly is not there.
 
+mod cursor;
+mod reporting;
 mod spec;
 
 use std::{
-    ffi::OsString,
     fs::{File, TryLockError},
     io,
-    os::unix::{ffi::OsStrExt, net::UnixStream},
-    path::Path,
+    os::unix::net::UnixStream,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-
-use memchr::memmem;
 
 use crate::{
     json::Object,
@@ -26,9 +24,9 @@ use crate::{
     session::{
         Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
         REPORT, Report, SESSION_ENV, Settings,
-        client::{RelayClient, ShellPlace, typing::Typing},
+        client::{RelayClient, typing::Typing},
         end::names,
-        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task, Unmarked},
+        shell::{Dialect, ShellCommand, Unmarked},
         write_root_policy,
     },
     sorted::Set,
@@ -41,7 +39,7 @@ use crate::{
         lock, poll,
         processes::{PidFd, Process},
         pty::Size,
-        random, socket,
+        socket,
     },
     terminal::text,
 };
@@ -86,10 +84,6 @@ const SCREEN_CACHE_LOCK: &str = "lock.screen";
 /// How long a killed relay may take to be gone.
 const GOING: Duration = Duration::from_secs(5);
 
-/// How long to wait for who reads with the same cursor: it may print much, into a
-/// terminal that is slow.
-const READING: Duration = Duration::from_secs(10);
-
 /// More than any command line that the kernel takes (execve(2)).
 pub(super) const LONGEST_COMMAND: u64 = 8 * 1024 * 1024;
 /// A cursor, a PID, a name: all are shorter.
@@ -101,9 +95,6 @@ pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
 /// How much of a log's end is looked at for its last line.
 const LAST_LINE: u64 = 8 * 1024;
-
-/// How much before a place an echo that comes after it may have been typed.
-const BEFORE: u64 = 64 * 1024;
 
 /// The other machine that the session of this folder is on. In a folder of our own
 /// machine there is none, whatever it was called before.
@@ -526,16 +517,6 @@ impl SessionDir {
         Typing::decode(anchor, rest)
     }
 
-    /// Its shells that report: its own, which may be none, and those inside it.
-    pub(crate) fn levels(&self) -> Result<Vec<Level>> {
-        self.trying(SessionSpec::levels(&self.folder), "read the secret")
-    }
-
-    /// The secrets that their marks carry.
-    fn secrets(&self) -> Result<Vec<String>> {
-        Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
-    }
-
     pub(crate) fn log(&self) -> Result<OutputLog> {
         let opened = self.folder.open_file(OUTPUT).and_then(|file| {
             let bounded = self.folder.has(LOG_START);
@@ -615,107 +596,9 @@ impl SessionDir {
         }
     }
 
-    /// Writes down a command for its shell, which is at this place, and gives how it is
-    /// handed over. `sessions` is where the shell finds this folder.
-    pub(crate) fn hand_over(&self, sessions: &Path, command: &[u8], place: &ShellPlace) -> Result<Handover> {
-        let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
-        if let Some(dialect) = self.levels()?.get(place.level).and_then(|level| level.dialect) {
-            return Ok(Handover::inner(dialect, command));
-        }
-        let folder = sessions.join(self.handle.as_str());
-        let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
-        let prepared = || {
-            let levels = SessionSpec::levels(&self.folder)?;
-            let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
-            let id = random::hex::<8>()?;
-            let rcfile = folder.join(shell.dialect.startup_file());
-            let text = folder.join(RUN_TEXT);
-            let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command };
-            let handover = Handover::new(shell.dialect, &task, lines);
-            if let Some(text) = &handover.text {
-                self.folder.exchange(RUN_TEXT, text)?;
-            }
-            if let Some(script) = &handover.script {
-                self.folder.exchange(RUN, script)?;
-            }
-            Ok(handover)
-        };
-        self.trying(prepared(), "write down a command")
-    }
-
-    /// Does a prompt of its shell end at this place of the log? Also one that the
-    /// shell has drawn without reporting it, whose mark is an older one's (and
-    /// in capital letters under `stty olcuc`).
-    pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {
-        let what = "look at the end of the output";
-        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
-        let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
-        let mut last = tail[start..].to_ascii_lowercase();
-        let closed = last.pop() == Some(0x07);
-        let is_of = |secret: &String| {
-            let mark = format!("\x1b]133;b;nbs={secret}.");
-            last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit))
-        };
-        Ok(closed && self.secrets()?.iter().any(is_of))
-    }
-
-    /// Has readline been interrupted before this place of the log, and begun to read
-    /// again without drawing a prompt? bash deals with such an interrupt at the next
-    /// key, which it loses.
-    pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
-        const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
-        let what = "look at the end of the output";
-        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LOST.len() as u64), offset), what)?;
-        Ok(tail == LOST)
-    }
-
     /// Are we a process of this session?
     pub(crate) fn is_around_us(&self) -> bool {
         std::env::var_os(SESSION_ENV).is_some_and(|handle| handle == self.handle.as_str())
-    }
-
-    /// What tells the output from `anchor` on from the echo of what was typed,
-    /// and where in the log it must begin to read.
-    pub(crate) fn echo_from(
-        &self,
-        log: &OutputLog,
-        typing: Option<&Typing>,
-        anchor: u64,
-    ) -> Result<(EchoFilter, u64)> {
-        let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
-        let recent = |offset: u64| offset.saturating_add(BEFORE) >= anchor;
-        let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
-        let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
-        let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
-        let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
-        let start = first - length as u64;
-        let mut echo = EchoFilter::new(self.secrets()?, start, anchor);
-        echo.note_typed(keys);
-        Ok((echo, start))
-    }
-
-    /// Are these the arguments of its shell, as it was started?
-    pub(crate) fn is_shell(&self, mut arguments: &[Vec<u8>]) -> bool {
-        while let Some((_, rest)) = arguments.split_last().filter(|(last, _)| last.is_empty()) {
-            arguments = rest;
-        }
-        let Some(shell) = self.command().ok().and_then(|command| ShellCommand::parse(&command)) else {
-            return true;
-        };
-        let folder = Path::new(self.handle.as_str());
-        let file = folder.join(shell.dialect.startup_file());
-        let start = shell.start(folder);
-        let expected = &start.words[start.words.len() - start.arguments..];
-        let is_expected = |(argument, expected): (&Vec<u8>, &OsString)| {
-            argument == expected.as_bytes() || memmem::find(argument, file.as_os_str().as_bytes()).is_some()
-        };
-        arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
-    }
-
-    /// For the marks of the shell of this level from `offset` on, where its prompt stands
-    /// and its last completion was `last`.
-    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<Marks> {
-        Ok(Marks::resumed(self.secrets()?, offset, level, last))
     }
 
     /// The first completion at or after `cursor`, if there is one by now.
@@ -738,125 +621,9 @@ impl SessionDir {
             content => content,
         }
     }
-
-    /// The completions, for who looks more than once.
-    pub(crate) fn completions(&self) -> Completions<'_> {
-        Completions { session: self, file: None }
-    }
-
-    /// The cursor of those who read output, each by a name of its own.
-    pub(crate) fn read_cursor(&self, name: Option<&Name>) -> Result<Cursor<'_>> {
-        let file = match name {
-            Some(name) => format!("{READ_CURSOR}.{}", name.as_str()),
-            None => READ_CURSOR.to_owned(),
-        };
-        self.cursor(file, |_| Ok(0), |_| Deadline::after(READING))
-    }
-
-    /// The same for those who wait for completions: for as long as the call may take.
-    pub(crate) fn completion_cursor(&self) -> Result<Cursor<'_>> {
-        self.cursor(COMPLETION_CURSOR.to_owned(), SessionDir::first_completion, |session| {
-            session.patience.last()
-        })
-    }
-
-    /// The number of the first completion that anybody waits for. Number 0 of a shell
-    /// is its first prompt, which completes no command; of anything else it is the end.
-    pub(crate) fn first_completion(&self) -> Result<u64> {
-        Ok(u64::from(self.is_interactive()?))
-    }
-
-    fn cursor(
-        &self,
-        file: String,
-        first: fn(&SessionDir) -> Result<u64>,
-        patience: fn(&SessionDir) -> Deadline,
-    ) -> Result<Cursor<'_>> {
-        let lock = self.trying(self.folder.open_lock(&lock_of(&file)), "take the cursor")?;
-        Ok(Cursor { lock, session: self, file, first, patience })
-    }
-}
-
-/// By what its readers are kept from a cursor.
-fn lock_of(cursor: &str) -> String {
-    format!("lock.{cursor}")
 }
 
 /// A line of [`SIZES`].
 pub(crate) fn size_line(offset: u64, Size { cols, rows }: Size) -> String {
     format!("{offset} {cols} {rows}\n")
-}
-
-/// completion.log, held open once it is there.
-pub(crate) struct Completions<'a> {
-    session: &'a SessionDir,
-    file: Option<File>,
-}
-
-impl Completions<'_> {
-    /// The first at or after `cursor`, if there is one by now.
-    pub(crate) fn first_from(&mut self, cursor: u64) -> Result<Option<Completion>> {
-        let what = "read the completions";
-        if self.file.is_none() {
-            self.file = match self.session.folder.open_file(COMPLETIONS) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.session.is_gone() => None,
-                file => Some(self.session.trying(file, what)?),
-            };
-        }
-        let Some(file) = &self.file else { return Ok(None) };
-        let content = self.session.trying(files::read(file, COMPLETIONS, LONGEST_COMPLETIONS), what)?;
-        Ok(Completion::first_from(cursor, &content))
-    }
-}
-
-/// The cursor of some reader, which each who reads by it takes for a while.
-pub(crate) struct Cursor<'a> {
-    lock: File,
-    session: &'a SessionDir,
-    file: String,
-    // Where to begin.
-    first: fn(&SessionDir) -> Result<u64>,
-    // Until when to wait for it.
-    patience: fn(&SessionDir) -> Deadline,
-}
-
-impl Cursor<'_> {
-    /// Keeps all others from it. Waits for who has it, for a while.
-    pub(crate) fn take(&self) -> Result<ReadCursor<'_>> {
-        let (name, deadline) = (lock_of(&self.file), (self.patience)(self.session));
-        let taken = lock::wait(&self.lock, &name, lock::LockKind::Alone, deadline);
-        self.session.trying(taken, "take the cursor")?;
-        Ok(ReadCursor(self))
-    }
-}
-
-/// A cursor that is ours alone for as long as we hold this.
-pub(crate) struct ReadCursor<'a>(&'a Cursor<'a>);
-
-impl Drop for ReadCursor<'_> {
-    fn drop(&mut self) {
-        // It goes with the file at the latest.
-        let _ = self.0.lock.unlock();
-    }
-}
-
-impl ReadCursor<'_> {
-    /// Where to go on.
-    pub(crate) fn place(&self) -> Result<u64> {
-        let Cursor { session, file, first, .. } = self.0;
-        let digits = match session.folder.read(file, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return first(session),
-            // A power cut has emptied it: what may have been read comes again.
-            Ok(digits) if digits.is_empty() => return first(session),
-            other => session.trying(other, "read the cursor")?,
-        };
-        let bad = || io::Error::other(format!("'{file}' holds no number"));
-        session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
-    }
-
-    /// Sets where to go on the next time.
-    pub(crate) fn advance(&self, place: u64) -> Result<()> {
-        let Cursor { session, file, .. } = self.0;
-        session.trying(session.folder.exchange_number(file, place), "move the cursor")
-    }
 }

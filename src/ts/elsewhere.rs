@@ -2,12 +2,15 @@
 //!
 //! Before a verb reads its words, it is looked here whether they name another machine: in a
 //! `MACHINE:HANDLE` where the usage has a SESSION, by `--on`, or by NBS_TS_ON. Such a call is made
-//! there (also one of `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), with the machine's name taken out of its words; what it prints has the machine's name put
-//! in. Where several machines are named, or this one besides, each has a call of its own, side by
-//! side.
+//! there (also one of `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), with the machine's
+//! name taken out of its words; what it prints has the machine's name put in. Where several
+//! machines are named, or this one besides, each has a call of its own, side by side.
 //!
 //! What a far side says is believed of its own sessions only, and none of its control characters
 //! reaches the terminal, but in what a session has printed.
+
+mod printer;
+mod words;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,30 +22,30 @@ use std::{
 use crate::{
     cli::{self, Args},
     help::page::Page,
-    json,
     machine::{
         WORKER,
         call::{self, Call, Came, End},
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
-    session::{Handle, Overview, StateDir},
+    session::{Overview, StateDir},
     sys::{
         child,
         deadline::Deadline,
         poll::PollSet,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    terminal::text,
     ts::{
         attach,
         call_process::{CallProcess, default_on},
+        elsewhere::{
+            printer::{Printer, voice},
+            words::{Scanned, Stdin},
+        },
         listing, secret,
     },
 };
-
-/// Commands that print what a session has printed, as it is.
-const RAW: [&str; 6] = ["read", "read-new", "run", "ask", "attach", "cast"];
+pub(crate) use printer::said_in_json;
 
 /// Commands whose answer tells of each session as it comes.
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
@@ -86,152 +89,6 @@ pub(crate) fn call(page: &dyn Fn() -> Page<'static>, args: &mut Args) -> Option<
 fn may_name_machine(word: &[u8]) -> bool {
     let name = word.split(|byte| *byte == b':').next().filter(|name| name.len() < word.len());
     name.is_some_and(|name| !name.iter().any(u8::is_ascii_whitespace))
-}
-
-/// The words of a call, as its usage has them.
-#[derive(Default)]
-struct Scanned {
-    /// All but the operands that name sessions, and `--on`.
-    before: Vec<OsString>,
-    sessions: Vec<OsString>,
-    after: Vec<OsString>,
-    on: Vec<OsString>,
-    json: bool,
-    help: bool,
-    timeout: Option<Duration>,
-    stdin: Option<Stdin>,
-    all: bool,
-    /// Another session that an option names, as its word number in `before`.
-    inherits: Option<usize>,
-    owner: bool,
-    any: bool,
-    interactive: bool,
-    ansi: bool,
-    /// Of `list`: with columns for a person.
-    long: bool,
-    /// It tells of what comes, without end.
-    follows: bool,
-    /// Of `nbs-spawn-worker`: it asks about those that there are; about this one.
-    lists: bool,
-    waits: bool,
-}
-
-/// What a call reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stdin {
-    Ours,
-    /// A secret, from this descriptor of the caller's.
-    Secret(u64),
-}
-
-impl Scanned {
-    fn of(page: &Page, words: &[OsString]) -> Scanned {
-        let mut scanned = Scanned::default();
-        let operands =
-            page.usage[0].split(' ').filter(|word| word.contains(char::is_uppercase) && !word.contains('-'));
-        let operands: Vec<&str> = operands.map(|word| word.trim_matches(['[', ']'])).collect();
-        let is_many = operands.first() == Some(&"SESSION...");
-        let is_one = operands.first() == Some(&"SESSION");
-        let has_text = operands.iter().any(|operand| ["TEXT...", "COMMAND..."].contains(operand));
-        let is_worker = page.name == WORKER;
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let bytes = word.as_bytes();
-            if bytes == b"--" {
-                let at = if is_one { 1 } else { 0 };
-                scanned.before.push(word.clone());
-                for (number, word) in words.by_ref().enumerate() {
-                    match is_many || number < at {
-                        true => scanned.sessions.push(word.clone()),
-                        false => scanned.after.push(word.clone()),
-                    }
-                }
-                break;
-            }
-            if !bytes.starts_with(b"-") || bytes.len() == 1 {
-                match (is_many, is_one && scanned.sessions.is_empty()) {
-                    (true, _) => scanned.sessions.push(word.clone()),
-                    (_, true) => scanned.sessions.push(word.clone()),
-                    _ => scanned.after.push(word.clone()),
-                }
-                if has_text {
-                    scanned.after.extend(words.by_ref().cloned());
-                }
-                continue;
-            }
-            let split = bytes.iter().position(|byte| *byte == b'=');
-            let name = &bytes[..split.unwrap_or(bytes.len())];
-            let option = page.options.iter().find(|option| option.option().as_bytes() == name);
-            let is_common = [&b"--json"[..], b"--help", b"-h"].contains(&bytes);
-            // A key, or a text.
-            let may_be_text = !scanned.sessions.is_empty() || is_worker && scanned.after.len() == 3;
-            if option.is_none() && !is_common && may_be_text {
-                scanned.after.push(word.clone());
-                continue;
-            }
-            let takes_value = option.is_some_and(|option| option.value().is_some());
-            let (mut option_words, mut value) = (vec![word.clone()], None);
-            if let Some(at) = split {
-                value = Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned());
-            } else if takes_value && let Some(next) = words.next() {
-                option_words.push(next.clone());
-                value = Some(next.clone());
-            }
-            scanned.option(name, option.is_some(), value, option_words);
-        }
-        scanned
-    }
-
-    fn option(&mut self, name: &[u8], known: bool, value: Option<OsString>, words: Vec<OsString>) {
-        let text = value.as_ref().and_then(|value| value.to_str());
-        match name {
-            b"--on" if known => {
-                self.on.extend(value);
-                return;
-            }
-            b"--secret-fd" if known => {
-                if let Some(descriptor) = text.and_then(|digits| digits.parse().ok()) {
-                    self.stdin = Some(Stdin::Secret(descriptor));
-                    self.before.push("--secret-stdin".into());
-                    return;
-                }
-            }
-            b"--secret-stdin" if known => self.stdin = Some(Stdin::Secret(0)),
-            b"--stdin" if known => self.stdin = Some(Stdin::Ours),
-            b"--timeout" if known => self.timeout = value.as_deref().and_then(cli::parse_time),
-            b"--inherit-cwd" if known => {
-                // What is missing is missed there.
-                self.inherits = value.is_some().then_some(self.before.len());
-                let value = value.map(|value| [OsStr::new("--inherit-cwd="), &value].into_iter().collect());
-                self.before.push(value.unwrap_or_else(|| "--inherit-cwd".into()));
-                return;
-            }
-            b"--list" if known => self.lists = true,
-            b"--wait" if known => {
-                self.waits = true;
-                let value = value.unwrap_or_default();
-                let (machine, worker) =
-                    match value.as_bytes().split(|byte| *byte == b':').collect::<Vec<_>>()[..] {
-                        [machine, worker] => (Some(machine), worker),
-                        _ => (None, value.as_bytes()),
-                    };
-                self.on.extend(machine.map(|machine| OsStr::from_bytes(machine).to_owned()));
-                self.before.push([OsStr::new("--wait="), OsStr::from_bytes(worker)].into_iter().collect());
-                return;
-            }
-            b"--owner" if known => self.owner = true,
-            b"--all" | b"--name" if known => self.all = true,
-            b"--any" if known => self.any = true,
-            b"--interactive" | b"--read-only" if known => self.interactive = true,
-            b"--ansi" if known => self.ansi = true,
-            b"--follow" if known => self.follows = true,
-            b"--long" | b"--waiting" if known => self.long = true,
-            b"--json" => self.json = true,
-            b"--help" | b"-h" => self.help = true,
-            _ => {}
-        }
-        self.before.extend(words);
-    }
 }
 
 /// What is called where.
@@ -639,227 +496,4 @@ fn result(verb: &str, running: Vec<Running>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Prints what came from a machine.
-struct Printer {
-    verb: String,
-    machine: Option<MachineName>,
-    json: bool,
-    raw: bool,
-    /// What went wrong is told when it is known what it came to.
-    errors_last: bool,
-    /// Of each stream, what has come of a line.
-    line: Vec<u8>,
-    error_line: Vec<u8>,
-    kept: Vec<u8>,
-    kept_errors: Vec<u8>,
-    nonsense: bool,
-    /// Of a table: errors are for a person all the same.
-    table: bool,
-}
-
-/// Who says what is said of a call.
-fn voice(verb: &str) -> &'static str {
-    if verb == WORKER { "nbs-spawn-worker" } else { "nbs-ts" }
-}
-
-/// What an error says, as `--json` has it printed.
-pub(crate) fn said_in_json(line: &str) -> Option<String> {
-    let object: serde_json::Value = serde_json::from_slice(line.as_bytes()).ok()?;
-    object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
-}
-
-/// Does a line begin with the handle of a worker, and is no state?
-fn is_of_worker(line: &str) -> bool {
-    let first = line.split('\t').next().unwrap_or_default();
-    first.rsplit_once('-').is_some_and(|(_, digits)| Handle::parse(digits.as_bytes()).is_some())
-}
-
-/// A line with commands that it names for what to do next, as they are to be typed here.
-fn as_typed_here(line: &str, machine: &MachineName) -> String {
-    let word_here = |word: &str| match Handle::parse(word.as_bytes()).is_some() || word.starts_with('@') {
-        true => format!("{machine}:{word}"),
-        false if word == "list" => format!("list --on={machine}"),
-        false => word.to_owned(),
-    };
-    let part_here = |part: &str| match part.strip_prefix("nbs-ts ") {
-        Some(words) => format!("nbs-ts {}", words.split(' ').map(word_here).collect::<Vec<_>>().join(" ")),
-        None => part.to_owned(),
-    };
-    line.split('\'').map(part_here).collect::<Vec<_>>().join("'")
-}
-
-/// A line that is longer is cut; a command may be that long.
-const LONGEST_LINE: usize = 4 << 20;
-/// A machine that prints a larger object prints nonsense.
-const LONGEST_OBJECT: usize = 1 << 30;
-/// And so does one that prints more than this while others are to be printed before it.
-const MOST_KEPT: usize = 1 << 30;
-
-impl Printer {
-    fn new(verb: &str, machine: Option<MachineName>, plan: &Plan) -> Printer {
-        let raw = RAW.contains(&verb) || (verb == "screen" && plan.ansi);
-        let raw = raw && !plan.json;
-        Printer {
-            verb: verb.to_owned(),
-            machine,
-            json: plan.json || plan.table || verb == "events",
-            raw,
-            errors_last: verb == "wait" && plan.picks,
-            line: Vec::new(),
-            error_line: Vec::new(),
-            kept: Vec::new(),
-            kept_errors: Vec::new(),
-            nonsense: false,
-            table: plan.table,
-        }
-    }
-
-    fn stdout(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.raw {
-            return cli::print(bytes);
-        }
-        self.keep(bytes);
-        self.print_kept(false)
-    }
-
-    fn stderr(&mut self, bytes: &[u8]) {
-        self.keep_error(bytes);
-        self.print_errors();
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.print_kept(true)
-    }
-
-    fn keep(&mut self, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            // Half an object is none.
-            self.nonsense |= self.json && self.line.len() > LONGEST_OBJECT || self.kept.len() > MOST_KEPT;
-            if self.nonsense {
-                return;
-            }
-            if piece.ends_with(b"\n") || !self.json && self.line.len() > LONGEST_LINE {
-                let line = std::mem::take(&mut self.line);
-                let line = self.shown(line.strip_suffix(b"\n").unwrap_or(&line));
-                self.kept.extend(line.into_bytes());
-            }
-        }
-    }
-
-    fn keep_error(&mut self, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.error_line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.error_line.len() > LONGEST_LINE {
-                let line = std::mem::take(&mut self.error_line);
-                let line = text::escaped(line.strip_suffix(b"\n").unwrap_or(&line));
-                let line = self.error_shown(&line);
-                self.kept_errors.extend(line.into_bytes());
-            }
-        }
-    }
-
-    fn error_shown(&self, line: &str) -> String {
-        let who = voice(&self.verb);
-        let said = |line: &str| said_in_json(line).filter(|_| self.table);
-        let Some(machine) = &self.machine else {
-            return said(line).map_or_else(|| format!("{line}\n"), |said| format!("{who}: {said}\n"));
-        };
-        let line = &as_typed_here(line, machine);
-        match said(line) {
-            None if line.starts_with("{\"") => format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]),
-            said => {
-                let said = said.as_deref().unwrap_or_else(|| line.strip_prefix("nbs-ts: ").unwrap_or(line));
-                format!("{who}: {machine}: {said}\n")
-            }
-        }
-    }
-
-    /// A line with the machine in it.
-    fn shown(&mut self, line: &[u8]) -> String {
-        let Some(machine) = &self.machine else { return format!("{}\n", String::from_utf8_lossy(line)) };
-        if self.json && line.starts_with(b"{\"") {
-            let line = json::shown(&String::from_utf8_lossy(line));
-            let line = line.replacen("\"handle\":\"", &format!("\"handle\":\"{machine}:"), 1).replacen(
-                "\"session_id\":\"",
-                &format!("\"session_id\":\"{machine}:"),
-                1,
-            );
-            return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
-        }
-        // Between the columns of a list there are tabs.
-        let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
-        let line = columns.join("\t");
-        match self.verb.as_str() {
-            "create" | "ensure" | "find" => {
-                self.nonsense |= Handle::parse(line.as_bytes()).is_none();
-                format!("{machine}:{line}\n")
-            }
-            WORKER if !is_of_worker(&line) => format!("{line}\n"),
-            "list" | "wait" | WORKER => format!("{machine}:{line}\n"),
-            "gc" | "doctor" => format!("{machine}: {line}\n"),
-            _ => format!("{line}\n"),
-        }
-    }
-
-    /// It has said what it cannot mean.
-    fn is_nonsense(&self) -> Option<Failure> {
-        let machine = self.machine.as_ref().filter(|_| self.nonsense)?;
-        let message = format!("{machine}: what came from there is no handle");
-        Some(Failure::status(255, "lost", Some(message)))
-    }
-
-    fn print_kept(&mut self, to_the_end: bool) -> Result<()> {
-        if to_the_end && !self.line.is_empty() {
-            let line = std::mem::take(&mut self.line);
-            let line = self.shown(&line);
-            self.kept.extend(line.into_bytes());
-        }
-        if to_the_end && !self.error_line.is_empty() {
-            self.keep_error(b"\n");
-        }
-        if to_the_end || !self.errors_last {
-            self.print_errors();
-        }
-        if self.table {
-            return Ok(());
-        }
-        let kept = std::mem::take(&mut self.kept);
-        if kept.is_empty() || self.nonsense {
-            return Ok(());
-        }
-        cli::print(kept)
-    }
-
-    fn print_errors(&mut self) {
-        // Where standard error is gone there is nobody left to tell.
-        let _ = io::stderr().write_all(&std::mem::take(&mut self.kept_errors));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_to_do_next_is_said_as_it_is_typed_here() {
-        let machine = MachineName::parse(b"box").unwrap();
-        let cases = [
-            (
-                "it is stopped; 'nbs-ts run 0123abcd fg' goes on with session '0123abcd'",
-                "it is stopped; 'nbs-ts run box:0123abcd fg' goes on with session '0123abcd'",
-            ),
-            (
-                "there is no '@a'; 'nbs-ts list' shows all",
-                "there is no '@a'; 'nbs-ts list --on=box' shows all",
-            ),
-            ("the shell's; 'nbs-ts kill @work'", "the shell's; 'nbs-ts kill box:@work'"),
-            ("see 'nbs-ts help ask'", "see 'nbs-ts help ask'"),
-        ];
-        for (line, expected) in cases {
-            assert_eq!(as_typed_here(line, &machine), expected);
-        }
-    }
 }

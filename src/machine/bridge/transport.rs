@@ -1,0 +1,150 @@
+//! The command that leads to a machine, and its pipes.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use crate::{
+    machine::{
+        bridge::BridgeEvent,
+        outbox::{self, Outbox},
+    },
+    sys::{
+        child,
+        deadline::Deadline,
+        poll::{self, PollSet},
+    },
+    terminal::text,
+};
+
+/// How much is kept of what the transport says on standard error, and how much of it is told.
+const LAST_WORDS: usize = 4096;
+const TOLD: usize = 400;
+
+/// The command that leads to the machine. It is killed when it is dropped.
+pub(super) struct Transport {
+    process: Child,
+    pub(super) input: Option<File>,
+    pub(super) output: File,
+    error: Option<File>,
+    pub(super) unsent: Outbox,
+    said: Vec<u8>,
+    /// What of our file is still to be sent.
+    pub(super) copy: Option<File>,
+}
+
+impl Transport {
+    pub(super) fn start(way: &[String]) -> io::Result<Transport> {
+        let (program, arguments) = way.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0);
+        // On its machine a session is one of that machine, and nothing of where we are.
+        for name in ["NBS_TS_HOME", "NBS_TS_ON", "NBS_TS_SESSION"] {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot run '{program}': {error}")))?;
+        let of = |pipe: Option<OwnedFd>| -> io::Result<File> {
+            let pipe = pipe.ok_or(io::ErrorKind::BrokenPipe)?;
+            child::let_nothing_wait(&pipe)?;
+            Ok(File::from(pipe))
+        };
+        let input = Some(of(process.stdin.take().map(OwnedFd::from))?);
+        let output = of(process.stdout.take().map(OwnedFd::from))?;
+        let error = Some(of(process.stderr.take().map(OwnedFd::from))?);
+        Ok(Transport {
+            process,
+            input,
+            output,
+            error,
+            unsent: Outbox::default(),
+            said: Vec::new(),
+            copy: None,
+        })
+    }
+
+    pub(super) fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, BridgeEvent>) {
+        poll_set.readable(&self.output, BridgeEvent::Input);
+        if let Some(error) = &self.error {
+            poll_set.readable(error, BridgeEvent::Error);
+        }
+        if let Some(input) = self.input.as_ref().filter(|_| !self.unsent.is_empty() || self.copy.is_some()) {
+            poll_set.writable(input, BridgeEvent::Output);
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        self.unsent.flush(input)?;
+        while self.unsent.is_empty()
+            && let Some(copy) = &mut self.copy
+        {
+            let mut block = vec![0; 64 * 1024];
+            match copy.read(&mut block)? {
+                0 => self.copy = None,
+                count => self.unsent.extend(block[..count].iter().copied()),
+            }
+            self.unsent.flush(input)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn hear_error(&mut self) {
+        let Some(error) = &mut self.error else { return };
+        let mut buffer = [0; LAST_WORDS];
+        match outbox::read(error, &mut buffer) {
+            Ok(None) => {}
+            Ok(Some(count)) if count > 0 => {
+                self.said.extend_from_slice(&buffer[..count]);
+                self.said.drain(..self.said.len().saturating_sub(LAST_WORDS));
+            }
+            _ => self.error = None,
+        }
+    }
+
+    /// It has closed its output: what it says of that is there, or will be when it ends, which
+    /// it does at once.
+    pub(super) fn hear_last(&mut self) {
+        let until = Deadline::after(Duration::from_millis(500));
+        while let Some(error) = self.error.take() {
+            let came = poll::wait_readable(&error, until);
+            self.error = Some(error);
+            if !came.unwrap_or(false) || until.has_passed() {
+                return;
+            }
+            self.hear_error();
+        }
+    }
+
+    /// The last line that it printed on standard error.
+    pub(super) fn last_words(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+        last_of(text::escaped(line.trim().as_bytes()).as_ref()).to_owned()
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        self.input = None;
+        // It has a process group of its own, and what it has started is in it. Where all of it
+        // has ended by now, that is as good.
+        let _ = child::kill_group(&self.process);
+        let _ = self.process.wait();
+    }
+}
+
+/// As much as a line has room for.
+pub(super) fn last_of(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(TOLD);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
+}

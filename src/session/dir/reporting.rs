@@ -1,0 +1,129 @@
+//! What a session's folder says of its shell, which reports by marks in the output.
+
+use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::Path};
+
+use memchr::memmem;
+
+use crate::{
+    outcome::Result,
+    session::{
+        OutputLog,
+        client::{ShellPlace, typing::Typing},
+        dir::{LONGEST_WORD, Level, RUN, RUN_TEXT, SessionDir, SessionSpec},
+        shell::{EchoFilter, Handover, Marks, ShellCommand, Task},
+    },
+    sys::random,
+};
+
+/// How much before a place an echo that comes after it may have been typed.
+const BEFORE: u64 = 64 * 1024;
+
+impl SessionDir {
+    /// Its shells that report: its own, which may be none, and those inside it.
+    pub(crate) fn levels(&self) -> Result<Vec<Level>> {
+        self.trying(SessionSpec::levels(&self.folder), "read the secret")
+    }
+
+    /// The secrets that their marks carry.
+    pub(super) fn secrets(&self) -> Result<Vec<String>> {
+        Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
+    }
+
+    /// Writes down a command for its shell, which is at this place, and gives how it is
+    /// handed over. `sessions` is where the shell finds this folder.
+    pub(crate) fn hand_over(&self, sessions: &Path, command: &[u8], place: &ShellPlace) -> Result<Handover> {
+        let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
+        if let Some(dialect) = self.levels()?.get(place.level).and_then(|level| level.dialect) {
+            return Ok(Handover::inner(dialect, command));
+        }
+        let folder = sessions.join(self.handle.as_str());
+        let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
+        let prepared = || {
+            let levels = SessionSpec::levels(&self.folder)?;
+            let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
+            let id = random::hex::<8>()?;
+            let rcfile = folder.join(shell.dialect.startup_file());
+            let text = folder.join(RUN_TEXT);
+            let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command };
+            let handover = Handover::new(shell.dialect, &task, lines);
+            if let Some(text) = &handover.text {
+                self.folder.exchange(RUN_TEXT, text)?;
+            }
+            if let Some(script) = &handover.script {
+                self.folder.exchange(RUN, script)?;
+            }
+            Ok(handover)
+        };
+        self.trying(prepared(), "write down a command")
+    }
+
+    /// Does a prompt of its shell end at this place of the log? Also one that the
+    /// shell has drawn without reporting it, whose mark is an older one's (and
+    /// in capital letters under `stty olcuc`).
+    pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {
+        let what = "look at the end of the output";
+        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
+        let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
+        let mut last = tail[start..].to_ascii_lowercase();
+        let closed = last.pop() == Some(0x07);
+        let is_of = |secret: &String| {
+            let mark = format!("\x1b]133;b;nbs={secret}.");
+            last.strip_prefix(mark.as_bytes()).is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+        };
+        Ok(closed && self.secrets()?.iter().any(is_of))
+    }
+
+    /// Has readline been interrupted before this place of the log, and begun to read
+    /// again without drawing a prompt? bash deals with such an interrupt at the next
+    /// key, which it loses.
+    pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
+        const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
+        let what = "look at the end of the output";
+        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LOST.len() as u64), offset), what)?;
+        Ok(tail == LOST)
+    }
+
+    /// What tells the output from `anchor` on from the echo of what was typed,
+    /// and where in the log it must begin to read.
+    pub(crate) fn echo_from(
+        &self,
+        log: &OutputLog,
+        typing: Option<&Typing>,
+        anchor: u64,
+    ) -> Result<(EchoFilter, u64)> {
+        let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
+        let recent = |offset: u64| offset.saturating_add(BEFORE) >= anchor;
+        let keys: Vec<_> = keys.iter().filter(|keys| recent(keys.offset)).cloned().collect();
+        let first = keys.first().map_or(anchor, |keys| keys.offset.min(anchor));
+        let line = self.trying(log.bytes(first.saturating_sub(4096), first), "read the output")?;
+        let length = memchr::memrchr(b'\n', &line).map_or(line.len(), |at| line.len() - at - 1);
+        let start = first - length as u64;
+        let mut echo = EchoFilter::new(self.secrets()?, start, anchor);
+        echo.note_typed(keys);
+        Ok((echo, start))
+    }
+
+    /// Are these the arguments of its shell, as it was started?
+    pub(crate) fn is_shell(&self, mut arguments: &[Vec<u8>]) -> bool {
+        while let Some((_, rest)) = arguments.split_last().filter(|(last, _)| last.is_empty()) {
+            arguments = rest;
+        }
+        let Some(shell) = self.command().ok().and_then(|command| ShellCommand::parse(&command)) else {
+            return true;
+        };
+        let folder = Path::new(self.handle.as_str());
+        let file = folder.join(shell.dialect.startup_file());
+        let start = shell.start(folder);
+        let expected = &start.words[start.words.len() - start.arguments..];
+        let is_expected = |(argument, expected): (&Vec<u8>, &OsString)| {
+            argument == expected.as_bytes() || memmem::find(argument, file.as_os_str().as_bytes()).is_some()
+        };
+        arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
+    }
+
+    /// For the marks of the shell of this level from `offset` on, where its prompt stands
+    /// and its last completion was `last`.
+    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<Marks> {
+        Ok(Marks::resumed(self.secrets()?, offset, level, last))
+    }
+}
