@@ -206,13 +206,25 @@ fn a_long_answer_is_cut_in_the_middle_and_says_so() {
 #[test]
 fn a_question_that_ends_at_the_right_margin_is_no_answer() {
     let scratch = Scratch::new();
-    let handle = scratch.create("python3 -q");
-    for length in [73, 74, 75, 76, 154] {
-        let text = format!("'{}'", "y".repeat(length));
-        scratch.ts(&["ask", &handle, &text]).code(0).stdout(format!("{text}\n"));
-        let text = format!("s = '{}Error'", "y".repeat(length - 9));
-        scratch.ts(&["ask", "--fail=Error", "--input", &handle, &text]).code(0).stdout("");
+    for command in ["python3 -q", IN_NO_LOCALE] {
+        let handle = scratch.create(command);
+        for length in [73, 74, 75, 76, 154] {
+            let text = format!("'{}'", "y".repeat(length));
+            scratch.ts(&["ask", &handle, &text]).code(0).stdout(format!("{text}\n"));
+            let text = format!("s = '{}Error'", "y".repeat(length - 9));
+            scratch.ts(&["ask", "--fail=Error", "--input", &handle, &text]).code(0).stdout("");
+        }
     }
+}
+
+/// As it comes from another machine, by ssh: readline draws in ways of its own then.
+const IN_NO_LOCALE: &str = "env LC_ALL=xx_XX.UTF-8 python3 -q";
+
+#[test]
+fn a_line_that_is_drawn_over_at_the_margin_is_an_echo() {
+    let x = format!("'{}'", "x".repeat(300));
+    answers(IN_NO_LOCALE, &[("x = 5", ""), ("print(x, end='')", "5"), (&x, &format!("{x}\n"))]);
+    answers(IN_NO_LOCALE, &[("print('abc', end='')", "abc"), (&x, &format!("{x}\n"))]);
 }
 
 #[test]

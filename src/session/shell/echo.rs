@@ -362,8 +362,8 @@ impl EchoFilter {
             return None;
         }
         let plain = cooked(&self.line);
-        let redrawn = without_redrawn(&plain, &self.line);
-        [Some(plain), redrawn].into_iter().flatten().find_map(|plain| self.take_editor_echo_of(&plain))
+        let redrawn = without_redrawn(&self.line);
+        [redrawn, Some(plain)].into_iter().flatten().find_map(|plain| self.take_editor_echo_of(&plain))
     }
 
     fn take_editor_echo_of(&mut self, plain: &[u8]) -> Option<usize> {
@@ -413,9 +413,14 @@ impl EchoFilter {
             let from = plain.len() - longest.min(plain.len());
             (from..plain.len()).find(|start| is_one(&plain[*start..]))
         };
-        let redrawn = without_redrawn(&plain, &self.line);
-        if redrawn.is_some_and(|plain| beginning(&plain).is_some()) {
-            return self.line.len() - self.done;
+        if let Some(end) = memchr::memrchr(b'\r', &self.line) {
+            // As it is, and as it was before the cursor went to the next row.
+            let lines = [&self.line[..], &self.line[..end]];
+            let lines = lines.into_iter().flat_map(|line| [Some(line), line.strip_suffix(b" ")]).flatten();
+            let mut once = lines.map(|line| without_redrawn(line).unwrap_or_else(|| line.to_vec()));
+            if once.any(|plain| beginning(&plain).is_some()) {
+                return self.line.len() - self.done;
+            }
         }
         // The last space may be the one that goes on in the next row.
         let spaceless = plain.strip_suffix(b" ").and_then(beginning);
@@ -452,18 +457,25 @@ fn cooked(line: &[u8]) -> Vec<u8> {
     cooked
 }
 
-/// The line, if its last character may be one that was drawn twice: where a text
-/// ends at the right margin, readline goes on to the next row, and then back up
-/// to draw the last character again. In what is left of that without escape
-/// sequences, it looks the same as a text that is one character longer.
-fn without_redrawn(plain: &[u8], line: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(plain).ok()?;
-    let last = text.chars().last()?;
-    let once = text.strip_suffix(last)?;
-    let mut drawn = [0; 4];
-    let tail = [b" \r", last.encode_utf8(&mut drawn).as_bytes()].concat();
-    let line = &line[..line.len() - line.iter().rev().take_while(|byte| **byte == b'\r').count()];
-    (once.ends_with(last) && line.ends_with(&tail)).then(|| once.as_bytes().to_vec())
+/// The line, where an editor that goes on in the next row has drawn something twice. readline
+/// does so where a text ends at the right margin: it goes on to the next row, and then back up to
+/// draw the last character again; where it takes a character for a byte, all of that row again,
+/// and at each margin the character behind it. Without escape sequences both look like text.
+fn without_redrawn(line: &[u8]) -> Option<Vec<u8>> {
+    let mut rows = line.split(|byte| *byte == b'\r').filter(|row| !row.is_empty());
+    let mut once = rows.next()?.to_vec();
+    let mut rows = rows.peekable();
+    rows.peek()?;
+    while let Some(row) = rows.next() {
+        let is_last = rows.peek().is_none();
+        if once.pop_if(|last| *last == b' ').is_none() {
+            once.extend_from_slice(if once.last() == row.first() { &row[1..] } else { row });
+        } else if !is_last || !once.ends_with(row) {
+            once.extend_from_slice(row);
+        }
+    }
+    once.retain(|byte| *byte != 0x07);
+    Some(once)
 }
 
 pub(crate) fn ends_like_a_prompt(line: &[u8]) -> bool {
@@ -518,6 +530,20 @@ mod tests {
         assert_eq!(seen(&typed, log, 4), "\nDONE\n>>> ");
         // The same once more is output.
         assert_eq!(seen(&typed, ">>> print('DONE')\r\nprint('DONE')\r\n", 4), "\nprint('DONE')\n");
+    }
+
+    #[test]
+    fn what_a_line_editor_draws_again_at_the_margin_is_left_out() {
+        let typed = [keys(4, Mode::Raw, "s = 'DONE'\r")];
+        for drawn in [
+            "s = 'DONE' \r\x1b[K\x1b[A\x1b[79C'",
+            "s = 'DONE' \r\x1b[A>>> s = 'DONE\x1b[K'",
+            "s = 'DO\rONE'",
+            "s = 'D\rDONE' \r\x1b[ADONE'",
+        ] {
+            let log = format!(">>> {drawn}\r\n>>> ");
+            assert_eq!(seen(&typed, &log, 4), "\n>>> ", "{drawn:?}");
+        }
     }
 
     #[test]

@@ -52,18 +52,28 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
     let mut parts = Vec::with_capacity(lines.len());
     let mut typed = typed.split(['\n', '\r']).map(squeezed).peekable();
     let first = typed.next().unwrap_or_default();
+    // Behind an answer without an end.
+    let (rest, prompt) = before.split_at(prompts.place(before).unwrap_or(0));
+    let shifted = squeezed(rest).chars().count();
+    let prompt = squeezed(prompt);
     let before = squeezed(before);
+    let echo = format!("{before}{first}");
+    let is_echo = |row: &str| row == echo || row.strip_prefix(&*prompt) == Some(&first);
     let mut rest = lines.iter().enumerate();
-    if let Some((_, line)) = rest.next() {
+    if let Some(rows) = rows_of(lines, echo.len(), is_echo).filter(|rows| *rows < lines.len()) {
+        rest.by_ref().take(rows).for_each(drop);
+    } else if let Some((_, line)) = rest.next() {
         let squeezed = squeezed(line);
-        let echo = format!("{before}{first}");
         let is_last = lines.len() == 1;
-        if squeezed == echo && (!is_last || first.is_empty()) || (squeezed == before && !is_last) {
+        if squeezed == echo && first.is_empty() || (squeezed == before && !is_last) {
             // The line that it was typed on; one that was not echoed is still none of the answer.
         } else if !is_last
             && squeezed.strip_suffix(&*first).is_some_and(|prompt| begin_alike(prompt, &before))
         {
             // The same line, with another prompt.
+        } else if !is_last && lacks_at_most(&squeezed, &echo, shifted) {
+            // An editor that takes its prompt for the beginning of the row draws over as much at
+            // the margin.
         } else if squeezed.starts_with(&echo) {
             parts.push(Part { line: 0, from: place_behind(line, &echo), to: usize::MAX });
         } else if squeezed.starts_with(&before) {
@@ -74,24 +84,51 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
     }
     // Where nobody had asked yet, the kernel has echoed, and the editor draws the line, too.
     let mut again = before.is_empty() && !first.is_empty();
-    for (index, line) in rest {
-        let squeezed = squeezed(line);
-        let is_echo = |typed: &str| {
-            let prompt = squeezed.strip_suffix(typed).filter(|prompt| prompt.len() <= LONGEST_PROMPT);
+    while let Some((index, line)) = rest.next() {
+        let line = squeezed(line);
+        let is_echo = |line: &str, typed: &str| {
+            let prompt = line.strip_suffix(typed).filter(|prompt| prompt.len() <= LONGEST_PROMPT);
             prompt.is_some_and(|prompt| {
                 prompts.have(prompt) || asks(prompt) || (typed.is_empty() && prompt.is_empty())
             })
         };
-        if std::mem::take(&mut again) && is_echo(&first) {
+        if std::mem::take(&mut again) && is_echo(&line, &first) {
             continue;
         }
-        if typed.peek().is_some_and(|typed| is_echo(typed)) && index + 1 < lines.len() {
-            typed.next();
-            continue;
+        if let Some(next) = typed.peek().filter(|_| index + 1 < lines.len()) {
+            let rows = rows_of(&lines[index..], LONGEST_PROMPT + next.len(), |row| is_echo(row, next));
+            if let Some(rows) = rows.filter(|rows| index + rows < lines.len()) {
+                rest.by_ref().take(rows - 1).for_each(drop);
+                typed.next();
+                continue;
+            }
         }
         parts.push(whole(index));
     }
     parts
+}
+
+/// How many lines are an echo, and are so long at most: Python's own editor ends a row that goes on
+/// in the next one with `\`.
+fn rows_of(lines: &[&str], longest: usize, is_echo: impl Fn(&str) -> bool) -> Option<usize> {
+    let mut joined = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        joined += &squeezed(line);
+        if is_echo(&joined) {
+            return Some(index + 1);
+        }
+        joined.pop().filter(|last| *last == '\\' && joined.len() < longest)?;
+    }
+    None
+}
+
+/// Is a line an echo, but for so many characters at most, all in one place?
+fn lacks_at_most(line: &str, echo: &str, most: usize) -> bool {
+    let alike = |(one, other): &(char, char)| one == other;
+    let length = line.chars().count();
+    let head = line.chars().zip(echo.chars()).take_while(alike).count();
+    let tail = line.chars().rev().zip(echo.chars().rev()).take_while(alike).count();
+    (1..=most).contains(&echo.chars().count().saturating_sub(length)) && head + tail >= length
 }
 
 /// The prompt on the cursor's line, and what is drawn below it.
@@ -160,6 +197,7 @@ mod tests {
         before.feed(screen.as_bytes());
         let mut prompts = Prompts::default();
         let line = before.before_cursor();
+        prompts.add(">>> ", false);
         prompts.add(&line, before.is_below_blank());
         prompts.add("...> ", false);
         let mut rendering = Rendering::new(before, false);
@@ -197,6 +235,16 @@ mod tests {
                 "'long line that has to be broken at the margin'\r\n'long line that has to be broken at the margin'\r\n>>> ",
                 "'long line that has to be broken at the margin'\n",
             ),
+            (
+                ">>> ",
+                "'long line that has to be broken at the margin'",
+                "'long line that has to be broken at\\\r\n the margin'\r\n'long\\\r\nline'\r\n>>> ",
+                "'long\\\nline'\n",
+            ),
+            (">>> ", "a\nbcd\n", "a\r\n...> b\\\r\nc\\\r\nd\r\n...> \r\n7\r\n>>> ", "7\n"),
+            ("5>>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
+            ("5>>> ", "abcdef", "\r>>> abcdef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
+            (">>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", " abcef\n'abcdef'\n"),
         ] {
             assert_eq!(seen(screen, typed, output), text, "{screen:?} {typed:?} {output:?}");
         }
