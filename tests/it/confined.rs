@@ -244,11 +244,11 @@ fn who_outlives_a_confined_session_gets_no_further_than_it_did() {
     let places = Places::new();
     let scratch = &places.scratch;
     let _helper = places.helper();
-    let other = scratch.create("cat");
     let sock = |handle: &str| scratch.folder(handle).join("relay.sock").display().to_string();
     for way in ["--no-helper", "--require-helper"] {
         for end in ["exit", "kill"] {
             let Some(handle) = places.create(way, "bash") else { return };
+            let other = scratch.create("cat");
             let report = places.root.join(format!("{way}-{end}"));
             let script = places.root.join("survivor.py");
             fs::write(&script, SURVIVOR).unwrap();

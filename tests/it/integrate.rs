@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, eventually, run, timing_out};
+use crate::support::{Scratch, eventually, libraries_of, run, timing_out};
 
 /// A shell that is started inside another, and how the same is said to it.
 struct Inner {
@@ -172,10 +172,9 @@ fn sh_in_a_chroot() {
     let scratch = Scratch::new();
     let root = scratch.path.join("root");
     // The whole of it: no terminals, no /proc, nothing of ours.
-    let libraries = run(Command::new("ldd").arg("/bin/busybox")).code(0).out();
-    let libraries = libraries.split_whitespace().filter(|word| word.starts_with('/'));
-    for file in libraries.chain(["/bin/busybox"]) {
-        let place = root.join(&file[1..]);
+    let busybox = Path::new("/bin/busybox");
+    for file in libraries_of(busybox).into_iter().chain([busybox.to_owned()]) {
+        let place = root.join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::copy(file, place).unwrap();
     }

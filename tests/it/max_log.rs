@@ -29,7 +29,7 @@ fn the_screen_of_a_bounded_log_is_its_end() {
     let scratch = Scratch::new();
     // What is looked at first is gone as a whole, and of what comes then a part.
     let handle = scratch.create_with(&["--max-log=64K"], "yes | head -c 7M; seq 90");
-    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    scratch.ts(&["wait", &handle, "--exit", "--timeout=110"]).code(0);
     let last = |first: u64| (first..=90).map(|n| format!("{n}\n")).collect::<String>();
     scratch.ts(&["screen", &handle]).code(0).stdout(last(68) + "\n");
     let seen = scratch.ts(&["screen", "--scrollback=67", &handle]).code(0).out();

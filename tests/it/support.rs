@@ -61,6 +61,12 @@ pub(crate) fn copy_of_binary(path: &Path) {
     install(&binary(), path, b"");
 }
 
+/// The shared libraries that a program needs; a static one needs none.
+pub(crate) fn libraries_of(program: &Path) -> Vec<PathBuf> {
+    let told = run(Command::new("ldd").arg(program)).out();
+    told.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
+}
+
 /// A world of its own for one test: a state folder, and a HOME beside it. On
 /// drop all that is left of its sessions is ended; one process too many fails
 /// the test.
