@@ -72,11 +72,16 @@ pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
         Some(verb) if verb == WORKER.as_bytes() => {
             words.any(|word| word == b"--foreground" || word.starts_with(b"--wait"))
         }
-        Some(verb) => [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events"]
-            .contains(&verb),
+        Some(verb) => {
+            [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events", PAGE]
+                .contains(&verb)
+        }
         None => false,
     }
 }
 
 /// What stands for a command of `nbs-ts` in a call of `nbs-spawn-worker`.
 pub(crate) const WORKER: &str = "spawn-worker";
+
+/// What a page calls, to be told of the sessions there.
+pub(crate) const PAGE: &[u8] = b"page";

@@ -7,13 +7,17 @@
 //! Who may: whoever has the token, which comes in a header that our own script sets. There is
 //! no cookie, since a browser sends those to every port of a machine, and so to other users'
 //! servers on it. `http.rs` reads requests, `guard.rs` judges them, `frame.rs` tells what of a
-//! screen has changed, `tile.rs` looks after one session, `server.rs` is the loop.
+//! screen has changed, `stream.rs` what of all sessions, `tile.rs` looks after one, `far.rs` after
+//! those of another machine, where `feed.rs` tells of them; `server.rs` is the loop.
 
+mod far;
+mod feed;
 mod frame;
 mod guard;
 mod http;
 mod server;
+mod stream;
 mod tile;
 
 pub(crate) use guard::{Token, keep_port, kept_port};
-pub(crate) use server::serve;
+pub(crate) use server::{Door, feed, serve};

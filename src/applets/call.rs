@@ -2,7 +2,8 @@
 //!
 //! An internal role. `nbs-call PARENT UMASK pipes|terminal COMMAND...` is started by `nbs-mcp` or
 //! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts` as if called with that
-//! umask, or `nbs-spawn-worker` where COMMAND is `spawn-worker`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
+//! umask, or `nbs-spawn-worker` where COMMAND is `spawn-worker`, or tells a page of the sessions where
+//! it is `page`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
 //! of no use without who started it, and ends with it: what it waits for goes on. The others are
 //! brief, and end by themselves.
 
@@ -13,7 +14,12 @@ use crate::{
     cli::{self, Args},
     machine,
     outcome::{Result, Trying},
-    sys::{child, pty},
+    page,
+    session::StateDir,
+    sys::{
+        child, pty,
+        signals::{SIGTERM, Signals},
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -34,6 +40,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         [worker, words @ ..] if worker.as_bytes() == machine::WORKER.as_bytes() => {
             *args = Args::new(words.to_vec(), umask);
             applets::run_worker(args)
+        }
+        [page] if page.as_bytes() == machine::PAGE => {
+            let mut ending = Signals::catch(&[SIGTERM]).trying("catch signals")?;
+            page::feed(&StateDir::open_or_make()?, &mut ending)
         }
         words => {
             *args = Args::new(words.to_vec(), umask);

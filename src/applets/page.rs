@@ -15,6 +15,8 @@
 //!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the port of last
 //!                     time, if it is free; port 0 is any). What is sent is not
 //!                     encrypted
+//!   --on=MACHINE      show the sessions there (repeatable; all: here and on all
+//!                     that are known)
 //!   --new-token       make another token; whoever has the old one is shut out
 //!   --json            print an object with address, port and token
 //!
@@ -30,17 +32,18 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Result, Trying},
-    page::{self, Token},
+    page::{self, Door, Token},
     session::StateDir,
     sys::{
         child,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
+    ts::{call_process::default_on, elsewhere},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Long;
-    let (mut listen, mut new_token) = (None, false);
+    let (mut listen, mut new_token, mut on) = (None, false, Vec::new());
     while let Some(arg) = args.next()? {
         match arg {
             Long("listen") => {
@@ -49,11 +52,16 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
                 let why = "is no address and port like 127.0.0.1:8080 or [::1]:0";
                 listen = Some(address.ok_or_else(|| cli::bad_value("listen", &value, why))?);
             }
+            Long("on") => on.push(args.some_value("on")?),
             Long("new-token") => new_token = true,
             other => return Err(other.unexpected().into()),
         }
     }
 
+    if on.is_empty() {
+        on.extend(default_on());
+    }
+    let machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
     let state_dir = StateDir::open_or_make()?;
     let token = Token::of(&state_dir, new_token).trying("keep a token in the state folder")?;
     // Two connections to each relay.
@@ -69,7 +77,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         cli::warn("nbs-page", &warning);
     }
     announce(address, &token, args.json())?;
-    page::serve(&state_dir, &listener, token, &mut ending)
+    page::serve(&state_dir, Door { listener, address, token }, machines, &mut ending)
 }
 
 /// The port may be any: then it is the one of last time, if that is free.

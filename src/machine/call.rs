@@ -202,6 +202,11 @@ impl Call {
         self.open
     }
 
+    /// Why there is no connection, where there is none.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.waits.as_ref().map(|(_, why)| &**why)
+    }
+
     fn say(&mut self, frame: &Frame) {
         if self.open {
             frame.put(0, &mut self.unsent);

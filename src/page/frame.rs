@@ -8,6 +8,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use crate::{
     json::{self, Object},
     terminal::screen::{Ink, Screen, Span},
@@ -19,6 +21,9 @@ const MOST_ROWS: usize = 200;
 
 /// A row that takes more is shown without its styles: each cell may have one of its own.
 const LONGEST_ROW: usize = 16 * 1024;
+
+/// As much of what has scrolled off is told at once.
+const MOST_SCROLLBACK: usize = 2 << 20;
 
 /// Gives numbers.
 #[derive(Debug, Default)]
@@ -93,6 +98,39 @@ impl Frame {
         self.number = numbers.next();
     }
 
+    /// Makes it what [`Frame::object`] has told elsewhere, and `theirs` the numbers there of its
+    /// rows, which those before were. `None` for what cannot be: nothing but text, and the styles
+    /// that we have ourselves, is taken.
+    pub(crate) fn take_told(
+        &mut self,
+        told: &Value,
+        theirs: &mut Vec<u64>,
+        numbers: &mut Numbers,
+    ) -> Option<()> {
+        let side =
+            |value: &Value| value.as_u64().filter(|side| *side <= u16::MAX.into()).map(|side| side as usize);
+        let cursor = match &told["cursor"] {
+            Value::Null => None,
+            place => Some((side(&place[0])?, side(&place[1])?)),
+        };
+        let head = Head { cols: side(&told["cols"])?.max(1), rows: side(&told["rows"])?.max(1), cursor };
+        let at = told["at"].as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
+        let row = |number: &u64| match told["fresh"].get(number.to_string()) {
+            Some(row) => row_told(row),
+            None => Some(self.rows[theirs.iter().position(|before| before == number)?].json.clone()),
+        };
+        let fresh = at.iter().take(MOST_ROWS).map(row).collect::<Option<Vec<String>>>()?;
+        self.update(fresh, head, numbers);
+        *theirs = at;
+        theirs.truncate(MOST_ROWS);
+        Some(())
+    }
+
+    /// How much of it there is, in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        self.rows.iter().map(|row| row.json.len()).sum()
+    }
+
     /// What tells of it somebody who has seen everything up to that number.
     pub(crate) fn object(&self, seen: u64) -> Object {
         let number = |side: usize| i64::try_from(side).unwrap_or(i64::MAX);
@@ -129,12 +167,18 @@ fn scrolled(before: &[Row], now: &[String]) -> usize {
     (1..before.len()).find(fits).unwrap_or(0)
 }
 
-/// The lines that have scrolled off, as a list of rows.
+/// The lines that have scrolled off, as a list of rows: the last of them, where that is much.
 pub(crate) fn scrollback(screen: &Screen, lines: usize) -> String {
     let (_, rows) = screen.size();
     let mut all: Vec<String> = screen.spans(lines, MOST_COLS).map(|spans| row_json(&spans)).collect();
     all.truncate(all.len() - rows);
-    format!("[{}]", all.join(","))
+    let mut length = 0;
+    let fits = |row: &&String| {
+        length += row.len();
+        length <= MOST_SCROLLBACK
+    };
+    let count = all.iter().rev().take_while(fits).count();
+    format!("[{}]", all[all.len() - count..].join(","))
 }
 
 /// A list, of which a plain stretch is its text, and another one `[text, style]` or
@@ -147,6 +191,27 @@ fn row_json(spans: &[Span]) -> String {
     }
     let text: String = spans.iter().map(|span| &*span.text).collect();
     format!("[{}]", json::quoted(&text))
+}
+
+/// A row as [`row_json`] makes it, which another process has told.
+fn row_told(row: &Value) -> Option<String> {
+    let is_style = |style: &str| style.bytes().all(|byte| byte.is_ascii_hexdigit() || b"#,".contains(&byte));
+    let is_span = |span: &Value| match span.as_array().map(Vec::as_slice) {
+        None => span.is_string(),
+        Some([Value::String(_), Value::String(style), cells @ ..]) => {
+            is_style(style)
+                && cells.iter().all(|cells| cells.as_u64().is_some_and(|cells| cells <= MOST_COLS as u64))
+        }
+        Some(_) => false,
+    };
+    let is_row = row.as_array()?.iter().all(is_span);
+    is_row.then(|| json::shown(&row.to_string())).filter(|row| row.len() <= 4 * LONGEST_ROW)
+}
+
+/// Rows as [`scrollback`] has them, which another process has told.
+pub(crate) fn scrollback_told(rows: &Value) -> Option<String> {
+    let rows = rows.as_array()?.iter().map(row_told).collect::<Option<Vec<String>>>()?;
+    Some(format!("[{}]", rows.join(",")))
 }
 
 fn span_json(span: &Span) -> String {

@@ -39,6 +39,8 @@ pub(crate) const TOO_MANY: Refusal =
 pub(crate) const HEAD_TOO_LARGE: Refusal =
     refusal("431 Request Header Fields Too Large", "the head is too long");
 pub(crate) const NOT_IMPLEMENTED: Refusal = refusal("501 Not Implemented", "a body needs a Content-Length");
+pub(crate) const UNREACHED: Refusal =
+    refusal("502 Bad Gateway", "its machine cannot be reached, and whether it was done is not known");
 pub(crate) const UNAVAILABLE: Refusal = refusal("503 Service Unavailable", "too many pages are open");
 
 /// A request whose head has come.
@@ -147,13 +149,17 @@ pub(crate) fn answer(status: &str, kind: &str, body: &str, closes: bool) -> Vec<
 
 /// The head of an answer that does not end.
 pub(crate) fn stream() -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n{ALWAYS}\r\n")
+    format!("HTTP/1.1 {OK}\r\nContent-Type: text/event-stream\r\nConnection: close\r\n{ALWAYS}\r\n")
         .into_bytes()
 }
 
+/// The statuses of what was done, with an answer and without one.
+pub(crate) const OK: &str = "200 OK";
+pub(crate) const DONE: &str = "204 No Content";
+
 pub(crate) fn done(closes: bool) -> Vec<u8> {
     let connection = if closes { "Connection: close\r\n" } else { "" };
-    format!("HTTP/1.1 204 No Content\r\n{connection}{ALWAYS}\r\n").into_bytes()
+    format!("HTTP/1.1 {DONE}\r\n{connection}{ALWAYS}\r\n").into_bytes()
 }
 
 /// Tells of a refusal.

@@ -92,9 +92,7 @@ async function listen() {
 	const ours = hearing = new AbortController();
 	const wanted = focus;
 	try {
-		const query = new URLSearchParams();
-		if (known) query.set("since", known);
-		if (wanted) query.set("focus", wanted);
+		const query = [known && "since=" + known, wanted && "focus=" + wanted].filter(Boolean).join("&");
 		const answer = await ask("events?" + query, { signal: ours.signal });
 		if (answer.status === 401) {
 			tell("This address has no token, or an old one. Open the one that nbs-page has printed.");
@@ -495,37 +493,33 @@ new ResizeObserver(() => {
 
 // ---- Typing ---------------------------------------------------------------
 
-// One thing after another: [what, text]. What is alike goes together.
-const unsent = [];
-let sending = false;
+// By handle, one thing after another, what is alike together: another machine may take its time.
+const unsent = new Map();
 
 function type(what, text) {
-	const last = unsent.at(-1);
-	const to = focus;
-	if (last && last.to === to && last.what === what && what !== "line" && what !== "secret") {
-		last.text += (what === "keys" ? " " : "") + text;
-	} else unsent.push({ to, what, text });
-	send();
+	const queue = unsent.get(focus), last = queue?.at(-1);
+	if (last?.what === what && what !== "line" && what !== "secret") last.text += (what === "keys" ? " " : "") + text;
+	else if (queue) queue.push({ what, text });
+	else send(focus, [{ what, text }]);
 }
 
-async function send() {
-	if (sending) return;
-	sending = true;
-	while (unsent.length) {
-		const { to, what, text } = unsent.shift();
+async function send(to, queue) {
+	unsent.set(to, queue);
+	while (queue.length) {
+		const { what, text } = queue.shift();
 		try {
 			const answer = await ask(`sessions/${to}/${what}`, { method: "POST", body: text });
 			if (answer.status !== 204) {
 				const { error, typed } = await answer.json();
 				if (typed === false) tell("No secret is asked for any more: it was not typed.");
-				else if (error) tell("Not typed: " + error + ".");
+				else if (error) tell((answer.status === 502 ? "Perhaps not typed: " : "Not typed: ") + error + ".");
 			} else tell("");
 		} catch {
 			tell("nbs-page does not answer: not typed.");
-			unsent.length = 0;
+			queue.length = 0;
 		}
 	}
-	sending = false;
+	unsent.delete(to);
 }
 
 find("typing").addEventListener("submit", event => {
@@ -582,7 +576,7 @@ const say = text => put(find("news"), text);
 
 function go() {
 	takeToken();
-	const wanted = location.hash.match(/^#\/([0-9a-f]{8})$/)?.[1] ?? "";
+	const wanted = location.hash.match(/^#\/((?:[\w.-]+:)?[0-9a-f]{8})$/)?.[1] ?? "";
 	const before = focus;
 	focus = wanted;
 	document.body.classList.toggle("large", !!focus);

@@ -1,9 +1,11 @@
 //! The loop of the page's server, its connections and what is sent on them.
 //!
 //! A page that is open has one answer that does not end, to which what has changed is added
-//! whenever it has taken all before. Of a page no more is remembered than up to which number it
-//! has seen each session (`frame.rs`): so one that reads slowly, or sleeps, misses what was in
-//! between, and costs no memory. Where no page is open, nothing is watched.
+//! whenever it has taken all before (`stream.rs`): so one that reads slowly, or sleeps, misses what
+//! was in between, and costs no memory. Where no page is open, nothing is watched, and no other
+//! machine is called.
+//!
+//! It is the same loop that tells another machine's page of the sessions here (`feed.rs`).
 
 use std::{
     io::{self, Read, Write},
@@ -14,11 +16,15 @@ use std::{
 use crate::{
     help::texts::Text,
     json::Object,
+    machine::name::MachineName,
     outcome::{Result, Trying},
     page::{
+        far::{Done, Machine},
+        feed::Feed,
         frame::Numbers,
         guard::{self, Token},
-        http::{self, BAD, GONE, JSON, NOT_ALLOWED, NOT_FOUND, Refusal, Request, UNAVAILABLE},
+        http::{self, BAD, GONE, JSON, NOT_ALLOWED, NOT_FOUND, Refusal, Request, UNAUTHORIZED, UNAVAILABLE},
+        stream::{Entry, Stream, View},
         tile::Tile,
     },
     session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
@@ -40,6 +46,9 @@ const MOST_STREAMS: usize = 48;
 /// another's fault, and holds up nobody.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The same of what is done on another machine, which is given up before that.
+const ELSEWHERE: Duration = Duration::from_secs(90);
+
 /// How long a connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -47,9 +56,6 @@ const IDLE: Duration = Duration::from_secs(60);
 /// unread is reset, and then the last answer may be lost (RFC 9112, 9.6).
 const FAREWELL: Duration = Duration::from_secs(2);
 const UNWANTED: usize = 256 * 1024;
-
-/// To a page so much is sent at once, and then no more until it is taken.
-const AT_ONCE: usize = 128 * 1024;
 
 /// How often a screen is looked at: one that is large, one on the wall, and one that nobody
 /// sees.
@@ -73,43 +79,56 @@ const MOST_DEAD: usize = 60;
 /// How many lines that have scrolled off are shown.
 const SCROLLBACK: usize = 2_000;
 
-/// Serves pages until a signal says that it is enough.
+/// Who is let in: those that come to an address, with a token.
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Token,
+}
+
+/// Serves pages until a signal says that it is enough: of these machines, `None` being this one.
 pub(crate) fn serve(
     state_dir: &StateDir,
-    listener: &TcpListener,
-    token: Token,
+    door: Door,
+    machines: Vec<Option<MachineName>>,
     ending: &mut Signals,
 ) -> Result<()> {
-    let what = "serve the page";
-    let mut server = Server {
-        state_dir,
-        address: listener.local_addr().trying(what)?,
-        token,
-        epoch: random::hex::<8>().trying(what)?,
-        numbers: Numbers::default(),
-        tiles: Vec::new(),
-        keys: Numbers::default(),
-        connections: Vec::new(),
-        roster: None,
-        wall: Deadline::after(Duration::ZERO),
-        accepting: Deadline::after(Duration::ZERO),
-    };
-    while !server.turn(listener, ending)? {}
+    let mut server = Server::new(state_dir)?;
+    server.door = Some(door);
+    server.is_here = machines.contains(&None);
+    let machines = machines.into_iter().flatten();
+    server.machines = machines.map(|name| Machine::new(name, server.keys.next())).collect();
+    while !server.turn(ending)? {}
+    Ok(())
+}
+
+/// Tells another machine's page of the sessions here, by our standard input and output.
+pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
+    let mut server = Server::new(state_dir)?;
+    server.feed = Some(Feed::new().trying("tell of the sessions")?);
+    // What is asked for at once is there.
+    server.watch_or_rest()?;
+    while !server.turn(ending)? {}
     Ok(())
 }
 
 struct Server<'a> {
     state_dir: &'a StateDir,
-    address: SocketAddr,
-    token: Token,
+    door: Option<Door>,
+    feed: Option<Feed>,
     /// Another process has other numbers.
     epoch: String,
     numbers: Numbers,
-    /// In the order of their keys.
+    /// Those here, in the order of their keys.
     tiles: Vec<Tile>,
+    machines: Vec<Machine>,
     keys: Numbers,
     connections: Vec<Connection>,
-    /// Who tells what the sessions do, while a page is open.
+    /// Are those here shown?
+    is_here: bool,
+    /// Somebody looks.
+    is_watched: bool,
+    /// Who tells what those here do, while somebody looks.
     roster: Option<Roster>,
     /// When the next screen of the wall may be looked at.
     wall: Deadline,
@@ -122,6 +141,9 @@ enum Event {
     Ending,
     Connected,
     Roster(RosterEvent),
+    Feed,
+    /// Of the machine of that index.
+    Machine(usize),
     /// Of the connection of that index.
     Connection(usize),
     /// Of the tile of that index.
@@ -135,6 +157,8 @@ enum Phase {
     Asked,
     /// It is being answered.
     Answering,
+    /// What is asked is being done on another machine, by that number.
+    Elsewhere(u64),
     Stream(Stream),
     /// The last answer has been sent; so much that came since was not wanted.
     Leaving(usize),
@@ -153,33 +177,42 @@ struct Connection {
     deadline: Deadline,
 }
 
-/// A page that is open.
-struct Stream {
-    /// The session that is shown large; the screens of others are not.
-    focus: Option<Handle>,
-    /// What it has seen of each session, by their keys.
-    seen: Vec<Seen>,
-    /// It has seen all there was up to that number, before we knew of it.
-    since: u64,
-    greeted: bool,
-}
+impl<'a> Server<'a> {
+    fn new(state_dir: &'a StateDir) -> Result<Server<'a>> {
+        Ok(Server {
+            state_dir,
+            door: None,
+            feed: None,
+            epoch: random::hex::<8>().trying("serve the page")?,
+            numbers: Numbers::default(),
+            tiles: Vec::new(),
+            machines: Vec::new(),
+            keys: Numbers::default(),
+            connections: Vec::new(),
+            is_here: true,
+            is_watched: false,
+            roster: None,
+            wall: Deadline::after(Duration::ZERO),
+            accepting: Deadline::after(Duration::ZERO),
+        })
+    }
 
-struct Seen {
-    key: u64,
-    handle: Handle,
-    number: u64,
-}
-
-impl Server<'_> {
     /// Waits for something, and does what there is to do; `true` when it is over.
-    fn turn(&mut self, listener: &TcpListener, ending: &mut Signals) -> Result<bool> {
+    fn turn(&mut self, ending: &mut Signals) -> Result<bool> {
         let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         poll_set.readable(ending, Event::Ending);
-        if self.accepting.has_passed() {
-            poll_set.readable(listener, Event::Connected);
-        } else {
-            deadline = self.accepting;
+        match &self.door {
+            Some(door) if self.accepting.has_passed() => poll_set.readable(&door.listener, Event::Connected),
+            Some(_) => deadline = self.accepting,
+            None => {}
+        }
+        if let Some(feed) = &self.feed {
+            feed.watch(&mut poll_set, Event::Feed);
+        }
+        for (index, machine) in self.machines.iter().enumerate() {
+            machine.watch(&mut poll_set, Event::Machine(index));
+            deadline = deadline.min(machine.deadline());
         }
         if let Some(roster) = &self.roster {
             roster.watch(&mut poll_set, Event::Roster);
@@ -207,6 +240,8 @@ impl Server<'_> {
                 }
                 // It changes what the others are the indices of.
                 Event::Connected => connected = true,
+                Event::Feed => self.heed_feed(),
+                Event::Machine(index) => self.machines[index].note(),
                 Event::Roster(event) => self.roster.iter_mut().for_each(|roster| roster.note(event)),
                 Event::Connection(index) => self.go_on(index),
                 Event::News(index) => self.tiles[index].hear_news(),
@@ -214,40 +249,86 @@ impl Server<'_> {
             }
         }
         self.watch_or_rest()?;
+        self.tend_machines();
         self.take_news()?;
         self.look();
         self.tell();
         if connected {
-            self.accept(listener);
+            self.accept();
         }
         for connection in &mut self.connections {
             connection.expire();
         }
         self.connections.retain(|connection| !matches!(connection.phase, Phase::Over));
         self.watch_or_rest()?;
-        Ok(false)
+        Ok(self.feed.as_ref().is_some_and(|feed| feed.is_over))
     }
 
     fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.connections.iter().filter_map(|connection| match &connection.phase {
+        let pages = self.connections.iter().filter_map(|connection| match &connection.phase {
             Phase::Stream(stream) => Some(stream),
             _ => None,
-        })
+        });
+        pages.chain(self.feed.as_ref().map(|feed| &feed.stream))
     }
 
     /// Follows the sessions while somebody looks, and only then.
     fn watch_or_rest(&mut self) -> Result<()> {
-        let watched = self.streams().next().is_some();
-        if watched && self.roster.is_none() {
-            let (roster, glances) = Roster::begin(self.state_dir, None)?;
-            self.roster = Some(roster);
-            self.take_all(glances);
+        let is_watched = self.streams().next().is_some();
+        if is_watched && !self.is_watched {
+            if self.is_here {
+                let (roster, glances) = Roster::begin(self.state_dir, None)?;
+                self.roster = Some(roster);
+                self.take_all(glances);
+            }
+            self.machines.iter_mut().for_each(Machine::begin);
         }
-        if !watched && self.roster.is_some() {
+        if !is_watched && self.is_watched {
             self.roster = None;
             self.tiles.iter_mut().for_each(Tile::rest);
+            self.machines.iter_mut().for_each(Machine::rest);
         }
+        self.is_watched = is_watched;
         Ok(())
+    }
+
+    /// Tells the machines what is looked at, hears what there is, and passes on what was done.
+    fn tend_machines(&mut self) {
+        if self.machines.is_empty() {
+            return;
+        }
+        let view = self.view();
+        let mut done = Vec::new();
+        for machine in &mut self.machines {
+            machine.tend(&view, &mut self.keys, &mut self.numbers);
+            done.extend(machine.done());
+        }
+        for (number, what) in done {
+            let is_it =
+                |connection: &Connection| matches!(connection.phase, Phase::Elsewhere(of) if of == number);
+            if let Some(index) = self.connections.iter().position(is_it) {
+                let connection = &mut self.connections[index];
+                connection.answer(whole(what, connection.closes));
+                self.go_on(index);
+            }
+        }
+    }
+
+    /// Does what another machine's page wants.
+    fn heed_feed(&mut self) {
+        let orders = self.feed.as_mut().map(Feed::hear).unwrap_or_default();
+        for order in orders {
+            let text = |name: &str| order[name].as_str().unwrap_or_default();
+            let done = order["ask"].as_u64().map(|number| {
+                let (handle, what, body) = (text("handle"), text("what"), text("body"));
+                (number, self.do_here(handle, what, body))
+            });
+            let Some(feed) = &mut self.feed else { return };
+            match done {
+                Some((number, done)) => feed.answer(number, done),
+                None => feed.stream.view = View::parse(&order),
+            }
+        }
     }
 
     /// Has those that there are, and no others.
@@ -326,9 +407,9 @@ impl Server<'_> {
         });
     }
 
-    fn accept(&mut self, listener: &TcpListener) {
-        loop {
-            match socket::accept(listener) {
+    fn accept(&mut self) {
+        while let Some(door) = &self.door {
+            match socket::accept(&door.listener) {
                 Ok(Some(stream)) => {
                     self.make_room();
                     self.connections.push(Connection::new(stream));
@@ -359,6 +440,10 @@ impl Server<'_> {
     /// Goes on with a connection that can be read or written.
     fn go_on(&mut self, index: usize) {
         let connection = &mut self.connections[index];
+        if let Phase::Elsewhere(_) = connection.phase {
+            // Nothing is read or written: whoever asked has gone.
+            connection.phase = Phase::Over;
+        }
         connection.read();
         connection.write();
         while let Some((request, body)) = self.connections[index].request() {
@@ -367,7 +452,11 @@ impl Server<'_> {
             connection.closes |= request.closes;
             match answer {
                 Ok(Answer::Whole(bytes)) => connection.answer(bytes),
-                Ok(Answer::Done) => connection.answer(http::done(connection.closes)),
+                Ok(Answer::Done(done)) => connection.answer(whole(Ok(done), connection.closes)),
+                Ok(Answer::Elsewhere(number)) => {
+                    connection.phase = Phase::Elsewhere(number);
+                    connection.deadline = Deadline::after(ELSEWHERE);
+                }
                 Ok(Answer::Stream(stream)) => connection.stream_from(stream),
                 Err(refusal) => connection.answer(http::refused(refusal, connection.closes)),
             }
@@ -376,7 +465,8 @@ impl Server<'_> {
     }
 
     fn answer(&mut self, request: &Request, body: &[u8]) -> std::result::Result<Answer, Refusal> {
-        guard::check_host(request, self.address)?;
+        let Some(door) = &self.door else { return Err(UNAUTHORIZED) };
+        guard::check_host(request, door.address)?;
         let file = match &*request.path {
             "/" => Some(("text/html; charset=utf-8", INDEX)),
             "/page.css" => Some(("text/css; charset=utf-8", STYLE)),
@@ -388,20 +478,29 @@ impl Server<'_> {
             if request.method != "GET" {
                 return Err(NOT_ALLOWED);
             }
-            return Ok(Answer::Whole(http::answer("200 OK", kind, content.get(), request.closes)));
+            return Ok(Answer::Whole(http::answer(http::OK, kind, content.get(), request.closes)));
         }
         guard::check_site(request)?;
         self.look_at_token();
-        guard::check_token(request, &self.token)?;
+        let Some(door) = &self.door else { return Err(UNAUTHORIZED) };
+        guard::check_token(request, &door.token)?;
         let path: Vec<&str> = request.path.split('/').collect();
         match (&*request.method, &path[..]) {
             ("GET", ["", "events"]) => self.open_page(request),
-            ("GET", ["", "sessions", handle, "scrollback"]) => {
-                let state_dir = self.state_dir;
-                let lines = self.tile(handle)?.scrollback(state_dir, SCROLLBACK).map_err(|_| NOT_FOUND)?;
-                Ok(Answer::Whole(http::answer("200 OK", JSON, &lines, request.closes)))
+            ("GET", ["", "sessions", handle, what @ "scrollback"])
+            | ("POST", ["", "sessions", handle, what]) => {
+                let text = std::str::from_utf8(body).map_err(|_| BAD)?;
+                let there = self.machines.iter_mut().find_map(|machine| {
+                    let there = machine.handle_there(handle)?;
+                    Some((machine, there))
+                });
+                if let Some((machine, there)) = there {
+                    let number = self.keys.next();
+                    machine.ask(number, there, what, text);
+                    return Ok(Answer::Elsewhere(number));
+                }
+                self.do_here(handle, what, text).map(Answer::Done)
             }
-            ("POST", ["", "sessions", handle, what]) => self.act(handle, what, body),
             (_, ["", "events"] | ["", "sessions", _, _]) => Err(NOT_ALLOWED),
             _ => Err(NOT_FOUND),
         }
@@ -411,14 +510,17 @@ impl Server<'_> {
         self.tiles.iter_mut().find(|tile| tile.handle.as_str() == handle).ok_or(NOT_FOUND)
     }
 
-    /// Types something.
-    fn act(&mut self, handle: &str, what: &str, body: &[u8]) -> std::result::Result<Answer, Refusal> {
+    /// Types something; or gives what has scrolled off.
+    fn do_here(&mut self, handle: &str, what: &str, text: &str) -> Done {
         let state_dir = self.state_dir;
-        let text = std::str::from_utf8(body).map_err(|_| BAD)?;
         let tile = self.tile(handle)?;
+        if what == "scrollback" {
+            return tile.scrollback(state_dir, SCROLLBACK).map(Some).map_err(|_| NOT_FOUND);
+        }
         if !tile.is_alive() {
             return Err(GONE);
         }
+        let body = text.as_bytes();
         match what {
             "line" => tile.type_text(state_dir, &[body, b"\r"].concat())?,
             "text" => tile.type_text(state_dir, body)?,
@@ -426,34 +528,31 @@ impl Server<'_> {
             "keys" => tile.press(state_dir, text)?,
             "secret" => {
                 let typed = tile.type_secret(state_dir, body)?;
-                let typed = Object::new().truth("typed", typed).line();
-                return Ok(Answer::Whole(http::answer("200 OK", JSON, &typed, false)));
+                return Ok(Some(Object::new().truth("typed", typed).line()));
             }
             _ => return Err(NOT_FOUND),
         }
-        Ok(Answer::Done)
+        Ok(None)
     }
 
     fn open_page(&mut self, request: &Request) -> std::result::Result<Answer, Refusal> {
         if self.streams().count() >= MOST_STREAMS {
             return Err(UNAVAILABLE);
         }
-        let focus = match request.asked("focus") {
-            Some(handle) => Some(Handle::parse(handle.as_bytes()).ok_or(BAD)?),
-            None => None,
-        };
+        let large: Vec<String> = request.asked("focus").map(str::to_owned).into_iter().collect();
         let since = request.last_event_id.as_deref().or(request.asked("since"));
         let since = since.and_then(|id| id.strip_prefix(&*self.epoch)?.strip_prefix('-')?.parse().ok());
         let since = since.filter(|since| *since <= self.numbers.last()).unwrap_or(0);
-        Ok(Answer::Stream(Stream { focus, seen: Vec::new(), since, greeted: false }))
+        Ok(Answer::Stream(Stream::new(View { wall: large.is_empty(), large }, since)))
     }
 
     /// Whoever has another token than the one in the state folder is shut out.
     fn look_at_token(&mut self) {
-        if !self.token.holds(self.state_dir)
+        let Some(door) = &mut self.door else { return };
+        if !door.token.holds(self.state_dir)
             && let Ok(token) = Token::of(self.state_dir, false)
         {
-            self.token = token;
+            door.token = token;
             for connection in &mut self.connections {
                 if matches!(connection.phase, Phase::Stream(_)) {
                     connection.phase = Phase::Over;
@@ -462,10 +561,11 @@ impl Server<'_> {
         }
     }
 
-    /// Who looks at a session: a large one is in front of somebody.
+    /// What somebody looks at.
     fn view(&self) -> View {
-        let focused = self.streams().filter_map(|stream| stream.focus.clone()).collect();
-        View { wall: self.streams().any(|stream| stream.focus.is_none()), focused }
+        let mut view = View::default();
+        self.streams().for_each(|stream| view.add(&stream.view));
+        view
     }
 
     fn next_look(&self) -> Deadline {
@@ -475,7 +575,7 @@ impl Server<'_> {
             return next;
         }
         for tile in &self.tiles {
-            let (large, screen) = view.of(tile);
+            let (large, screen) = of(&view, tile);
             match tile.due(screen) {
                 Some(_) if screen && !large && !tile.is_new() && !self.wall.has_passed() => {
                     next = next.min(self.wall)
@@ -496,7 +596,7 @@ impl Server<'_> {
         let begun = Instant::now();
         let rests = !self.wall.has_passed();
         let is_due = |tile: &Tile| {
-            let (large, screen) = view.of(tile);
+            let (large, screen) = of(&view, tile);
             let waits = rests && screen && !large && !tile.is_new();
             !waits && tile.due(screen).is_some_and(Deadline::has_passed)
         };
@@ -504,10 +604,10 @@ impl Server<'_> {
         while begun.elapsed() <= SLICE {
             // Large ones first, and then those that were looked at longest ago.
             let due = (0..self.tiles.len()).filter(|at| is_due(&self.tiles[*at]));
-            let next = due.min_by_key(|at| (!view.of(&self.tiles[*at]).0, self.tiles[*at].looked()));
+            let next = due.min_by_key(|at| (!of(&view, &self.tiles[*at]).0, self.tiles[*at].looked()));
             let Some(at) = next else { break };
             let tile = &mut self.tiles[at];
-            let (large, screen) = view.of(tile);
+            let (large, screen) = of(&view, tile);
             let pause = match (large, screen) {
                 (true, _) => LARGE,
                 (_, true) => ON_THE_WALL,
@@ -534,105 +634,59 @@ impl Server<'_> {
     /// Sends the pages what they have not seen, if they have taken what was before.
     fn tell(&mut self) {
         // Before it is known which there are, a page would be told that there are none.
-        if self.roster.is_none() {
+        if !self.is_watched {
             return;
         }
-        let news = self.connections.iter().any(|connection| self.owes(connection));
-        if !news {
-            return;
+        if self.connections.iter().any(|connection| self.owes(connection)) {
+            self.look_at_token();
         }
-        self.look_at_token();
-        let Server { connections, tiles, numbers, epoch, .. } = self;
+        let Server { connections, feed, tiles, machines, numbers, epoch, .. } = self;
+        let entries = entries(tiles, machines);
         for connection in connections {
             let Phase::Stream(stream) = &mut connection.phase else { continue };
-            if connection.outbox.is_empty() {
-                stream.tell(tiles, numbers.last(), epoch, &mut connection.outbox);
+            if connection.outbox.is_empty() && stream.lacks(entries.clone()) {
+                stream.tell(entries.clone(), numbers.last(), epoch, &mut connection.outbox);
                 connection.write();
             }
+        }
+        if let Some(feed) = feed {
+            feed.tell(entries, numbers.last());
         }
     }
 
     /// Is there something to be told on a connection that could be told now?
     fn owes(&self, connection: &Connection) -> bool {
         let Phase::Stream(stream) = &connection.phase else { return false };
-        connection.outbox.is_empty() && (!stream.greeted || stream.lacks(&self.tiles))
+        connection.outbox.is_empty() && stream.lacks(entries(&self.tiles, &self.machines))
     }
 }
 
-struct View {
-    wall: bool,
-    focused: Vec<Handle>,
+/// All that is told of.
+fn entries<'e>(tiles: &'e [Tile], machines: &'e [Machine]) -> impl Iterator<Item = &'e Entry> + Clone {
+    let far = machines.iter().flat_map(|machine| machine.entries());
+    tiles.iter().map(|tile| &tile.entry).chain(far)
 }
 
-impl View {
-    /// Is it shown large, and is its screen shown at all?
-    fn of(&self, tile: &Tile) -> (bool, bool) {
-        let large = self.focused.contains(&tile.handle);
-        (large, large || self.wall)
+/// Is it shown large, and is its screen shown at all?
+fn of(view: &View, tile: &Tile) -> (bool, bool) {
+    let large = view.is_large(&tile.entry.name);
+    (large, large || view.wall)
+}
+
+/// The answer that tells what was done.
+fn whole(done: Done, closes: bool) -> Vec<u8> {
+    match done {
+        Ok(None) => http::done(closes),
+        Ok(Some(body)) => http::answer(http::OK, JSON, &body, closes),
+        Err(refusal) => http::refused(refusal, closes),
     }
 }
 
 enum Answer {
     Whole(Vec<u8>),
-    Done,
+    Done(Option<String>),
+    Elsewhere(u64),
     Stream(Stream),
-}
-
-impl Stream {
-    fn shows(&self, tile: &Tile) -> bool {
-        self.focus.as_ref().is_none_or(|focus| *focus == tile.handle)
-    }
-
-    fn seen(&self, tile: &Tile) -> Option<usize> {
-        self.seen.binary_search_by_key(&tile.key, |seen| seen.key).ok()
-    }
-
-    fn lacks(&self, tiles: &[Tile]) -> bool {
-        let is_news = |tile: &Tile| {
-            self.seen(tile).is_none_or(|at| tile.number(self.shows(tile)) > self.seen[at].number)
-        };
-        // As many, and none that is new: the same.
-        tiles.iter().any(is_news) || tiles.len() != self.seen.len()
-    }
-
-    /// Adds to `out` what it has not seen, or some of it, and with the last of that the number
-    /// up to which it has seen all.
-    fn tell(&mut self, tiles: &[Tile], last: u64, epoch: &str, out: &mut Vec<u8>) {
-        if !self.greeted {
-            // Whatever else it has is gone.
-            let handles: Vec<Vec<u8>> = tiles.iter().map(|tile| tile.handle.as_str().into()).collect();
-            say(out, Object::new().list("sessions", &handles));
-            self.greeted = true;
-        }
-        self.seen.retain(|seen| {
-            let is_there = tiles.binary_search_by_key(&seen.key, |tile| tile.key).is_ok();
-            if !is_there {
-                say(out, Object::new().text("gone", seen.handle.as_str()));
-            }
-            is_there
-        });
-        for tile in tiles {
-            let (at, shows) = (self.seen(tile), self.shows(tile));
-            let number = at.map_or(self.since, |at| self.seen[at].number);
-            if tile.number(shows) > number {
-                say(out, tile.object(number, shows));
-            }
-            match at {
-                Some(at) => self.seen[at].number = last,
-                None => self.seen.push(Seen { key: tile.key, handle: tile.handle.clone(), number: last }),
-            }
-            if out.len() > AT_ONCE {
-                return;
-            }
-        }
-        out.extend_from_slice(format!("id: {epoch}-{last}\ndata: {{}}\n\n").as_bytes());
-    }
-}
-
-fn say(out: &mut Vec<u8>, object: Object) {
-    out.extend_from_slice(b"data: ");
-    out.extend_from_slice(object.value().as_bytes());
-    out.extend_from_slice(b"\n\n");
 }
 
 impl Connection {
@@ -650,7 +704,7 @@ impl Connection {
 
     /// Of one that is being answered no more is read; of an open page its end.
     fn reads(&self) -> bool {
-        !matches!(self.phase, Phase::Answering)
+        !matches!(self.phase, Phase::Answering | Phase::Elsewhere(_))
     }
 
     fn read(&mut self) {
@@ -687,7 +741,7 @@ impl Connection {
                     }
                 }
                 // An open page has nothing more to ask here.
-                Phase::Stream(_) | Phase::Answering | Phase::Over => {
+                Phase::Stream(_) | Phase::Answering | Phase::Elsewhere(_) | Phase::Over => {
                     self.phase = Phase::Over;
                     return;
                 }

@@ -14,8 +14,9 @@ use crate::{
     json::Object,
     outcome::Result,
     page::{
-        frame::{self, Frame, Numbers},
+        frame::{self, Numbers},
         http::{BAD, GONE, Refusal, TOO_MANY},
+        stream::Entry,
     },
     session::{
         Activity, Glance, Handle, Overview, ScreenCache, SessionDir, StateDir, Target,
@@ -50,14 +51,9 @@ struct Typing {
 
 pub(crate) struct Tile {
     pub(crate) handle: Handle,
-    /// Tiles are in the order of these, and none comes again.
-    pub(crate) key: u64,
+    pub(crate) entry: Entry,
     // Of that one only what is shown here is looked at.
     overview: Overview,
-    frame: Frame,
-    // What is told of it beside its screen, and the number of that.
-    about: String,
-    about_number: u64,
     screen: Option<ScreenCache>,
     // When somebody looked last, for whoever has to forget some screens.
     looked: Instant,
@@ -75,11 +71,8 @@ impl Tile {
     pub(crate) fn new(key: u64, glance: Glance) -> Tile {
         Tile {
             handle: glance.handle.clone(),
-            key,
+            entry: Entry::new(glance.handle.to_string(), key),
             overview: Overview::untold(glance),
-            frame: Frame::default(),
-            about: String::new(),
-            about_number: 0,
             screen: None,
             looked: Instant::now(),
             watching: None,
@@ -94,23 +87,6 @@ impl Tile {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.overview.glance.alive
-    }
-
-    /// When something of it changed last.
-    pub(crate) fn number(&self, with_screen: bool) -> u64 {
-        if with_screen { self.about_number.max(self.frame.number()) } else { self.about_number }
-    }
-
-    /// What tells of it whoever has seen everything up to that number.
-    pub(crate) fn object(&self, seen: u64, with_screen: bool) -> Object {
-        let mut object = Object::new().text("handle", self.handle.as_str());
-        if self.about_number > seen {
-            object = object.json("about", &self.about);
-        }
-        if with_screen && self.frame.number() > seen {
-            object = object.object_or_null("screen", Some(self.frame.object(seen)));
-        }
-        object
     }
 
     fn open(&self, state_dir: &StateDir) -> Result<SessionDir> {
@@ -154,7 +130,7 @@ impl Tile {
 
     /// Has its screen never been shown?
     pub(crate) fn is_new(&self) -> bool {
-        self.frame.number() == 0
+        self.entry.frame.number() == 0
     }
 
     pub(crate) fn hear_news(&mut self) {
@@ -220,7 +196,7 @@ impl Tile {
             let is_behind = self.advance(&session).unwrap_or(false);
             self.unseen = is_behind;
             if let Some(cache) = &self.screen {
-                self.frame.take(&cache.screen, numbers);
+                self.entry.frame.take(&cache.screen, numbers);
             }
             if !self.is_alive() && !is_behind {
                 // It does not change any more.
@@ -295,10 +271,7 @@ impl Tile {
             .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
             .json("receipt", self.receipt.as_deref().unwrap_or("null"))
             .value();
-        if about != self.about {
-            self.about = about;
-            self.about_number = numbers.next();
-        }
+        self.entry.describe(about, numbers);
     }
 
     /// The lines that have scrolled off.

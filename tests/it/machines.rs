@@ -23,7 +23,7 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     /// By a plain sh in another home.
-    fn new() -> Elsewhere {
+    pub(crate) fn new() -> Elsewhere {
         let there = Elsewhere::unadded();
         there.add(&["env", &format!("HOME={}", there.home.display()), "sh"]);
         there

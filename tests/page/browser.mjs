@@ -6,7 +6,7 @@
 // does not come within the time of a wait fails.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
@@ -30,7 +30,10 @@ async function serve(...words) {
     throw new Error("nbs-page has printed no address");
 }
 
-let server = await serve();
+// Another machine is another home here.
+mkdirSync("there");
+ts("machine", "add", "box", "env", `HOME=${process.cwd()}/there`, "sh");
+let server = await serve("--on=all");
 const browser = await chromium.launch({
     executablePath,
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
@@ -151,7 +154,7 @@ const steps = {
         await server.stop();
         await page.locator("#notice", { hasText: "does not answer" }).waitFor();
         const before = server.base;
-        server = await serve();
+        server = await serve("--on=all");
         assert.equal(server.base, before);
         await page.locator("#notice").waitFor({ state: "hidden" });
         await typeLine(page, "echo after the re''start");
@@ -190,6 +193,25 @@ const steps = {
         await text(page, evil);
         const found = await page.evaluate(() => [window.taken, document.images.length, document.scripts.length]);
         assert.deepEqual(found, [undefined, 0, 1]);
+        await page.context().close();
+    },
+    async "a session of another machine is one like any other, and what it prints is text"() {
+        const handle = create("far", "printf '<b>bold</b>\\n'; i=0; while read -r x; do i=$((i+1)); echo \"$i: $x\"; done", "--on=box");
+        const page = await visit();
+        await tile(page, "box:far").getByText("<b>bold</b>").first().waitFor();
+        await openSession(page, "box:far");
+        assert.ok(page.url().endsWith(`#/${handle}`));
+        for (let number = 1; number <= 3; number++) {
+            await typeLine(page, "é <i>");
+            await text(page, `${number}: é <i>`);
+        }
+        await page.reload();
+        await text(page, "3: é <i>");
+        await page.getByRole("button", { name: "Control C" }).click();
+        await page.locator("#receipt", { hasText: "SIGINT" }).waitFor();
+        await page.goBack();
+        ts("kill", handle);
+        await tile(page, "box:far").waitFor({ state: "detached" });
         await page.context().close();
     },
     async "fifty sessions that print at once are all shown"() {
@@ -263,3 +285,4 @@ if (pictures) {
 }
 await browser.close();
 await server.stop();
+ts("machine", "remove", "box");

@@ -1,0 +1,106 @@
+//! What another machine's page is told of the sessions here: by a call of it that goes on.
+//!
+//! On standard output goes what a page that is open is told; on standard input come lines: what
+//! it looks at, and what is to be done for one of its users. So the screens are worked out here,
+//! and of one that nobody there looks at nothing is sent.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use serde_json::Value;
+
+use crate::{
+    json::Object,
+    machine::outbox::{self, Outbox},
+    page::{
+        http::{self, Refusal},
+        stream::{Entry, Stream, say},
+    },
+    sys::{child, poll::PollSet},
+};
+
+/// Longer than what is typed at once, however it is written.
+const LONGEST_LINE: usize = 1 << 20;
+
+pub(crate) struct Feed {
+    input: File,
+    output: File,
+    inbox: Vec<u8>,
+    outbox: Outbox,
+    pub(crate) stream: Stream,
+    /// Whoever wanted to know has gone.
+    pub(crate) is_over: bool,
+}
+
+impl Feed {
+    /// Of our standard input and output.
+    pub(crate) fn new() -> io::Result<Feed> {
+        let (input, output) = (io::stdin(), io::stdout());
+        let of = |descriptor: &dyn AsFd| -> io::Result<OwnedFd> {
+            let descriptor = descriptor.as_fd().try_clone_to_owned()?;
+            child::let_nothing_wait(&descriptor).map(|()| descriptor)
+        };
+        Ok(Feed {
+            input: of(&input)?.into(),
+            output: of(&output)?.into(),
+            inbox: Vec::new(),
+            outbox: Outbox::default(),
+            stream: Stream::default(),
+            is_over: false,
+        })
+    }
+
+    pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
+        poll_set.readable(&self.input, event);
+        if !self.outbox.is_empty() {
+            poll_set.writable(&self.output, event);
+        }
+    }
+
+    /// Gives the lines that have come.
+    pub(crate) fn hear(&mut self) -> Vec<Value> {
+        let mut buffer = vec![0; 64 * 1024];
+        match outbox::read(&mut self.input, &mut buffer) {
+            Ok(None) => {}
+            Ok(Some(count)) if count > 0 => self.inbox.extend_from_slice(&buffer[..count]),
+            _ => self.is_over = true,
+        }
+        self.flush();
+        let end = memchr::memrchr(b'\n', &self.inbox).map_or(0, |end| end + 1);
+        let rest = self.inbox.split_off(end);
+        let lines = std::mem::replace(&mut self.inbox, rest);
+        self.is_over |= self.inbox.len() > LONGEST_LINE;
+        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    /// Tells what became of something that was to be done.
+    pub(crate) fn answer(&mut self, number: u64, answer: Result<Option<String>, Refusal>) {
+        let (status, body) = match answer {
+            Ok(None) => (http::DONE, None),
+            Ok(Some(body)) => (http::OK, Some(body)),
+            Err(refusal) => (refusal.status, None),
+        };
+        let object = Object::new().number("answer", number as i64).text("status", status);
+        let mut out = Vec::new();
+        say(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
+        self.outbox.extend(out);
+        self.flush();
+    }
+
+    /// Tells what has changed, if all before has been taken.
+    pub(crate) fn tell<'e>(&mut self, entries: impl Iterator<Item = &'e Entry> + Clone, last: u64) {
+        if self.outbox.is_empty() && self.stream.lacks(entries.clone()) {
+            let mut out = Vec::new();
+            self.stream.tell(entries, last, "", &mut out);
+            self.outbox.extend(out);
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.is_over |= self.outbox.flush(&mut self.output).is_err();
+    }
+}
