@@ -291,7 +291,9 @@ impl Relay {
             self.keep_limits().trying("keep the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
+            let (length, told) = (self.recorder.output_bytes(), self.recorder.told());
             self.clients.tell(self.recorder.changes(), self.size);
+            self.clients.tell_of_output(length, told);
             self.tell_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
@@ -549,7 +551,10 @@ impl Relay {
             let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else {
                 return;
             };
-            self.clients.note_typed(count);
+            if let Some(id) = self.clients.note_typed(count) {
+                // What it has asked for meanwhile.
+                self.attend(id);
+            }
         }
     }
 

@@ -100,6 +100,10 @@ enum Wish {
         seen: u64,
         sized: bool,
     },
+    /// To be told when the log has more than so many bytes that tell something.
+    Output {
+        seen: u64,
+    },
     /// To be told when what the session does has changed more often than this.
     Standing {
         seen: u64,
@@ -150,6 +154,7 @@ impl Client {
             }
             Wish::None
             | Wish::News { .. }
+            | Wish::Output { .. }
             | Wish::Standing { .. }
             | Wish::Turn
             | Wish::Report { .. }
@@ -216,8 +221,10 @@ impl Client {
 
     /// The next whole line of its inbox; `Err` where it can never be one.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        // One thing after another; else what is not read of the answers would pile up.
-        if self.wish != Wish::None || self.wants_write() {
+        // One thing after another; else what is not read of the answers would pile up. Who is
+        // to be told of something may change its mind.
+        let is_free = matches!(self.wish, Wish::None | Wish::News { .. } | Wish::Output { .. });
+        if !is_free || self.wants_write() {
             return Ok(None);
         }
         match memchr::memchr(b'\n', &self.inbox) {
@@ -402,6 +409,7 @@ impl Clients {
         let request = Request::decode(line);
         let client = self.all.get_mut(&id)?;
         match request {
+            Some(Request::Follow { seen, as_who: Follower::Runner }) => client.wish = Wish::Output { seen },
             Some(Request::Follow { seen, as_who }) => {
                 client.wish = Wish::News { seen, sized: as_who == Follower::SizedViewer };
                 client.waits |= as_who == Follower::Waiter;
@@ -488,6 +496,17 @@ impl Clients {
         }
     }
 
+    /// Tells those who run a command that the log is so long, where the last that tells
+    /// something ends at `told`.
+    pub(crate) fn tell_of_output(&mut self, length: u64, told: u64) {
+        let curious = |client: &Client| matches!(client.wish, Wish::Output { seen } if seen < told);
+        let ids: Vec<ClientId> =
+            self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.respond(id, &Response::Output { heeded: length });
+        }
+    }
+
     /// Those who want to know that what the session does has changed so many times.
     pub(crate) fn curious(&self, changes: u64) -> Vec<ClientId> {
         let wants = |client: &Client| matches!(client.wish, Wish::Standing { seen } if seen < changes);
@@ -517,7 +536,9 @@ impl Clients {
         let_go: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let gone = let_go();
-        let follows = |client: &Client| matches!(client.wish, Wish::News { .. } | Wish::Standing { .. });
+        let follows = |client: &Client| {
+            matches!(client.wish, Wish::News { .. } | Wish::Output { .. } | Wish::Standing { .. })
+        };
         let followers = self.all.iter().filter(|(_, client)| follows(client));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
         for id in followers {
@@ -536,21 +557,23 @@ impl Clients {
         self.typist().is_some_and(|client| matches!(client.wish, Wish::Type { done: 0, .. }))
     }
 
-    /// Notes that so many bytes of the typist's text have been typed.
-    pub(crate) fn note_typed(&mut self, count: usize) {
-        let Some(id) = self.typists.front().copied() else { return };
-        let Some(client) = self.all.get_mut(&id) else { return };
-        let Wish::Type { left, done, .. } = &mut client.wish else { return };
+    /// Notes that so many bytes of the typist's text have been typed; gives it once that is all.
+    pub(crate) fn note_typed(&mut self, count: usize) -> Option<ClientId> {
+        let id = self.typists.front().copied()?;
+        let client = self.all.get_mut(&id)?;
+        let Wish::Type { left, done, .. } = &mut client.wish else { return None };
         client.inbox.skip(count);
         *left -= count as u64;
         *done += count as u64;
         let (left, count) = (*left, *done);
-        if left == 0 {
-            self.typists.pop_front();
-            self.patience = Deadline::after(TYPIST_TIMEOUT);
-            self.respond(id, &Response::Typed { count, held: false });
-            self.leave_if_done(id);
+        if left > 0 {
+            return None;
         }
+        self.typists.pop_front();
+        self.patience = Deadline::after(TYPIST_TIMEOUT);
+        self.respond(id, &Response::Typed { count, held: false });
+        self.leave_if_done(id);
+        Some(id)
     }
 
     /// The rest of what was begun to be typed shall not be.
@@ -799,6 +822,33 @@ mod tests {
         assert_eq!(told(&third), "");
         clients.note_left(first);
         assert_eq!(told(&third), "noted\n");
+    }
+
+    #[test]
+    fn who_runs_a_command_is_told_what_the_log_has_that_it_has_not_read() {
+        let mut clients = clients();
+        let (id, runner) = come(&mut clients, b"follow 50 runs\n");
+        clients.tell_of_output(70, 50);
+        assert_eq!(told(&runner), "");
+        clients.tell_of_output(90, 80);
+        assert_eq!(told(&runner), "output 90\n");
+        // What it asks for instead is answered.
+        (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
+        hear(&mut clients, id);
+        assert_eq!(told(&runner), "noted\n");
+        clients.tell_of_output(100, 100);
+        assert_eq!(told(&runner), "");
+    }
+
+    #[test]
+    fn what_is_asked_for_behind_a_text_is_heeded_once_that_is_typed() {
+        let mut clients = clients();
+        let (id, runner) = come(&mut clients, b"type 2\nabfollow 0 runs\n");
+        assert_eq!(type_some(&mut clients, 2), "ab");
+        assert_eq!(told(&runner), "typed 2\n");
+        hear(&mut clients, id);
+        clients.tell_of_output(5, 5);
+        assert_eq!(told(&runner), "output 5\n");
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub(crate) struct Meaning {
     // An answer has been typed that nobody may want: it stands at the next prompt.
     answered_ahead: bool,
     prompt: Prompt,
+    // The shell has taken what `run` hands over, and does not execute it yet.
+    taken: bool,
+    // How many bytes there had been when something was told.
+    told: u64,
     last_completion: Option<u64>,
     // The shells that report, and which of them did so last.
     levels: Vec<Numbering>,
@@ -58,6 +62,8 @@ impl Meaning {
             asked: Vec::new(),
             answered_ahead: false,
             prompt: Prompt::Unknown,
+            taken: false,
+            told: 0,
             last_completion: None,
         }
     }
@@ -65,6 +71,13 @@ impl Meaning {
     /// How many bytes have been printed.
     pub(crate) fn length(&self) -> u64 {
         self.length
+    }
+
+    /// How many there had been when last something was printed that who runs a command has to
+    /// know at once: output, or what the shell wants. The steps between two prompts, and what is
+    /// drawn at one, are nothing of the kind.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
     }
 
     /// Where the shell is, as its marks tell.
@@ -132,8 +145,26 @@ impl Meaning {
                 asked.extend(query.map(|query| (end - left as u64, query)));
             }
         });
+        let (mut at, mut tells, mut done) = (self.length, false, Vec::new());
         self.length = end;
-        found.into_iter().filter_map(|found| self.heed(found.level, &found.mark)).collect()
+        for found in found {
+            tells |= found.start > at && self.prints_output();
+            at = found.end;
+            done.extend(self.heed(found.level, &found.mark));
+            tells |= matches!(
+                found.mark,
+                Mark::PromptEnd { .. } | Mark::Mended { .. } | Mark::Unfinished { .. } | Mark::Reads { .. }
+            );
+        }
+        if tells || (end > at && self.prints_output()) {
+            self.told = end;
+        }
+        done
+    }
+
+    /// What is printed now is not drawn at a prompt.
+    fn prints_output(&self) -> bool {
+        !self.taken && !matches!(self.prompt, Prompt::Stands | Prompt::Touched)
     }
 
     fn heed(&mut self, level: usize, mark: &Mark) -> Option<Completion> {
@@ -153,6 +184,7 @@ impl Meaning {
             self.joined.push(level);
         }
         self.prompt = self.prompt.after(mark);
+        self.taken = matches!(mark, Mark::Taken { .. });
         if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
             self.prompt = Prompt::Touched;
         }
@@ -278,6 +310,45 @@ mod tests {
         meaning.await_level("inner");
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), None));
         assert_eq!(done(&mut meaning, prompt("inner", 1, 3)), (vec![(0, 3)], (1, Some(1)), Some(0)));
+    }
+
+    #[test]
+    fn who_runs_a_command_is_told_of_output_and_prompts_and_not_of_the_steps_between() {
+        let mut meaning = Meaning::new("secret");
+        let mut tells = |printed: &str| {
+            meaning.feed(printed.as_bytes());
+            meaning.told() == meaning.length()
+        };
+        assert!(tells("no prompt yet"));
+        assert!(!tells(&(mark("D;0", 0) + &mark("A", 0))));
+        assert!(tells(&("$ ".to_owned() + &mark("B", 0))));
+        assert!(!tells("\r$ "), "it is drawn again");
+        assert!(!tells(&mark("R", 0)));
+        assert!(!tells("true\r\n"));
+        assert!(!tells(&mark("C", 1)));
+        assert!(tells("x"));
+        assert!(!tells(&mark("D;0", 1)));
+        assert!(!tells(&(mark("A", 1) + "$ ")));
+        assert!(tells(&mark("B", 1)));
+        assert!(!tells(&(mark("R", 1) + "echo x\r\n")));
+        assert!(tells(&(mark("C", 2) + "x\r\n" + &mark("D;0", 2))), "it is all in one");
+        assert!(!tells(&(mark("A", 2) + "$ ")));
+        assert!(!tells(&(mark("R", 2) + "cat <<x\r\n")));
+        assert!(tells(&mark("P", 2)));
+        assert!(tells("> x\r\n"));
+        assert!(!tells(&mark("D;0", 3)));
+        assert!(tells(&mark("N", 3)));
+    }
+
+    #[test]
+    fn what_a_shell_prints_that_tells_no_beginning_is_output_once_its_line_is_entered() {
+        let mut meaning = Meaning::new("secret");
+        meaning.feed((mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0)).as_bytes());
+        for (typed, printed, tells) in [("echo", "echo", false), ("\r", "\r\n", true)] {
+            meaning.note_typed(typed.as_bytes());
+            meaning.feed(printed.as_bytes());
+            assert_eq!(meaning.told() == meaning.length(), tells, "{printed:?}");
+        }
     }
 
     #[test]

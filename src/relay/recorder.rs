@@ -163,6 +163,12 @@ impl Recorder {
         self.meaning.length()
     }
 
+    /// How long the log was when last something was printed that who runs a command has to
+    /// know at once.
+    pub(crate) fn told(&self) -> u64 {
+        self.meaning.told()
+    }
+
     /// How many times something has changed that a follower may want to see.
     pub(crate) fn changes(&self) -> u64 {
         self.changes

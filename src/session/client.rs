@@ -55,8 +55,14 @@ pub(crate) struct RelayClient {
     standing: Option<Standing>,
     // The session's exit code, once we have been told.
     exit_code: Option<i32>,
-    // We have asked for news, and have not heard any.
-    following: bool,
+    // What we have asked to be told of, and have not heard.
+    following: Option<Follows>,
+    // How much of the log we have read, and how long it was when we were told of output last.
+    read: u64,
+    heeded: u64,
+    // What is sent with the next request, and how many answers nobody waits for.
+    ahead: String,
+    unheard: usize,
 }
 
 /// What a relay has told of what its session does.
@@ -75,6 +81,8 @@ enum Follows {
     Changes(Follower),
     /// Of what the session does; a call that waits on it.
     Standing { waits: bool },
+    /// Of output that we have not read.
+    Output,
 }
 
 /// What there is to know when waiting is over.
@@ -138,7 +146,11 @@ impl RelayClient {
             size: None,
             standing: None,
             exit_code: None,
-            following: false,
+            following: None,
+            read: 0,
+            heeded: 0,
+            ahead: String::new(),
+            unheard: 0,
         }))
     }
 
@@ -153,7 +165,7 @@ impl RelayClient {
 
     /// Waits until something has changed since the last time; the first time,
     /// no longer than for an answer. Where there was none in time, this may be asked
-    /// again (and nothing else, until there is some).
+    /// again.
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
         self.news_or(deadline, None)
     }
@@ -163,7 +175,7 @@ impl RelayClient {
         if !self.follow()? {
             return Ok(News::Ended);
         }
-        if self.seen > 0 {
+        if self.seen > 0 || self.follows == Follows::Output {
             return self.hear_news(deadline, stop);
         }
         let patience = self.patience();
@@ -174,29 +186,61 @@ impl RelayClient {
     }
 
     /// Asks to be told when something changes; what comes of it is for
-    /// [`RelayClient::hear_news`], and nothing else can be asked before that.
+    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back.
     /// `false` where the session has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
-        let request = match self.follows {
+        if self.following != Some(self.follows) {
+            let request = self.follow_request(self.follows);
+            self.following = self.say(&request)?.then_some(self.follows);
+        }
+        Ok(self.following.is_some())
+    }
+
+    fn follow_request(&self, follows: Follows) -> Request {
+        match follows {
             Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
             Follows::Standing { waits } => Request::Standing { seen: Some(self.seen), waits },
-        };
-        self.following = self.following || self.say(&request)?;
-        Ok(self.following)
+            Follows::Output => Request::Follow { seen: self.read, as_who: Follower::Runner },
+        }
+    }
+
+    /// Waits until there is output behind the first `read` bytes of the log, or the shell
+    /// wants something there; `stop` as of [`RelayClient::news_or`].
+    pub(crate) fn output_or(
+        &mut self,
+        read: u64,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<News> {
+        self.read = read;
+        let follows = std::mem::replace(&mut self.follows, Follows::Output);
+        let news = self.news_or(deadline, stop);
+        self.follows = follows;
+        news
+    }
+
+    /// How long the log was when we were told of output last. What is in it until there has
+    /// been heeded: it is in all other files, too.
+    pub(crate) fn heeded(&self) -> u64 {
+        self.heeded
     }
 
     pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         match self.hear_or(deadline, stop)? {
             Received::Response(Response::Changed { seen, size }) => {
-                self.seen = seen;
-                self.size = size;
-                self.following = false;
+                (self.seen, self.size) = (seen, size);
+                self.following = None;
+                Ok(News::Changed)
+            }
+            Received::Response(Response::Output { heeded }) => {
+                self.heeded = heeded;
+                self.following = None;
                 Ok(News::Changed)
             }
             Received::Response(Response::Standing(standing)) => {
                 self.seen = standing.seen;
                 self.standing = Some(*standing);
-                self.following = false;
+                self.following = None;
                 Ok(News::Changed)
             }
             Received::Response(Response::Ended { code }) => {
@@ -204,9 +248,11 @@ impl RelayClient {
                 Ok(News::Ended)
             }
             // A relay of an older version tells nobody apart.
-            Received::Response(Response::Unknown) if self.follows == Follows::Changes(Follower::Waiter) => {
+            Received::Response(Response::Unknown)
+                if matches!(self.follows, Follows::Changes(Follower::Waiter) | Follows::Output) =>
+            {
                 self.follows = Follows::Changes(Follower::Viewer);
-                self.following = false;
+                self.following = None;
                 if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
             }
             Received::Response(_) => Err(self.misunderstood()),
@@ -301,9 +347,33 @@ impl RelayClient {
     /// the session ended first. When the deadline passes, what has not been
     /// typed by then never will be, and this is of no more use.
     pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
+        self.type_and(bytes, None, deadline)
+    }
+
+    /// The same, and asks at once for what [`RelayClient::output_or`] waits for, of a log of
+    /// which `read` bytes have been read.
+    pub(crate) fn type_and_follow(
+        &mut self,
+        bytes: &[u8],
+        read: u64,
+        deadline: Deadline,
+    ) -> Result<Option<Typed>> {
+        self.read = read;
+        self.type_and(bytes, (bytes.len() <= RelayClient::MOST_KEYS).then_some(Follows::Output), deadline)
+    }
+
+    fn type_and(
+        &mut self,
+        bytes: &[u8],
+        follows: Option<Follows>,
+        deadline: Deadline,
+    ) -> Result<Option<Typed>> {
         // In one piece, so that the relay need not be woken twice.
-        let line = Request::Type { length: bytes.len() as u64 }.encode();
-        let mut sent = match self.stream.write_vectored(&[line.as_bytes(), bytes].map(IoSlice::new)) {
+        let line = self.with_ahead(&Request::Type { length: bytes.len() as u64 });
+        let then = follows.map(|follows| self.follow_request(follows).encode()).unwrap_or_default();
+        self.following = follows;
+        let message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
+        let mut sent = match self.stream.write_vectored(&message) {
             Ok(count) => count.saturating_sub(line.len()),
             Err(error) if has_hung_up(&error) => return Ok(None),
             Err(error) => return Err(error).trying(self.what()),
@@ -521,6 +591,12 @@ impl RelayClient {
         Ok(())
     }
 
+    /// The same, sent with what is asked for next.
+    pub(crate) fn claim_with_next(&mut self, seq: u64) {
+        self.ahead.push_str(&Request::Claim { seq }.encode());
+        self.unheard += 1;
+    }
+
     /// Tells that the secret which is typed next is asked for, where the log is so long, though
     /// the terminal's modes do not say so.
     pub(crate) fn has_seen(&mut self, offset: u64) -> Result<()> {
@@ -721,15 +797,29 @@ impl RelayClient {
     /// `false` where nobody is there to hear it. A line always fits: we never
     /// say more than one before hearing the answer.
     fn say(&mut self, request: &Request) -> Result<bool> {
-        match self.stream.write_all(request.encode().as_bytes()) {
+        let line = self.with_ahead(request);
+        match self.stream.write_all(line.as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if has_hung_up(&error) => Ok(false),
             Err(error) => Err(error).trying(self.what()),
         }
     }
 
+    /// The request's line, with what is to be sent before it. It takes back that we want to be
+    /// told of something.
+    fn with_ahead(&mut self, request: &Request) -> String {
+        self.following = None;
+        std::mem::take(&mut self.ahead) + &request.encode()
+    }
+
     fn hear(&mut self, deadline: Deadline) -> Result<Received> {
-        self.hear_or(deadline, None)
+        loop {
+            match self.hear_or(deadline, None)? {
+                // News that were on their way when we asked for something else.
+                Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
+                heard => return Ok(heard),
+            }
+        }
     }
 
     fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
@@ -738,8 +828,17 @@ impl RelayClient {
             if let Some(end) = memchr::memchr(b'\n', &self.inbox[searched..]) {
                 let end = searched + end;
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
-                let response = Response::decode(&line[..end]);
-                return response.map(Received::Response).ok_or_else(|| self.misunderstood());
+                let response = Response::decode(&line[..end]).ok_or_else(|| self.misunderstood())?;
+                searched = 0;
+                match response {
+                    Response::Changed { .. } | Response::Output { .. } => {}
+                    _ if self.unheard > 0 => {
+                        self.unheard -= 1;
+                        continue;
+                    }
+                    _ => {}
+                }
+                return Ok(Received::Response(response));
             }
             if self.inbox.len() > LONGEST_RESPONSE {
                 return Err(self.misunderstood());

@@ -260,8 +260,7 @@ struct Run<'a> {
     attempts: u32,
     looks: u32,
     // Has the turn, and so keeps other runs waiting for as long as it is there.
-    turn: RelayClient,
-    news: RelayClient,
+    relay: RelayClient,
     trace: Trace,
     printer: Printer,
     question: Question,
@@ -350,8 +349,7 @@ impl<'a> Run<'a> {
             )));
         }
         Run::take_turn(session, wishes, &mut turn, &mut signals)?;
-        let mut news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let place = await_prompt(session, wishes, &mut turn, &mut news, &mut signals)?;
+        let place = await_prompt(session, wishes, &mut turn, &mut signals)?;
         let (offset, last) = (place.offset, place.seq.unwrap_or_default());
         session.forget_left_run()?;
         let handover = session.hand_over(sessions, command, &place)?;
@@ -359,7 +357,7 @@ impl<'a> Run<'a> {
         let (level, ahead) = (place.level, place.ahead());
         let is_far = level > 0 && is_far(&mut turn, offset)?;
         let trace = Trace::new(marks, offset, last, handover.lines, handover.beginning);
-        let mut run = Run::new(session, wishes, signals, [turn, news], log, trace, handover);
+        let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         run.is_nothing = shell::is_nothing(command);
         (run.level, run.ahead, run.is_far) = (level, ahead, is_far);
         run.inner = Inner::of(session, &place, command)?;
@@ -372,7 +370,7 @@ impl<'a> Run<'a> {
         session: &'a SessionDir,
         wishes: Wishes,
         signals: Signals,
-        [turn, news]: [RelayClient; 2],
+        relay: RelayClient,
         log: OutputLog,
         trace: Trace,
         handover: Handover,
@@ -389,8 +387,7 @@ impl<'a> Run<'a> {
             inner: None,
             attempts: 0,
             looks: 0,
-            turn,
-            news,
+            relay,
             trace,
             printer: Printer::new(log, wishes.strip),
             question: Question::new(wishes.input_after),
@@ -429,12 +426,12 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
-        self.turn.claim(self.number_of(self.trace.seq()))?;
+        self.relay.claim_with_next(self.number_of(self.trace.seq()));
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
         }
         let by_lines = self.handover.beginning == Beginning::Line && !self.handover.enter;
-        if by_lines && self.turn.modes()?.is_some_and(|modes| modes.secret) {
+        if by_lines && self.relay.modes()?.is_some_and(|modes| modes.secret) {
             // Nothing shows what is typed, nor that it ends.
             self.trace.note_drawn(self.trace.next);
         }
@@ -446,7 +443,7 @@ impl<'a> Run<'a> {
                 None => self.await_drawn()?,
             };
             if self.wishes.deadline.has_passed() {
-                self.turn.interrupt()?;
+                self.relay.interrupt()?;
                 return Err(too_late(self.session, self.wishes, "its shell does not read"));
             }
             let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
@@ -462,7 +459,8 @@ impl<'a> Run<'a> {
 
     fn type_in(&mut self, keys: &[u8]) -> Result<()> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
-        let typed = self.turn.type_in(keys, until)?.ok_or_else(|| self.session.ended())?;
+        let typed =
+            self.relay.type_and_follow(keys, self.trace.next, until)?.ok_or_else(|| self.session.ended())?;
         if typed.count == keys.len() as u64 {
             return Ok(());
         }
@@ -480,11 +478,11 @@ impl<'a> Run<'a> {
     fn await_drawn(&mut self) -> Result<u64> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
         loop {
-            let (doing, unread, offset) = self.turn.look()?.ok_or_else(|| self.session.ended())?;
+            let (doing, unread, offset) = self.relay.look()?.ok_or_else(|| self.session.ended())?;
             if (unread == 0 && doing != Doing::Running) || until.has_passed() {
                 return Ok(offset);
             }
-            self.news.news_or(Deadline::after(GLANCE).min(until), None)?;
+            self.relay.news_or(Deadline::after(GLANCE).min(until), None)?;
         }
     }
 
@@ -585,7 +583,7 @@ impl<'a> Run<'a> {
             }
             if self.trace.unfinished {
                 // What is printed again is none of its doing.
-                if self.turn.shell()?.is_some_and(|(waits, _)| waits) {
+                if self.relay.shell()?.is_some_and(|(waits, _)| waits) {
                     self.interrupt_unfinished()?;
                     return Ok(Outcome::Unfinished);
                 }
@@ -626,9 +624,12 @@ impl<'a> Run<'a> {
                 // Who waits for input after the first has had it: another shell,
                 // say, which would draw a prompt for each that follows.
                 let had_it = self.interrupts > 0
-                    && self.turn.state()?.is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
+                    && self
+                        .relay
+                        .state()?
+                        .is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
                 if !had_it {
-                    over = !self.turn.interrupt()?;
+                    over = !self.relay.interrupt()?;
                     self.interrupts += 1;
                 }
                 again = Deadline::after(sending::REPEAT);
@@ -670,14 +671,14 @@ impl<'a> Run<'a> {
             }
             let until =
                 deadline.min(begin).min(again).min(give_up).min(look).min(soon).min(self.question.look());
-            over = self.news.news_or(until, Some(self.signals.as_fd()))? == News::Ended;
+            over = self.await_output(until)? == News::Ended;
         }
     }
 
     /// Marks may have been in what is gone of a bounded log: the command's end,
     /// too, which the relay has seen.
     fn look_behind_gap(&mut self) -> Result<()> {
-        let last = self.turn.place()?.and_then(|(_, last)| last);
+        let last = self.relay.place()?.and_then(|(_, last)| last);
         self.trace.look(&self.printer.log)?;
         if let Stage::Running { seq, start } = self.trace.stage
             && last >= Some(self.number_of(seq))
@@ -693,10 +694,10 @@ impl<'a> Run<'a> {
     fn is_passed_over(&mut self) -> Result<bool> {
         if self.inner.is_some() {
             // How long it is on its way to another machine nobody knows: its prompt tells.
-            return Ok(self.turn.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
+            return Ok(self.relay.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
         }
-        let all_read = self.turn.look()?.is_some_and(|(_, unread, _)| unread == 0);
-        Ok(all_read && self.turn.shell()?.is_some_and(|(waits, _)| waits))
+        let all_read = self.relay.look()?.is_some_and(|(_, unread, _)| unread == 0);
+        Ok(all_read && self.relay.shell()?.is_some_and(|(waits, _)| waits))
     }
 
     /// Not for ever: gives up with the reason.
@@ -730,11 +731,11 @@ impl<'a> Run<'a> {
             {
                 return self.await_shell();
             }
-            if self.news.news_or(deadline.min(again), None)? == News::Ended {
+            if self.relay.news_or(deadline.min(again), None)? == News::Ended {
                 return Err(self.session.ended());
             }
             if again.has_passed() {
-                self.turn.interrupt()?;
+                self.relay.interrupt()?;
                 again = Deadline::after(sending::REPEAT);
             }
         }
@@ -750,7 +751,7 @@ impl<'a> Run<'a> {
              'enable -n' that take builtins or names of ours away"
         ));
         // Where it cannot be sent, the next call finds out.
-        if self.turn.interrupt().is_ok() {
+        if self.relay.interrupt().is_ok() {
             let _ = self.await_shell();
         }
         why
@@ -758,16 +759,16 @@ impl<'a> Run<'a> {
 
     /// Why there will never be a mark that tells the command's end, if that is so.
     fn lost(&mut self) -> Result<Option<Lost>> {
-        let Some((waits, successor)) = self.turn.shell()? else { return Ok(None) };
+        let Some((waits, successor)) = self.relay.shell()? else { return Ok(None) };
         if let Some(name) = successor {
             // One that wants nothing may end, and so tell its code.
-            let asks = waits || self.turn.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
+            let asks = waits || self.relay.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
             return Ok(asks.then_some(Lost::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
         if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
             // Who waits with the line editor on is at its prompt, or in `read -e`.
-            unreported = self.turn.modes()?.is_some_and(|modes| modes.bracketed_paste);
+            unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
         }
         Ok(unreported.then_some(Lost::Unreported))
     }
@@ -777,11 +778,11 @@ impl<'a> Run<'a> {
     fn await_shell(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         while !deadline.has_passed() {
-            match self.turn.state()? {
+            match self.relay.state()? {
                 Some((doing, _)) if doing != Doing::Prompt => {}
                 _ => break,
             }
-            self.news.news_or(Deadline::after(GLANCE), None)?;
+            self.relay.news_or(Deadline::after(GLANCE), None)?;
         }
         Ok(())
     }
@@ -805,19 +806,28 @@ impl<'a> Run<'a> {
                 }
                 _ => {}
             }
-            if self.news.news_or(deadline, Some(self.signals.as_fd()))? != News::Changed
-                && !self.signals.take()
-            {
-                break;
+            // That a prompt begins nobody is told of.
+            let until = deadline.min(Deadline::after(PROMPT_END));
+            match self.await_output(until)? {
+                News::TimedOut if deadline.has_passed() => break,
+                News::Ended => break,
+                _ => {
+                    self.signals.take();
+                }
             }
         }
         if interrupted {
             self.await_shell()?;
         }
-        // The relay answers one after the other: by now it has written down what
-        // it has read, the line in completion.log too.
-        let is_there = self.turn.place()?.is_some();
-        Ok(is_there || matches!(self.trace.stage, Stage::Prompt { .. }))
+        let has_prompt = matches!(self.trace.stage, Stage::Prompt { .. });
+        // What the relay has heeded it has written down, the line in completion.log too;
+        // and it answers one after the other.
+        let is_done = has_prompt && self.relay.heeded() >= self.trace.next;
+        Ok(is_done || self.relay.place()?.is_some() || has_prompt)
+    }
+
+    fn await_output(&mut self, until: Deadline) -> Result<News> {
+        self.relay.output_or(self.trace.next, until, Some(self.signals.as_fd()))
     }
 
     fn verdict(&self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {

@@ -178,6 +178,9 @@ impl Request {
             ["follow", seen, "waits"] => {
                 Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Waiter }
             }
+            ["follow", seen, "runs"] => {
+                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Runner }
+            }
             ["standing"] => Request::Standing { seen: None, waits: false },
             ["standing", seen] => Request::Standing { seen: Some(seen.parse().ok()?), waits: false },
             ["standing", seen, "waits"] => Request::Standing { seen: Some(seen.parse().ok()?), waits: true },
@@ -230,6 +233,9 @@ pub(crate) enum Follower {
     SizedViewer,
     /// A call that waits on the session, and will tell its caller.
     Waiter,
+    /// Runs a command: wants to be told of output, and of what the shell wants, behind the
+    /// first `seen` bytes of the log.
+    Runner,
 }
 
 impl Follower {
@@ -238,6 +244,7 @@ impl Follower {
             Follower::Viewer => "",
             Follower::SizedViewer => " sized",
             Follower::Waiter => " waits",
+            Follower::Runner => " runs",
         }
     }
 }
@@ -437,6 +444,11 @@ pub(crate) enum Response {
         seen: u64,
         size: Option<SizeSince>,
     },
+    /// There is output, or the shell wants something. The log is so long, and all of it has
+    /// been heeded.
+    Output {
+        heeded: u64,
+    },
     /// So many bytes have been typed. `held`: the rest is a line longer than a
     /// terminal in canonical mode takes.
     Typed {
@@ -540,6 +552,7 @@ impl Response {
     pub(crate) fn encode(&self) -> String {
         match self {
             Response::Changed { seen, size: None } => format!("changed {seen}\n"),
+            Response::Output { heeded } => format!("output {heeded}\n"),
             Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
                 format!("changed {seen} {cols} {rows} {offset}\n")
             }
@@ -639,6 +652,7 @@ impl Response {
             ["cut", count] => Response::Cut { count: count.parse().ok()? },
             ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
             ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
+            ["output", heeded] => Response::Output { heeded: heeded.parse().ok()? },
             ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
                 Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
@@ -787,6 +801,7 @@ mod tests {
             Request::Follow { seen: 0, as_who: Follower::Viewer },
             Request::Follow { seen: u64::MAX, as_who: Follower::SizedViewer },
             Request::Follow { seen: 1, as_who: Follower::Waiter },
+            Request::Follow { seen: 4_000, as_who: Follower::Runner },
             Request::Standing { seen: None, waits: false },
             Request::Standing { seen: Some(3), waits: false },
             Request::Standing { seen: Some(0), waits: true },
@@ -832,6 +847,7 @@ mod tests {
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
+            Response::Output { heeded: 4_087 },
             Response::Changed { seen: 7, size: None },
             Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
             Response::Size { cols: 80, rows: 24 },

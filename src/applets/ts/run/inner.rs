@@ -42,7 +42,7 @@ impl Run<'_> {
     /// Of a text that the shell reads, what has it do that is not to be seen.
     pub(super) fn hide_line(&mut self) -> Result<()> {
         match &self.inner {
-            Some(inner) if self.handover.is_read && !self.turn.hide(&inner.secret)? => {
+            Some(inner) if self.handover.is_read && !self.relay.hide(&inner.secret)? => {
                 Err(self.session.ended())
             }
             _ => Ok(()),
@@ -57,7 +57,7 @@ impl Run<'_> {
         let (offset, keys) = (inner.offset, self.handover.keys.clone());
         loop {
             let length = self.printer.log.length().trying("read the output")?;
-            let drawn = sending::drawn(self.session, &mut self.turn, offset, length)?;
+            let drawn = sending::drawn(self.session, &mut self.relay, offset, length)?;
             if drawn.shows(&keys) || until.has_passed() {
                 return Ok(length);
             }
@@ -66,7 +66,7 @@ impl Run<'_> {
                 return self.await_drawn();
             }
             let soon = if self.is_far { Deadline::NEVER } else { Deadline::after(GLANCE) };
-            self.news.news_or(until.min(soon), None)?;
+            self.relay.news_or(until.min(soon), None)?;
         }
     }
 
@@ -74,7 +74,7 @@ impl Run<'_> {
     /// been printed again: the relay has seen them all.
     pub(super) fn look_for_outer(&mut self) -> Result<Option<Outcome>> {
         let Some((_, code)) = self.trace.outer else { return Ok(None) };
-        let has_ended = self.turn.shell_place()?.is_some_and(|place| place.level < self.level);
+        let has_ended = self.relay.shell_place()?.is_some_and(|place| place.level < self.level);
         if !has_ended {
             self.trace.outer = None;
         }
@@ -84,8 +84,8 @@ impl Run<'_> {
     /// Until the next call finds the shell around it at its prompt.
     pub(super) fn await_outer_prompt(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
-        while self.turn.shell_place()?.is_some_and(|place| place.prompt != Prompt::Stands)
-            && self.news.news_or(deadline, Some(self.signals.as_fd()))? == News::Changed
+        while self.relay.shell_place()?.is_some_and(|place| place.prompt != Prompt::Stands)
+            && self.relay.news_or(deadline, Some(self.signals.as_fd()))? == News::Changed
         {}
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Run<'_> {
     /// Types the text, if the shell reads it by now.
     pub(super) fn hand_text_over(&mut self) -> Result<()> {
         let (Some(inner), Some(reads)) = (&self.inner, self.trace.reads.take()) else { return Ok(()) };
-        let drawn = sending::drawn(self.session, &mut self.turn, inner.offset, reads)?;
+        let drawn = sending::drawn(self.session, &mut self.relay, inner.offset, reads)?;
         let text = inner::text(&inner.secret, inner.seq, &drawn, &inner.command);
         // Some shells read it byte by byte: each part has its time.
         text.chunks(PART).try_for_each(|part| self.type_in(part))

@@ -81,7 +81,7 @@ impl Run<'_> {
         // A terminal that is elsewhere translates them all, and this one none.
         if !range.is_empty()
             && !self.is_far
-            && let Some(ranges) = self.turn.untranslated(range.start)?
+            && let Some(ranges) = self.relay.untranslated(range.start)?
         {
             self.printer.untranslated = ranges;
         }

@@ -44,7 +44,6 @@ pub(super) fn await_prompt(
     session: &SessionDir,
     wishes: Wishes,
     turn: &mut RelayClient,
-    news: &mut RelayClient,
     signals: &mut Signals,
 ) -> Result<ShellPlace> {
     let over = wishes.deadline;
@@ -115,7 +114,7 @@ pub(super) fn await_prompt(
             _ => return stuck(session, turn, doing),
         };
         let look = Deadline::after(interval);
-        match news.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
+        match turn.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
             News::Changed => interval = LATER_LOOKS / 16,
             News::Ended => return Err(session.ended()),
             News::TimedOut if signals.take() => return Err(never_begun(session)),

@@ -68,7 +68,7 @@ impl Run<'_> {
             self.question.look = Deadline::NEVER;
             return Ok(None);
         }
-        match waiting::look(self.session, &mut self.turn, after)? {
+        match waiting::look(self.session, &mut self.relay, after)? {
             // What has come meanwhile belongs to the question, or is the command's end.
             Some(InputVerdict::Waiting(waiting)) if waiting.offset > self.trace.next => {
                 self.question.note_change()
@@ -90,7 +90,7 @@ impl Run<'_> {
     /// Notes where another call goes on, whose output comes from `printed` on.
     pub(super) fn leave(&mut self, printed: u64) -> Result<()> {
         let Stage::Running { seq, .. } = self.trace.stage else { return Ok(()) };
-        let typed = self.turn.typing(0)?.map_or(0, |typing| typing.total);
+        let typed = self.relay.typing(0)?.map_or(0, |typing| typing.total);
         self.session.leave_run(LeftRun {
             last: seq.saturating_sub(1),
             level: self.level,

@@ -27,19 +27,18 @@ impl<'a> Run<'a> {
                 session.handle()
             ))
         })?;
-        let news = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         let marks = session.marks(left.printed, left.level, Some(left.last))?;
         let place = turn.shell_place()?;
         let reports = place.as_ref().is_some_and(|place| place.level == left.level);
         let handover = Handover::done(left.can_look, left.begins);
         let trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
-        let mut run = Run::new(session, wishes, signals, [turn, news], log, trace, handover);
+        let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         (run.level, run.is_far) = (left.level, left.is_far);
         run.ahead = place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead());
         run.answers = Some(Answers { known: left.typed, pending: VecDeque::new() });
         if reports {
             // While one inside it does, nobody knows which number it will be.
-            run.turn.claim(run.number_of(run.trace.seq()))?;
+            run.relay.claim(run.number_of(run.trace.seq()))?;
         }
         run.printer.from = left.printed;
         run.question.note_change();
@@ -52,7 +51,7 @@ impl<'a> Run<'a> {
         let end = self.trace.next;
         let Some(answers) = &mut self.answers else { return Ok(end) };
         // Asked for after the log was read: so there is no echo that we have not been told of.
-        if let Some(typing) = self.turn.typing(answers.known)? {
+        if let Some(typing) = self.relay.typing(answers.known)? {
             answers.note(typing);
         }
         answers.cut(&self.printer.log, end, over, &mut self.trace.cuts)
