@@ -176,7 +176,7 @@ impl Root {
             fs::create_dir_all(inside(Path::new(folder))).unwrap();
         }
         let busybox = Path::new("/bin/busybox");
-        for library in [busybox, &binary()].into_iter().flat_map(|program| libraries_of(program)) {
+        for library in [busybox, &binary()].into_iter().flat_map(libraries_of) {
             fs::create_dir_all(inside(&library).parent().unwrap()).unwrap();
             fs::copy(&library, inside(&library)).unwrap();
         }
