@@ -50,6 +50,10 @@ pub(crate) use printer::said_in_json;
 /// Commands whose answer tells of each session as it comes.
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
 
+/// Commands for which it is no error that a machine has no such session, as long as another
+/// has one.
+const CHOOSE: [&str; 2] = ["wait", "find"];
+
 /// Makes the call elsewhere, if that is where it is for; else gives the words back to be read here.
 /// `page` is the command's own, which most calls need not read.
 pub(crate) fn call(page: &dyn Fn() -> Page<'static>, args: &mut Args) -> Option<Result<()>> {
@@ -128,6 +132,12 @@ impl Plan {
         if on.is_empty() && takes_on && scanned.sessions.is_empty() && !scanned.waits {
             on.extend(default_on());
         }
+        // The folder of a session is on that session's machine.
+        if let Some(at) = scanned.inherits.filter(|_| on.is_empty())
+            && let Some(Ok((machine, _))) = name::of_session(inherited(&scanned.before[at]))
+        {
+            on.push(machine.as_str().into());
+        }
         let mut parts: Vec<Part> = Vec::new();
         let words =
             |sessions: Vec<OsString>| [scanned.before.clone(), sessions, scanned.after.clone()].concat();
@@ -176,7 +186,7 @@ impl Plan {
         let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
         let at_once = scanned.follows || AT_ONCE.contains(&page.name);
-        let (stdin, picks) = (scanned.stdin, scanned.all);
+        let (stdin, picks) = (scanned.stdin, page.name == "find" || scanned.all);
         Ok(Some(Plan { parts, json, stdin, timeout, any, picks, interactive, ansi, table, at_once }))
     }
 
@@ -273,6 +283,19 @@ impl Plan {
         }
     }
 
+    /// What several calls came to: the exit code of the first that failed.
+    fn result(&self, running: Vec<Running>) -> Result<()> {
+        let none_at_all = running.iter().all(Running::has_none);
+        for running in
+            running.into_iter().filter(|running| none_at_all || !(self.picks && running.has_none()))
+        {
+            if let Some(Err(failure)) = running.ended {
+                return Err(Failure::status(failure.code(), failure.kind(), None));
+            }
+        }
+        Ok(())
+    }
+
     /// Calls several machines side by side.
     fn call_all(mut self, verb: &str) -> Result<()> {
         let mut running = Vec::new();
@@ -291,11 +314,6 @@ impl Plan {
             };
             running.push(Running { side, printer, ended, told: false });
         }
-        // Where there is no session, there is none to be waited for, as long as there is one elsewhere.
-        let is_none = |ended: &Option<Result<()>>| match ended {
-            Some(Err(failure)) => verb == "wait" && failure.code() == 2,
-            _ => false,
-        };
         loop {
             for running in &mut running {
                 running.tend()?;
@@ -303,16 +321,16 @@ impl Plan {
             let mut over = running.iter().all(|running| running.ended.is_some());
             if verb == "wait" {
                 over |= running.iter().any(|running| match &running.ended {
-                    Some(Err(_)) => !(self.picks && is_none(&running.ended)),
+                    Some(Err(_)) => !(self.picks && running.has_none()),
                     Some(Ok(())) => self.any,
                     None => false,
                 });
             }
             let mut all_before = true;
-            let none_at_all = running.iter().all(|running| is_none(&running.ended));
+            let none_at_all = running.iter().all(Running::has_none);
             for running in &mut running {
                 all_before &= running.ended.is_some();
-                let is_left_out = self.picks && is_none(&running.ended) && !none_at_all;
+                let is_left_out = self.picks && running.has_none() && !none_at_all;
                 if (self.at_once || all_before) && !is_left_out {
                     running.print()?;
                 }
@@ -321,7 +339,7 @@ impl Plan {
                 if self.table && running.iter().any(|running| matches!(running.ended, Some(Ok(())))) {
                     cli::print(table(&running))?;
                 }
-                return result(verb, running);
+                return self.result(running);
             }
             let mut poll_set = PollSet::new();
             let stdout = io::stdout();
@@ -383,12 +401,18 @@ fn all() -> Result<Vec<Option<MachineName>>> {
     Ok(all)
 }
 
+const INHERIT: &str = "--inherit-cwd=";
+
+/// The session that such an option names.
+fn inherited(option: &OsStr) -> &[u8] {
+    option.as_bytes().strip_prefix(INHERIT.as_bytes()).unwrap_or_default()
+}
+
 /// Another session's folder is on its machine: takes the machine's name out of the option.
 fn check_inherited(parts: &mut [Part], at: usize) -> Result<()> {
-    const OPTION: &str = "--inherit-cwd=";
     for part in parts {
         let Some(word) = part.words.get_mut(at) else { continue };
-        let session = word.as_bytes().strip_prefix(OPTION.as_bytes()).unwrap_or_default();
+        let session = inherited(word);
         let (machine, session) = match name::of_session(session) {
             None => (None, session),
             Some(named) => named.map(|(machine, session)| (Some(machine), session))?,
@@ -398,7 +422,7 @@ fn check_inherited(parts: &mut [Part], at: usize) -> Result<()> {
                 "the session of --inherit-cwd is on another machine than --on names".into(),
             ));
         }
-        *word = OsString::from_vec([OPTION.as_bytes(), session].concat());
+        *word = OsString::from_vec([INHERIT.as_bytes(), session].concat());
     }
     Ok(())
 }
@@ -432,6 +456,12 @@ enum Side {
 }
 
 impl Running {
+    /// There is no such session.
+    fn has_none(&self) -> bool {
+        let chooses = CHOOSE.contains(&self.printer.verb.as_str());
+        chooses && matches!(&self.ended, Some(Err(failure)) if failure.code() == 2)
+    }
+
     fn tend(&mut self) -> Result<()> {
         let (mut came, mut ended) = (Vec::new(), None);
         match &mut self.side {
@@ -481,19 +511,4 @@ fn table(running: &[Running]) -> String {
     }
     overviews.sort_by(listing::order);
     listing::table(&overviews)
-}
-
-/// What several calls came to: the exit code of the first that failed.
-fn result(verb: &str, running: Vec<Running>) -> Result<()> {
-    let found = running.iter().any(|running| matches!(running.ended, Some(Ok(()))));
-    for running in running {
-        if let Some(Err(failure)) = running.ended {
-            // What is on one of them is found.
-            if ["find", "wait"].contains(&verb) && found && failure.code() == 2 {
-                continue;
-            }
-            return Err(Failure::status(failure.code(), failure.kind(), None));
-        }
-    }
-    Ok(())
 }

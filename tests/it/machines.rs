@@ -153,7 +153,20 @@ fn use_every_verb(there: &Elsewhere, program: &str) {
     there.ts(&["exit-code", &once]).code(0).stdout("3\n");
     there.ts(&["attach", &once]).code(0).stdout_has("[process exited with code 3]");
     there.ts(&["events", &on]).code(0).stdout_has(&format!("\"session_id\":\"{once}\""));
-    there.ts(&["kill", &shell, &once, named.trim_end()]).code(0).silent();
+    let beside = format!("--inherit-cwd={shell}");
+    let beside = there.ts(&["create", "--no-helper", &beside, "sleep 1000"]).code(0).out();
+    assert!(beside.starts_with(&format!("{}:", there.name)), "{beside}");
+    there.ts(&["kill", beside.trim_end()]).code(0);
+    let again = there.ts(&["restart", &once]).code(0).out();
+    let again = again.trim_end();
+    there.ts(&["wait", again, "--exit"]).code(0);
+    let restarted = there.ts(&["restart", "--json", again]).code(0);
+    assert_eq!(restarted.field("restarted"), format!("\"{again}\""));
+    let last = restarted.field("handle");
+    let last = last.trim_matches('"');
+    let told = there.ts(&["status", "--json", again]).code(0).field("restarted_as");
+    assert_eq!(told, format!("\"{last}\""));
+    there.ts(&["kill", &shell, &once, again, last, named.trim_end()]).code(0).silent();
     there.ts(&["list", &on]).code(0).stdout("");
     there.ts(&["gc", &on]).code(0).stdout_has("gc: removed 0 sessions");
 }
@@ -325,6 +338,7 @@ fn every_verb_works_by_ssh() {
     let expected: String = (1..=500_000).map(|number| format!("{number}\r\n")).collect();
     there.ts(&["read", &stream]).code(0).stdout(expected).silent();
     there.ts(&["machine", "check", "box"]).code(0).stdout_has("ok    calls      round trip");
+    there.ts(&["machine", "check", "box", "--json"]).code(0).stdout_has("\"calls\"");
     // One that asks for a password is one line, and at once.
     let why = ["-o", "PubkeyAuthentication=no", "box", "sh"];
     there.ts(&[&["machine", "add", "locked", "ssh", "-T", "-F", &config, "-o", "BatchMode=yes"][..], &why]
@@ -657,6 +671,9 @@ fn several_machines_in_one_call() {
     let waited = there.ts(&["wait", "--any", "--exit", &one, &two, &here]).code(0);
     waited.stdout(format!("{one}\texit\t4\n"));
     there.ts(&["find", "--on=all", "nobody"]).code(2);
+    let work = there.ts(&["create", "--on=other", "--no-helper", "--name=work", "sleep 1000"]).code(0).out();
+    there.ts(&["find", "--on=all", "work"]).code(0).stdout(&work).silent();
+    there.ts(&["kill", work.trim_end()]).code(0);
     // Of those that live, wherever; on one machine there is none.
     let any = there.scratch.start(&["wait", "--any", "--all", "--on=all", "--exit", "--timeout=100"]);
     let is_call = |pid: &String| name_of(pid) == "nbs-call";
@@ -701,6 +718,7 @@ fn sessions_of_several_machines_are_seen_and_waited_for_together() {
         .ts(&["wait", "--any", "--all", "--on=empty", "--on=box", "--waiting"])
         .code(0)
         .stdout_has("waiting");
+    there.ts(&["wait", "--any", "--all", "--on=empty", "--on=box", "--exit", "--timeout=0"]).code(3);
 
     let rows = |words: &[&str]| -> Vec<String> {
         let listed = there.ts(words).code(0).silent().out();

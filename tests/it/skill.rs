@@ -26,6 +26,7 @@ fn the_page_is_short() {
     let page = page(&scratch);
     // A token is four bytes of English and code, rather more than less.
     assert!(page.len() < 6_000, "{} bytes", page.len());
+    scratch.ts(&["help", "--skill", "--json"]).code(0).stdout_has("{\"skill\":\"");
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //!   --json            print an object: commands, a list of objects: name,
 //!                     summary, usage, options (name, value, default, help) and
 //!                     exits; with COMMAND just its object; of a topic: name,
-//!                     summary, text
+//!                     summary, text; of --skill: skill
 //!
 //! Example:
 //!   nbs-ts help send
@@ -24,6 +24,7 @@ use crate::{
     },
     cli::{self, Args},
     help::{texts::Text, topics},
+    json::Object,
     outcome::{Failure, Result},
 };
 
@@ -42,7 +43,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let Some(word) = wanted else {
-        return if skill { cli::print(SKILL.get()) } else { ts::overview(args) };
+        return match (skill, args.json()) {
+            (true, true) => cli::print(Object::new().text("skill", SKILL.get()).line()),
+            (true, false) => cli::print(SKILL.get()),
+            (false, _) => ts::overview(args),
+        };
     };
     if skill {
         return Err(Failure::bad_args("--skill teaches all of them, and takes no command".into()));

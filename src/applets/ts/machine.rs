@@ -43,10 +43,13 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         match arg {
             Long("idle") => idle = Some(args.some_time_value("idle")?),
             Value(word) if task.is_none() => task = Some(word),
-            Value(word) => {
+            Value(word) if machine.is_none() => {
                 machine = Some(name::parse(word.as_bytes())?);
-                command = args.words()?;
+                if task.as_deref() == Some("add".as_ref()) {
+                    command = args.words()?;
+                }
             }
+            Value(word) => command.push(word),
             other => return Err(other.unexpected().into()),
         }
     }

@@ -110,7 +110,7 @@ pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     let handle = session.handle();
     Failure::failed(format!(
         "cannot type into session '{handle}': its program asks for a secret, which the user types in a shell: \
-         nbs-ts send --secret-stdin {handle}"
+         'nbs-ts send --secret-stdin {handle}'"
     ))
 }
 

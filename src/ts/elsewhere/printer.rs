@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result},
     session::Handle,
     terminal::text,
-    ts::elsewhere::Plan,
+    ts::elsewhere::{CHOOSE, Plan},
 };
 
 /// Commands that print what a session has printed, as it is.
@@ -63,6 +63,9 @@ fn as_typed_here(line: &str, machine: &MachineName) -> String {
     line.split('\'').map(part_here).collect::<Vec<_>>().join("'")
 }
 
+/// What holds a handle in an object.
+const HANDLES: [&str; 4] = ["handle", "session_id", "restarted", "restarted_as"];
+
 /// A line that is longer is cut; a command may be that long.
 const LONGEST_LINE: usize = 4 << 20;
 /// A machine that prints a larger object prints nonsense.
@@ -79,7 +82,7 @@ impl Printer {
             machine,
             json: plan.json || plan.table || verb == "events",
             raw,
-            errors_last: verb == "wait" && plan.picks,
+            errors_last: CHOOSE.contains(&verb) && plan.picks,
             line: Vec::new(),
             error_line: Vec::new(),
             kept: Vec::new(),
@@ -154,19 +157,18 @@ impl Printer {
     fn shown(&mut self, line: &[u8]) -> String {
         let Some(machine) = &self.machine else { return format!("{}\n", String::from_utf8_lossy(line)) };
         if self.json && line.starts_with(b"{\"") {
-            let line = json::shown(&String::from_utf8_lossy(line));
-            let line = line.replacen("\"handle\":\"", &format!("\"handle\":\"{machine}:"), 1).replacen(
-                "\"session_id\":\"",
-                &format!("\"session_id\":\"{machine}:"),
-                1,
-            );
+            let mut line = json::shown(&String::from_utf8_lossy(line));
+            for key in HANDLES {
+                let key = format!("\"{key}\":\"");
+                line = line.replacen(&key, &format!("{key}{machine}:"), 1);
+            }
             return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
         }
         // Between the columns of a list there are tabs.
         let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
         let line = columns.join("\t");
         match self.verb.as_str() {
-            "create" | "ensure" | "find" => {
+            "create" | "ensure" | "find" | "restart" => {
                 self.nonsense |= Handle::parse(line.as_bytes()).is_none();
                 format!("{machine}:{line}\n")
             }
