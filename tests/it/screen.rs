@@ -404,7 +404,10 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        self.call(&["kill-server"]);
+        // It may be that which has failed.
+        if !std::thread::panicking() {
+            self.call(&["kill-server"]);
+        }
     }
 }
 
