@@ -185,7 +185,7 @@ fn options_and_traps_of_the_user_do_not_touch_it() {
         "PROMPT_COMMAND=:",
         "PROMPT_COMMAND=(': a' ': b')",
         "PROMPT_COMMAND=(); PS1='%'",
-        "unset -f __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_report_folder __nbs_end",
+        "unset -f __nbs_hook __nbs_done __nbs_prompt __nbs_report __nbs_add_folder __nbs_end",
         "unset -f __nbs_prompt",
         "unset __nbs_seq",
         "unset __nbs_tag __nbs_first __nbs_last __nbs_told __nbs_folder __nbs_pipe __nbs_shell",

@@ -822,6 +822,10 @@ impl<'a> Run<'a> {
         let has_prompt = matches!(self.trace.stage, Stage::Prompt { .. });
         // What the relay has heeded it has written down, the line in completion.log too;
         // and it answers one after the other.
+        if has_prompt && self.relay.heeded() < self.trace.next {
+            // It may be that we have read more than we were told of.
+            self.await_output(Deadline::after(Duration::ZERO))?;
+        }
         let is_done = has_prompt && self.relay.heeded() >= self.trace.next;
         Ok(is_done || self.relay.place()?.is_some() || has_prompt)
     }

@@ -40,6 +40,10 @@ __nbs_hook() {
     fi
     if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[${#PROMPT_COMMAND[@]}-1]}" == *"$__nbs_last" ]]; then
         __nbs_hooked="${PROMPT_COMMAND[*]}"
+        __nbs_bare=
+        if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) && [[ $__nbs_hooked == "$__nbs_first"?"$__nbs_last" ]]; then
+            __nbs_bare=$__nbs_hooked
+        fi
         builtin return 0
     fi
     __nbs_set=${-//[!akx]/}
@@ -71,6 +75,11 @@ __nbs_hook() {
 # $1 is that, the last argument is $_ (so that it is that again on return), and
 # PIPESTATUS is between them.
 __nbs_done() {
+    # Where nothing of the user's comes before __nbs_prompt, that one does it all.
+    if [[ ${__nbs_bare-} && "${PROMPT_COMMAND[*]-}" == "$__nbs_bare" && $- != *[akvx]* && ! ${__nbs_histchars+1} ]]; then
+        __nbs_pipe=0
+        builtin return "$1"
+    fi
     if [[ ! ${__nbs_tag-} || ! ${__nbs_last-} ]]; then builtin return "$1"; fi
     builtin local __nbs_set __nbs_at __nbs_comes __nbs_status
     __nbs_set=${-//[!akx]/}
@@ -107,16 +116,24 @@ __nbs_done() {
 # Last of all at a prompt: the folder, A, and B and C for bash to print.
 __nbs_prompt() {
     if [[ ! ${__nbs_tag-} || ! ${__nbs_last-} ]]; then builtin return 0; fi
-    builtin local __nbs_set
+    builtin local __nbs_set __nbs_at __nbs_text
     __nbs_set=${-//[!akx]/}
     if [[ $__nbs_set ]]; then builtin set "+$__nbs_set"; fi
-    if [[ ! $__nbs_told ]]; then __nbs_report "$1"; fi
-    __nbs_told=
     __nbs_hook
-    if [[ ${PWD-} != "$__nbs_folder" ]]; then __nbs_report_folder; fi
-    builtin printf '\e]133;A;%s%s\a' "$__nbs_tag" "$__nbs_seq" >|/dev/tty || builtin :
+    # All at once, which wakes who reads it once.
+    __nbs_at=$((__nbs_seq + !${__nbs_told:-0}))
+    __nbs_text=
+    if [[ ${PWD-} != "$__nbs_folder" ]]; then __nbs_add_folder; fi
+    __nbs_text+=$'\e]133;A;'$__nbs_tag$__nbs_at$'\a'
     # Where stderr goes elsewhere, the prompt goes there too, and B with it.
-    if [[ ! -t 3 ]]; then builtin printf '\e]133;B;%s%s\a' "$__nbs_tag" "$__nbs_seq" >|/dev/tty || builtin :; fi
+    if [[ ! -t 3 ]]; then __nbs_text+=$'\e]133;B;'$__nbs_tag$__nbs_at$'\a'; fi
+    if [[ $__nbs_told ]]; then
+        builtin printf %s "$__nbs_text" >|/dev/tty || builtin :
+    else
+        __nbs_report "$1" "$__nbs_text"
+    fi
+    __nbs_told=
+    __nbs_folder=${PWD-}
     __nbs_marks
     if [[ $__nbs_set ]]; then builtin set "-$__nbs_set"; fi
     builtin return 0
@@ -139,18 +156,18 @@ __nbs_marks() {
     __nbs_marked=${PS1-}${PS2-}${PS0-}
 }
 
-# Prints D for the status $1.
+# Prints D for the status $1, and $2.
 __nbs_report() {
     builtin local __nbs_code
     __nbs_code=$1
     if [[ $__nbs_seq == -1 ]]; then __nbs_code=0; fi # no command was before it
-    if builtin printf '\e]133;D;%s;%s%s\a' "$__nbs_code" "$__nbs_tag" "$((__nbs_seq + 1))" >|/dev/tty; then
+    if builtin printf '\e]133;D;%s;%s%s\a%s' "$__nbs_code" "$__nbs_tag" "$((__nbs_seq + 1))" "${2-}" >|/dev/tty; then
         __nbs_seq=$((__nbs_seq + 1))
     fi
 }
 
-# Prints OSC 7, a file: URL. In the C locale a character is a byte.
-__nbs_report_folder() {
+# Adds OSC 7, a file: URL, to what is to be printed. In the C locale a character is a byte.
+__nbs_add_folder() {
     builtin local LC_ALL=C || builtin : # readonly, it fails
     builtin local __nbs_rest __nbs_url __nbs_byte
     __nbs_rest=${HOSTNAME-}${PWD-}
@@ -167,7 +184,7 @@ __nbs_report_folder() {
             __nbs_rest=${__nbs_rest:1}
         fi
     done
-    if builtin printf '\e]7;file://%s\a' "$__nbs_url" >|/dev/tty; then __nbs_folder=${PWD-}; fi
+    __nbs_text+=$'\e]7;file://'$__nbs_url$'\a'
 }
 
 # Makes the variable $1 end in the mark $2$3$4, which it then has only once: an

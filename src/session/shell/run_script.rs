@@ -25,6 +25,13 @@ pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 /// nothing, or is a character of the line that `TAKE` replaces.
 const ABORT: &[u8] = b"\x07";
 
+/// Of several lines readline's bash executes the first before it reads the last, so what is
+/// wrong with them is known too late; and before 5.1 each has a prompt.
+const CHECK: &str = r#"if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)) ||
+        ! (\builtin eval "__nbs_whole() {"$'\n'"$__nbs_line"$'\n'"}"); then
+        __nbs_line=@LOADING@
+    fi"#;
+
 /// A line that is longer is not worth showing: it is loaded.
 const LONGEST_SHOWN: usize = 4 * 1024;
 
@@ -186,7 +193,9 @@ impl Task<'_> {
         // A ^C at the prompt counts it up by one, and may not have been seen yet.
         let numbers: Vec<String> =
             (self.last..self.last.saturating_add(8)).map(|seq| seq.to_string()).collect();
+        let line = self.line();
         include_str!(concat!(env!("OUT_DIR"), "/run.bash"))
+            .replace("@CHECK@", if line.contains("\\012") { CHECK } else { "" })
             .replace("@SECRET@", self.secret)
             .replace("@NUMBERS@", &numbers.join("|"))
             .replace("@LAST@", &self.last.to_string())
@@ -194,7 +203,7 @@ impl Task<'_> {
             .replace("@RCFILE@", &quoted(self.rcfile))
             .replace("@LOADING@", &quoted_bytes(&self.loading()))
             .replace("@UNUSED@", &unused(self.command))
-            .replace("@LINE@", &self.line())
+            .replace("@LINE@", &line)
     }
 
     /// What zsh sources.
