@@ -405,7 +405,7 @@ impl Tmux {
 impl Drop for Tmux {
     fn drop(&mut self) {
         // It may be that which has failed.
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             self.call(&["kill-server"]);
         }
     }
