@@ -23,6 +23,15 @@ PYTHON = [
     ("x = 5", ""),
     ("for n in range(3): print(n)", "... "),
     ("", "0\n1\n2\n"),
+    # One that indents by itself has a prompt with blanks behind it.
+    ("def f():", "re:(\\.\\.\\.  +)?"),
+    ("    return 7", ""),
+    ("", ""),
+    ("f()", "7\n"),
+    # As long as the row behind the prompt; and what goes on in the next rows.
+    *[(f"'{'y' * length}'", f"'{'y' * length}'\n") for length in (73, 74, 75, 300)],
+    ("print('no end', end='')", "no end"),
+    (f"'{'y' * 100}'", f"'{'y' * 100}'\n"),
     ("1/0", "re:(?s)Traceback.*ZeroDivisionError: division by zero\n"),
     ("for n in range(1, 10001): print(n)", ""),
     ("", LINES),

@@ -54,7 +54,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
     let first = typed.next().unwrap_or_default();
     // Behind an answer without an end.
     let (rest, prompt) = before.split_at(prompts.place(before).unwrap_or(0));
-    let shifted = squeezed(rest).chars().count();
+    let shifted = rest.chars().count();
     let prompt = squeezed(prompt);
     let before = squeezed(before);
     let echo = format!("{before}{first}");
