@@ -5,6 +5,8 @@
 
 use std::{fmt::Write, time::Duration};
 
+use serde_json::Value;
+
 use crate::{numbers, terminal::text};
 
 #[derive(Debug, Default)]
@@ -157,6 +159,32 @@ pub(crate) fn shown(object: &str) -> String {
     shown
 }
 
+/// A value that somebody else has printed, with these fields in place of its own; it can be shown
+/// on a terminal.
+pub(crate) fn value_with(value: &Value, instead: &[(&str, &str)]) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(|value| value_with(value, &[])).collect();
+            format!("[{}]", values.join(","))
+        }
+        Value::Object(fields) => {
+            let mut object = Object::new();
+            for (name, value) in fields {
+                let other = instead.iter().find(|(other, _)| other == name);
+                object = match other {
+                    Some((_, other)) => object.json(name, other),
+                    None => object.json(name, &value_with(value, &[])),
+                };
+            }
+            object.value()
+        }
+        Value::Number(number) => number.to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Null => "null".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +217,15 @@ mod tests {
              \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{\"i\":\"\u{fffd}\"},\"j\":null,\
              \"k\":[{\"l\":1},{}],\"lossy\":true}\n"
         );
+    }
+
+    #[test]
+    fn what_somebody_else_has_printed_stays_what_it_is_but_for_some_fields() {
+        let line = r#"{"a":[1,-2.5,"x\u009b\"",{"b":null}],"c":{"a":true},"d":"e"}"#;
+        let value = serde_json::from_str(line).unwrap();
+        assert_eq!(value_with(&value, &[]), line);
+        let other = line.replace("\"e\"", "7");
+        assert_eq!(value_with(&value, &[("d", "7"), ("b", "8"), ("z", "9")]), other);
     }
 
     #[test]

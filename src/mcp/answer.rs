@@ -143,14 +143,15 @@ fn said(stderr: &[u8]) -> Said {
 /// to go on.
 fn told(tool: ToolName, fields: &Fields) -> String {
     let text = |name: &str| text_of(fields, name);
+    let number = |name: &str| fields.get(name).and_then(Value::as_i64);
     let handle = text("handle");
     match tool {
         ToolName::Create => format!("{handle}\n"),
-        ToolName::Run => match fields.get("exit_code").and_then(Value::as_i64) {
+        ToolName::Run => match number("exit_code") {
             Some(code) if code != 0 => format!("{}[exit code {code}]\n", ended(text("output"))),
             _ => text("output").to_owned(),
         },
-        ToolName::Send => match fields.get("typed") {
+        ToolName::Send => match number("typed") {
             Some(count) => format!("{count} bytes typed\n"),
             None => String::new(),
         },
@@ -162,7 +163,7 @@ fn told(tool: ToolName, fields: &Fields) -> String {
             // Rows below all that there is are nothing to read.
             format!("{}\n", screen.trim_end_matches('\n'))
         }
-        ToolName::Read => match fields.get("next_offset") {
+        ToolName::Read => match number("next_offset") {
             Some(offset) => format!("{}[next offset: {offset}]\n", ended(text("output"))),
             None => text("output").to_owned(),
         },
@@ -170,7 +171,7 @@ fn told(tool: ToolName, fields: &Fields) -> String {
             let name = fields.get("name").and_then(Value::as_str).unwrap_or("-");
             format!("{handle}\t{}\t{name}\t{}\n", text("state"), text("command"))
         }
-        ToolName::Kill => match fields.get("exit_code").and_then(Value::as_i64) {
+        ToolName::Kill => match number("exit_code") {
             Some(code) => format!("{handle} has ended, with exit code {code}\n"),
             None => format!("{handle} has ended\n"),
         },

@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> + Clone {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         let itself = Some(&self.itself).filter(|_| self.is_missing);
         itself.into_iter().chain(self.sessions.iter().map(|session| &session.entry))
     }
@@ -243,11 +243,13 @@ impl Machine {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.miss(why, numbers);
         for FarSession { entry, .. } in &mut self.sessions {
-            let Ok(mut about) = serde_json::from_str::<Value>(entry.about()) else { continue };
+            let Ok(about) = serde_json::from_slice::<Value>(entry.about().as_bytes()) else { continue };
             if about["state"] != "dead" {
-                (about["activity"], about["word"]) = ("unknown".into(), "not reached".into());
-                (about["since"], about["asks"]) = (Value::Null, Value::Null);
-                entry.describe(about.to_string(), numbers);
+                let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
+                entry.describe(
+                    json::value_with(&about, &[&unknown[..], &[("asks", "null")]].concat()),
+                    numbers,
+                );
             }
         }
     }
@@ -285,7 +287,7 @@ impl Machine {
     }
 
     /// `None` for what makes no sense.
-    fn heed(&mut self, mut told: Value, keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
+    fn heed(&mut self, told: Value, keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
         if let Some(number) = told["answer"].as_u64() {
             let at = self.asked.iter().position(|asked| *asked == number)?;
             self.done.push((self.asked.remove(at), done(&told)));
@@ -306,7 +308,7 @@ impl Machine {
         let FarSession { entry, rows } = &mut self.sessions[at];
         self.bytes -= entry.weight();
         if told["about"].is_object() {
-            entry.describe(about(&mut told["about"], self.name.as_str()).unwrap_or_default(), numbers);
+            entry.describe(about(&told["about"], self.name.as_str()).unwrap_or_default(), numbers);
         }
         if told["screen"].is_object() {
             let _ = entry.frame.take_told(&told["screen"], rows, numbers);
@@ -324,14 +326,12 @@ impl Machine {
 
 /// What is told of a session beside its screen, as it is told here: its name is that of the
 /// machine, too. Only the words that we have ourselves say what it does.
-fn about(told: &mut Value, machine: &str) -> Option<String> {
+fn about(told: &Value, machine: &str) -> Option<String> {
     let word = |name: &str| told[name].as_str();
     let is_known = ["alive", "dead"].contains(&word("state")?)
         && (word("activity")? == "unknown" || Activity::parse(word("activity")?).is_some());
-    if let Some(name) = word("name") {
-        told["name"] = format!("{machine}:{name}").into();
-    }
-    let about = is_known.then(|| json::shown(&told.to_string()))?;
+    let name = word("name").map_or("null".to_owned(), |name| json::quoted(&format!("{machine}:{name}")));
+    let about = is_known.then(|| json::value_with(told, &[("name", &name)]))?;
     (about.len() <= LONGEST_ABOUT).then_some(about)
 }
 
@@ -372,7 +372,7 @@ mod tests {
         entry.frame.take(&screen, &mut numbers);
         let mut out = Vec::new();
         let mut stream = Stream::new(View { wall: true, large: Vec::new() }, 0);
-        stream.tell([&entry].into_iter(), numbers.last(), "", &mut out);
+        stream.tell(&[&entry], numbers.last(), "", &mut out);
         out
     }
 

@@ -91,8 +91,8 @@ impl Feed {
     }
 
     /// Tells what has changed, if all before has been taken.
-    pub(crate) fn tell<'e>(&mut self, entries: impl Iterator<Item = &'e Entry> + Clone, last: u64) {
-        if self.outbox.is_empty() && self.stream.lacks(entries.clone()) {
+    pub(crate) fn tell(&mut self, entries: &[&Entry], last: u64) {
+        if self.outbox.is_empty() && self.stream.lacks(entries) {
             let mut out = Vec::new();
             self.stream.tell(entries, last, "", &mut out);
             self.outbox.extend(out);

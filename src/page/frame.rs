@@ -205,7 +205,7 @@ fn row_told(row: &Value) -> Option<String> {
         Some(_) => false,
     };
     let is_row = row.as_array()?.iter().all(is_span);
-    is_row.then(|| json::shown(&row.to_string())).filter(|row| row.len() <= 4 * LONGEST_ROW)
+    is_row.then(|| json::value_with(row, &[])).filter(|row| row.len() <= 4 * LONGEST_ROW)
 }
 
 /// Rows as [`scrollback`] has them, which another process has told.

@@ -481,7 +481,7 @@ impl<'a> Server<'a> {
             return Ok(Answer::Whole(http::answer(http::OK, kind, content.get(), request.closes)));
         }
         guard::check_site(request)?;
-        self.look_at_token();
+        look_at_token(self.state_dir, &mut self.door, &mut self.connections);
         let Some(door) = &self.door else { return Err(UNAUTHORIZED) };
         guard::check_token(request, &door.token)?;
         let path: Vec<&str> = request.path.split('/').collect();
@@ -544,21 +544,6 @@ impl<'a> Server<'a> {
         let since = since.and_then(|id| id.strip_prefix(&*self.epoch)?.strip_prefix('-')?.parse().ok());
         let since = since.filter(|since| *since <= self.numbers.last()).unwrap_or(0);
         Ok(Answer::Stream(Stream::new(View { wall: large.is_empty(), large }, since)))
-    }
-
-    /// Whoever has another token than the one in the state folder is shut out.
-    fn look_at_token(&mut self) {
-        let Some(door) = &mut self.door else { return };
-        if !door.token.holds(self.state_dir)
-            && let Ok(token) = Token::of(self.state_dir, false)
-        {
-            door.token = token;
-            for connection in &mut self.connections {
-                if matches!(connection.phase, Phase::Stream(_)) {
-                    connection.phase = Phase::Over;
-                }
-            }
-        }
     }
 
     /// What somebody looks at.
@@ -637,34 +622,39 @@ impl<'a> Server<'a> {
         if !self.is_watched {
             return;
         }
-        if self.connections.iter().any(|connection| self.owes(connection)) {
-            self.look_at_token();
+        let tiles = self.tiles.iter().map(|tile| &tile.entry);
+        let entries: Vec<&Entry> = tiles.chain(self.machines.iter().flat_map(Machine::entries)).collect();
+        let last = self.numbers.last();
+        if self.connections.iter().any(|connection| connection.owes(&entries)) {
+            look_at_token(self.state_dir, &mut self.door, &mut self.connections);
         }
-        let Server { connections, feed, tiles, machines, numbers, epoch, .. } = self;
-        let entries = entries(tiles, machines);
-        for connection in connections {
-            let Phase::Stream(stream) = &mut connection.phase else { continue };
-            if connection.outbox.is_empty() && stream.lacks(entries.clone()) {
-                stream.tell(entries.clone(), numbers.last(), epoch, &mut connection.outbox);
+        for connection in &mut self.connections {
+            if connection.owes(&entries)
+                && let Phase::Stream(stream) = &mut connection.phase
+            {
+                stream.tell(&entries, last, &self.epoch, &mut connection.outbox);
                 connection.write();
             }
         }
-        if let Some(feed) = feed {
-            feed.tell(entries, numbers.last());
+        if let Some(feed) = &mut self.feed {
+            feed.tell(&entries, last);
         }
-    }
-
-    /// Is there something to be told on a connection that could be told now?
-    fn owes(&self, connection: &Connection) -> bool {
-        let Phase::Stream(stream) = &connection.phase else { return false };
-        connection.outbox.is_empty() && stream.lacks(entries(&self.tiles, &self.machines))
     }
 }
 
-/// All that is told of.
-fn entries<'e>(tiles: &'e [Tile], machines: &'e [Machine]) -> impl Iterator<Item = &'e Entry> + Clone {
-    let far = machines.iter().flat_map(|machine| machine.entries());
-    tiles.iter().map(|tile| &tile.entry).chain(far)
+/// Whoever has another token than the one in the state folder is shut out.
+fn look_at_token(state_dir: &StateDir, door: &mut Option<Door>, connections: &mut [Connection]) {
+    let Some(door) = door else { return };
+    if !door.token.holds(state_dir)
+        && let Ok(token) = Token::of(state_dir, false)
+    {
+        door.token = token;
+        for connection in connections {
+            if matches!(connection.phase, Phase::Stream(_)) {
+                connection.phase = Phase::Over;
+            }
+        }
+    }
 }
 
 /// Is it shown large, and is its screen shown at all?
@@ -700,6 +690,12 @@ impl Connection {
             closes: false,
             deadline: Deadline::after(PATIENCE),
         }
+    }
+
+    /// Is there something to be told on it that could be told now?
+    fn owes(&self, entries: &[&Entry]) -> bool {
+        let Phase::Stream(stream) = &self.phase else { return false };
+        self.outbox.is_empty() && stream.lacks(entries)
     }
 
     /// Of one that is being answered no more is read; of an open page its end.

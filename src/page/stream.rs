@@ -140,41 +140,28 @@ impl Stream {
     }
 
     /// Is there something that it has not seen?
-    pub(crate) fn lacks<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> bool {
-        let mut count = 0;
-        let mut is_news = |entry: &Entry| {
-            count += 1;
+    pub(crate) fn lacks(&self, entries: &[&Entry]) -> bool {
+        let is_news = |entry: &&Entry| {
             let seen = self.seen(entry).ok().map(|at| &self.seen[at]);
             seen.is_none_or(|seen| {
                 let screen = self.view.shows(&entry.name) && entry.frame.number() > seen.screen;
                 screen || entry.about_number > seen.number
             })
         };
-        for entry in entries {
-            if is_news(entry) {
-                return true;
-            }
-        }
         // As many, and none that is new: the same.
-        !self.greeted || count != self.seen.len()
+        !self.greeted || entries.len() != self.seen.len() || entries.iter().any(is_news)
     }
 
     /// Adds to `out` what it has not seen, or some of it, and with the last of that the number
     /// up to which it has seen all.
-    pub(crate) fn tell<'e>(
-        &mut self,
-        entries: impl Iterator<Item = &'e Entry> + Clone,
-        last: u64,
-        epoch: &str,
-        out: &mut Vec<u8>,
-    ) {
+    pub(crate) fn tell(&mut self, entries: &[&Entry], last: u64, epoch: &str, out: &mut Vec<u8>) {
         if !self.greeted {
             // Whatever else it has is gone.
-            let names: Vec<Vec<u8>> = entries.clone().map(|entry| entry.name.as_str().into()).collect();
+            let names: Vec<Vec<u8>> = entries.iter().map(|entry| entry.name.as_str().into()).collect();
             say(out, Object::new().list("sessions", &names));
             self.greeted = true;
         }
-        for entry in entries.clone() {
+        for entry in entries {
             if let Ok(at) = self.seen(entry) {
                 self.seen[at].is_there = true;
             }

@@ -32,6 +32,7 @@ use crate::{
         bridge, call,
         name::{self, Machine, MachineName},
     },
+    numbers,
     outcome::{Failure, Result},
     session::StateDir,
 };
@@ -131,7 +132,7 @@ fn list(state_dir: &StateDir, json: bool) -> Result<()> {
         }
         let (version, machine) = told.map_or(("-".into(), "-".into()), |told| (told.version, told.machine));
         let round_trip =
-            round_trip.map_or("-".into(), |time| format!("{:.1}ms", time.as_secs_f64() * 1_000.0));
+            round_trip.map_or("-".into(), |time| format!("{}ms", numbers::seconds(time * 1_000, 1)));
         lines += &format!("{name}\t{state}\t{version}\t{machine}\t{round_trip}\n");
     }
     cli::print(lines)

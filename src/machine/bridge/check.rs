@@ -4,6 +4,7 @@ use std::env;
 
 use crate::{
     machine::bridge::{Bridge, Link},
+    numbers,
     outcome::{Result, Trying},
     sys::random,
     terminal::text,
@@ -62,7 +63,7 @@ impl Bridge {
             steps.push(text::escaped(&self.about.version));
         }
         if let Some(time) = self.about.round_trip {
-            steps.push(format!("round trip {:.1} ms", time.as_secs_f64() * 1_000.0));
+            steps.push(format!("round trip {} ms", numbers::seconds(time * 1_000, 1)));
         }
         steps
     }
