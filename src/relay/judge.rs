@@ -3,7 +3,8 @@
 //! The kernel tells nobody that a program began to wait for input. So the relay looks: a
 //! moment after something was printed or typed, and, of a program that has the keyboard
 //! and may be working, again after a second. That is all while nobody follows. For those
-//! who do, it looks at a program that runs on in silence, too, at growing intervals.
+//! who do, it looks at a program that runs on in silence, too, at growing intervals, and so at
+//! one that waits for input no longer than some time.
 //!
 //! Pure: what was seen is told, and so is the time.
 
@@ -44,6 +45,8 @@ pub(crate) struct Look {
     pub(crate) doing: Doing,
     /// How long who waits for input has done nothing else.
     pub(crate) rest: Duration,
+    /// It waits for something else, too, as for a time to pass.
+    pub(crate) has_timer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +176,8 @@ impl Judge {
             return Deadline::NEVER;
         }
         let Some(stir) = self.stirred else {
-            let silent = self.judged.doing == Doing::Running && !is_followed;
+            let silent = self.judged.doing == Doing::Running || self.judged.activity == Activity::Waiting;
+            let silent = silent && !is_followed;
             let pause = self.pause.filter(|_| !silent);
             return pause.map_or(Deadline::NEVER, |pause| Deadline::at(self.looked + pause));
         };
@@ -207,6 +211,7 @@ impl Judge {
                 Some(if again { self.longer(AT_REST) } else { rested })
             }
             (Activity::Working, _) => Some(if stir.is_some() { SETTLE } else { self.longer(SETTLE) }),
+            (Activity::Waiting, _) if look.has_timer => Some(self.longer(AT_REST)),
             _ => None,
         };
         self.looked = now;
@@ -250,7 +255,7 @@ mod tests {
     }
 
     fn look(doing: Doing, rest: u32) -> Look {
-        Look { doing, rest: MILLISECOND * rest }
+        Look { doing, rest: MILLISECOND * rest, has_timer: false }
     }
 
     #[test]

@@ -181,7 +181,8 @@ impl Relay {
         }
         if at_once || self.judge_deadline().has_passed() {
             let rest = self.rest_now();
-            self.judge.look(Look { doing: rest.doing, rest: rest.rest }, now);
+            let Rest { doing, rest: time, has_timer, .. } = rest;
+            self.judge.look(Look { doing, rest: time, has_timer }, now);
             self.passes_on = rest.passes_on;
             let since = self.judge.since();
             if since != self.since.0 {

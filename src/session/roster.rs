@@ -9,6 +9,7 @@ use crate::{
         Glance, Handle, Name, SessionDir, StateDir, Target,
         client::{News, RelayClient, ToldStanding},
     },
+    sorted::Set,
     sys::{
         child,
         deadline::Deadline,
@@ -21,9 +22,13 @@ pub(crate) struct Roster {
     // Of the folder of all sessions.
     folder: Watch,
     pattern: Option<String>,
+    // Those that we have told of, and that have not been removed.
+    known: Set<Handle>,
     followed: Vec<Followed>,
-    // Those that are to be followed, as they were when we began.
+    // Those that are to be followed: as they were when we began, and those that could not be
+    // when we tried, which is tried again when something comes or goes.
     first: Vec<Handle>,
+    unreached: Vec<Handle>,
     // The folder has something to tell.
     stirred: bool,
 }
@@ -63,7 +68,15 @@ impl Roster {
         let folder = Watch::folder(&state_dir.sessions_path()).trying(what)?;
         let glances = state_dir.glances(&|name| Name::is_wanted(name, pattern.as_deref()))?;
         let first = glances.iter().filter(|glance| glance.alive).map(|glance| glance.handle.clone());
-        let roster = Roster { folder, first: first.collect(), pattern, followed: Vec::new(), stirred: false };
+        let roster = Roster {
+            folder,
+            pattern,
+            known: glances.iter().map(|glance| glance.handle.clone()).collect(),
+            followed: Vec::new(),
+            first: first.collect(),
+            unreached: Vec::new(),
+            stirred: false,
+        };
         Ok((roster, glances))
     }
 
@@ -90,17 +103,22 @@ impl Roster {
     pub(crate) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(RosterNews)) -> Result<()> {
         let mut came = std::mem::take(&mut self.first);
         if std::mem::take(&mut self.stirred) {
+            came.append(&mut self.unreached);
             for change in self.folder.changes().trying("watch the sessions")? {
                 match change {
                     FolderChange::Came(name) => came.extend(Handle::parse(name.as_encoded_bytes())),
                     FolderChange::Went(name) => {
                         if let Some(handle) = Handle::parse(name.as_encoded_bytes()) {
-                            tell(RosterNews::Removed(handle));
+                            self.remove(handle, tell);
                         }
                     }
                     FolderChange::Missed => {
-                        came =
-                            state_dir.glances(&|_| true)?.into_iter().map(|glance| glance.handle).collect();
+                        let there = state_dir.glances(&|_| true)?.into_iter().map(|glance| glance.handle);
+                        let there: Set<Handle> = there.collect();
+                        let mut gone = self.known.clone();
+                        gone.retain(|handle| !there.contains(handle));
+                        gone.into_iter().for_each(|handle| self.remove(handle, tell));
+                        came.extend(there.into_iter().filter(|handle| !self.known.contains(handle)));
                     }
                     FolderChange::Written(_) => {}
                     FolderChange::FolderWent => {
@@ -114,6 +132,7 @@ impl Roster {
         for handle in came {
             self.follow(state_dir, handle, tell);
         }
+        let unreached = &mut self.unreached;
         self.followed.retain_mut(|followed| match followed.hear(tell) {
             Ok(true) => true,
             Ok(false) => {
@@ -124,6 +143,7 @@ impl Roster {
                 false
             }
             Err(_) => {
+                unreached.push(followed.session.handle().clone());
                 tell(RosterNews::Told(&followed.session, ToldStanding::Nothing));
                 false
             }
@@ -131,23 +151,33 @@ impl Roster {
         Ok(())
     }
 
+    fn remove(&mut self, handle: Handle, tell: &mut dyn FnMut(RosterNews)) {
+        if self.known.remove(&handle) {
+            tell(RosterNews::Removed(handle));
+        }
+    }
+
     fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut dyn FnMut(RosterNews)) {
         if self.followed.iter().any(|followed| *followed.session.handle() == handle) {
             return;
         }
         let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) else {
-            return tell(RosterNews::Removed(handle));
+            return self.remove(handle, tell);
         };
         if self.pattern.is_some() && !Name::is_wanted(session.name().as_ref(), self.pattern.as_deref()) {
             return;
         }
+        self.known.insert(handle.clone());
         match RelayClient::open(&session) {
             Ok(Some(client)) => {
                 let client = client.of_standing(false);
                 self.followed.push(Followed { session, client, stirred: false });
             }
             Ok(None) => tell(RosterNews::Ended(handle)),
-            Err(_) => tell(RosterNews::Told(&session, ToldStanding::Nothing)),
+            Err(_) => {
+                self.unreached.push(handle);
+                tell(RosterNews::Told(&session, ToldStanding::Nothing));
+            }
         }
     }
 }

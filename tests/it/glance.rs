@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Scratch, eventually, field};
+use crate::support::{Scratch, eventually, field, run};
 
 fn activity(scratch: &Scratch, session: &str) -> String {
     scratch.ts(&["status", "--json", session]).code(0).field("activity")
@@ -195,9 +195,9 @@ fn a_relay_that_is_stopped_holds_a_listing_up_for_a_moment_only() {
     let (stopped, other) = (scratch.create("exec sleep 1000"), scratch.create(LINE));
     is(&scratch, &other, "waiting");
     let relay = scratch.file(&stopped, "daemon_pid");
-    crate::support::run(std::process::Command::new("kill").args(["-STOP", &relay])).code(0);
+    run(std::process::Command::new("kill").args(["-STOP", &relay])).code(0);
     let long = scratch.ts(&["list", "--long"]).code(0).silent().out();
-    crate::support::run(std::process::Command::new("kill").args(["-CONT", &relay])).code(0);
+    run(std::process::Command::new("kill").args(["-CONT", &relay])).code(0);
     let state = |row: usize| long.lines().nth(row).unwrap().split_whitespace().nth(1).unwrap().to_owned();
     assert_eq!((state(1), state(2)), ("waiting".to_owned(), "?".to_owned()), "{long}");
 }
@@ -322,4 +322,107 @@ fn the_hooks_in_the_help_do_what_they_say() {
         assert!(object.contains(&expected), "{expected}: {object}");
         scratch.bash(&hook(event)).code(0).stdout("");
     }
+}
+
+/// One who follows what sessions do.
+struct Listing {
+    process: std::process::Child,
+    file: std::path::PathBuf,
+}
+
+impl Listing {
+    fn start(scratch: &Scratch, options: &[&str]) -> Listing {
+        let file = scratch.path.join("listed");
+        let mut command = scratch.command("nbs-ts");
+        command.args(["list", "--json", "--follow"]).args(options);
+        let process = command.stdout(fs::File::create(&file).unwrap()).spawn().unwrap();
+        Listing { process, file }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        fs::read_to_string(&self.file).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until the last that is told of a session has this field.
+    fn tells(&self, session: &str, name: &str, value: &str) {
+        let of = |line: &&String| field(line, "handle") == format!("\"{session}\"");
+        eventually(&format!("{session} having {value}"), || {
+            self.lines().iter().rev().find(of).is_some_and(|line| field(line, name) == format!("\"{value}\""))
+        });
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        run(std::process::Command::new("kill").args([signal, &pid])).code(0);
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn of_those_with_a_name_no_other_is_told_of_also_when_it_is_removed() {
+    let scratch = Scratch::new();
+    let other = scratch.create_with(&["--name=other"], "cat");
+    let build = scratch.create_with(&["--name=build"], "cat");
+    let listing = Listing::start(&scratch, &["--name=buil"]);
+    listing.tells(&build, "activity", "waiting");
+    let later = scratch.create_with(&["--name=later"], "cat");
+    scratch.ts(&["kill", &other, &later]).code(0);
+    scratch.ts(&["kill", &build]).code(0);
+    listing.tells(&build, "state", "removed");
+    assert!(listing.lines().iter().all(|line| line.contains(&build)), "{:#?}", listing.lines());
+}
+
+#[test]
+fn what_was_removed_while_more_happened_than_the_kernel_keeps_is_told() {
+    let scratch = Scratch::new();
+    let [dead, live] = ["exit 3", "cat"].map(|command| scratch.create(command));
+    scratch.wait_for_end(&dead);
+    let listing = Listing::start(&scratch, &[]);
+    listing.tells(&dead, "state", "dead");
+    listing.tells(&live, "activity", "waiting");
+    listing.signal("-STOP");
+    let most: usize =
+        fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    let (inside, outside) = (scratch.state().join("sessions/x"), scratch.path.join("x"));
+    fs::create_dir(&outside).unwrap();
+    for _ in 0..=most / 2 {
+        fs::rename(&outside, &inside).unwrap();
+        fs::rename(&inside, &outside).unwrap();
+    }
+    scratch.ts(&["kill", &dead, &live]).code(0);
+    let new = scratch.create("cat");
+    listing.signal("-CONT");
+    listing.tells(&new, "activity", "waiting");
+    listing.tells(&dead, "state", "removed");
+    listing.tells(&live, "state", "removed");
+}
+
+#[test]
+fn one_that_could_not_be_followed_is_looked_at_again_when_another_comes() {
+    let scratch = Scratch::new();
+    let hidden = scratch.create("cat");
+    let folder = scratch.state().join("sessions").join(&hidden);
+    fs::rename(folder.join("relay.sock"), folder.join("hidden")).unwrap();
+    let listing = Listing::start(&scratch, &[]);
+    listing.tells(&hidden, "state", "alive");
+    assert_eq!(field(listing.lines().last().unwrap(), "activity"), "null");
+    fs::rename(folder.join("hidden"), folder.join("relay.sock")).unwrap();
+    let other = scratch.create("cat");
+    listing.tells(&other, "activity", "waiting");
+    listing.tells(&hidden, "activity", "waiting");
+}
+
+#[test]
+fn one_that_waits_no_longer_than_some_time_is_seen_to_go_on_without_a_word() {
+    let scratch = Scratch::new();
+    let patient = scratch.create("read -t 3 x; exec sleep 1000");
+    let listing = Listing::start(&scratch, &[]);
+    listing.tells(&patient, "activity", "waiting");
+    listing.tells(&patient, "activity", "working");
 }
