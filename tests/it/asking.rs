@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Ran, Scratch, executable, field, start};
+use crate::support::{Ran, Scratch, executable, field, start, timing_out};
 
 fn shell() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -207,7 +207,9 @@ fn the_next_run_says_what_is_in_its_way() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "python3 -q", "raw");
     let busy = scratch.ts(&["run", &handle, "ls"]).code(125).stdout("");
-    busy.complains("a 'run', which waits for input").complains("'nbs-ts ask'").complains("run --resume");
+    busy.complains("a 'run', which waits for input; 'python3' has the foreground")
+        .complains(&format!("'nbs-ts ask {handle} TEXT' talks to it"))
+        .complains("run --resume");
     scratch.ts(&["eof", &handle]).code(0);
     resume(&scratch, &handle).code(0);
     // Nor is it stuck behind what somebody else has begun.
@@ -223,6 +225,62 @@ fn the_next_run_says_what_is_in_its_way() {
         .code(125)
         .complains("'bash' has the foreground")
         .complains("integrate");
+}
+
+/// The command is named that waits, and what to do next: with a shell, with what one talks to,
+/// and with what draws a screen.
+#[test]
+fn what_has_the_foreground_is_named() {
+    let (scratch, handle) = shell();
+    fs::write(scratch.path.join("long.txt"), "line\n".repeat(100)).unwrap();
+    let integrate = format!("'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT'");
+    let talk = format!("'nbs-ts ask {handle} TEXT' talks to it");
+    let look = format!("'nbs-ts screen {handle}' shows it, 'nbs-ts key {handle} KEY'");
+    for (command, terminal, program, next, end) in [
+        ("bash --norc", "raw", "bash", &integrate, "C-d"),
+        ("dash", "line", "dash", &integrate, "C-d"),
+        ("python3", "raw", "python3", &talk, "C-d"),
+        ("less -+X long.txt", "raw", "less", &look, "q"),
+    ] {
+        let named = format!("'{program}' has the foreground; ");
+        asks(&scratch, &handle, command, terminal).complains(&named).complains(next).complains("--resume");
+        let busy = scratch.ts(&["run", &handle, "true"]).code(125).complains("of a 'run'");
+        busy.complains(&named.replace("; ", "")).complains(next).complains("--resume");
+        scratch.ts(&["key", &handle, end]).code(0);
+        resume(&scratch, &handle).code(0);
+    }
+    // A shell's own question has nobody else's name in it.
+    let asked = asks(&scratch, &handle, "read -rn1 x", "raw").complains(&look);
+    assert!(!asked.err().contains("has the foreground"), "{asked:?}");
+    scratch.ts(&["key", &handle, "x"]).code(0);
+    resume(&scratch, &handle).code(0);
+}
+
+/// So is one that an interrupt does not end, and what does.
+#[test]
+fn what_ignores_an_interrupt_is_named() {
+    let (scratch, handle) = shell();
+    for (command, program, next) in [
+        ("python3", "python3", "'nbs-ts eof H' mostly ends it"),
+        ("(trap '' INT; exec cat)", "cat", "'nbs-ts eof H' mostly ends it"),
+        ("(trap '' INT; exec sleep 1000)", "sleep", "the key C-\\ mostly ends it, 'nbs-ts kill H'"),
+    ] {
+        let ran = timing_out(
+            |ran| ran.err().contains(&format!("'{program}' has")),
+            |timeout| {
+                let ran = scratch.ts(&["run", "--no-input", timeout, &handle, command]);
+                if ran.err().contains("ignores the interrupt") {
+                    let end = if program == "sleep" { "C-\\" } else { "C-d" };
+                    scratch.ts(&["key", &handle, end]).code(0);
+                    scratch.ts(&["wait", &handle, "--complete"]).code(0);
+                }
+                ran
+            },
+        );
+        ran.code(124)
+            .complains(&format!("busy until it ends: '{program}' has the foreground; "))
+            .complains(&next.replace('H', &handle));
+    }
 }
 
 #[test]

@@ -561,13 +561,18 @@ fn only_a_free_shell_will_do() {
         eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&shown));
         // An interrupt would abort what asks for a secret.
         let (why, mend) = match command {
-            "read -s x" => ("it waits for a secret", "'nbs-ts send --secret-stdin "),
-            "cat" => {
-                ("it is busy: 'cat' has the foreground", "'nbs-ts ask' answers, 'nbs-ts key C-c' interrupts")
-            }
-            "sleep 1000" => ("it is busy: 'sleep' has the foreground", "; 'nbs-ts key C-c' interrupts"),
-            _ => ("it is busy: 'bash' has the foreground", "'nbs-ts ask' talks to it, 'nbs-ts eof' ends it"),
+            "read -s x" => ("it waits for a secret", "'nbs-ts send --secret-stdin H'"),
+            "cat" => (
+                "it is busy: 'cat' has the foreground",
+                "'nbs-ts ask H TEXT' answers, 'nbs-ts key H C-c' interrupts",
+            ),
+            "sleep 1000" => ("it is busy: 'sleep' has the foreground", "; 'nbs-ts key H C-c' interrupts"),
+            _ => (
+                "it is busy: 'bash' has the foreground",
+                "'nbs-ts integrate H' makes run work in it, 'nbs-ts ask H TEXT' talks to it",
+            ),
         };
+        let mend = &mend.replace('H', &handle);
         let ran = scratch.run(&handle, "echo no").code(125).stdout("").complains(why).complains(mend);
         assert!(!ran.err().contains("C-c") || doing != "secret", "{ran:?}");
         let log = scratch.ts(&["read", &handle]).out();

@@ -834,16 +834,19 @@ impl<'a> Run<'a> {
         self.relay.output_or(self.trace.next, until, Some(self.signals.as_fd()))
     }
 
-    fn verdict(&self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
+    fn verdict(&mut self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
         let handle = self.session.handle();
         let still = match outcome {
-            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not begun",
-            Outcome::GivenUp => "; it ignores the interrupt, and the session is busy until it ends",
-            _ => "",
+            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not begun".to_owned(),
+            Outcome::GivenUp => {
+                let now = self.goes_on().unwrap_or_default();
+                format!("; it ignores the interrupt, and the session is busy until it ends{now}")
+            }
+            _ => String::new(),
         };
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
-            (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)),
+            (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)?),
             (Outcome::InnerEnded(code), _) => {
                 let is_stopped = u8::try_from(*code).is_ok_and(|code| STOPPED.contains(&code));
                 let what = match is_stopped {

@@ -1,13 +1,92 @@
-//! What keeps a shell from taking a command, and what to do about it.
+//! What has the foreground, where it is not the shell at its prompt, and what to do about it.
 
 use crate::{
     outcome::Result,
     session::{
         LeftRun, SessionDir,
-        client::{Doing, RelayClient, ShellPlace},
+        client::{Doing, Holder, RelayClient, ShellPlace},
     },
     sys::processes::Process,
 };
+
+/// Who has the foreground of a session whose terminal is `doing` this.
+pub(super) struct Foreground<'a> {
+    session: &'a SessionDir,
+    doing: Doing,
+    // `None` where nobody is to be seen.
+    holder: Option<Holder>,
+    // It draws the screen as it likes.
+    is_screen: bool,
+}
+
+/// Whose way it is in, which the next step depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// A command that is to be run after it.
+    Next,
+    /// The command of a run, which goes on once it is answered.
+    Resumed,
+    /// An interrupt, which has done nothing.
+    Interrupt,
+}
+
+impl<'a> Foreground<'a> {
+    pub(super) fn look(
+        session: &'a SessionDir,
+        relay: &mut RelayClient,
+        doing: Doing,
+    ) -> Result<Foreground<'a>> {
+        let holder = relay.holder()?.ok_or_else(|| session.ended())?;
+        let is_screen = relay.private_modes()?.ok_or_else(|| session.ended())?.alternate();
+        Ok(Foreground { session, doing, holder, is_screen })
+    }
+
+    /// The program, if it is not the shell that reports.
+    fn program(&self) -> Option<&Holder> {
+        self.holder.as_ref().filter(|holder| !holder.is_shell)
+    }
+
+    /// Which program it is, as a part of a sentence.
+    pub(super) fn named(&self) -> Option<String> {
+        self.program().map(|program| format!("'{}' has the foreground", program.name))
+    }
+
+    /// What answers it, or ends it.
+    pub(super) fn next_step(&self, blocked: Blocked) -> String {
+        let handle = self.session.handle();
+        let program = self.program();
+        match self.doing {
+            Doing::Secret => format!("'nbs-ts send --secret-stdin {handle}' types the secret"),
+            // Or what mostly has one behind it.
+            _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
+                format!(
+                    "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT' talks to it, \
+                 'nbs-ts eof {handle}' ends it"
+                )
+            }
+            Doing::Line if blocked == Blocked::Next => {
+                format!("'nbs-ts ask {handle} TEXT' answers, 'nbs-ts key {handle} C-c' interrupts")
+            }
+            Doing::Line if blocked == Blocked::Interrupt => {
+                format!("'nbs-ts ask {handle} TEXT' answers, 'nbs-ts eof {handle}' mostly ends it")
+            }
+            Doing::Line => format!("'nbs-ts send {handle} TEXT' answers"),
+            // The latter is a builtin that reads a key.
+            Doing::Raw if self.is_screen || program.is_none() && blocked == Blocked::Resumed => format!(
+                "'nbs-ts screen {handle}' shows it, 'nbs-ts key {handle} KEY' and 'nbs-ts send {handle} TEXT' \
+                 answer"
+            ),
+            Doing::Raw => format!(
+                "'nbs-ts ask {handle} TEXT' talks to it, 'nbs-ts key {handle} KEY' types a key, \
+                 'nbs-ts eof {handle}' mostly ends it"
+            ),
+            Doing::Prompt | Doing::Running if blocked == Blocked::Interrupt => {
+                format!("the key C-\\ mostly ends it, 'nbs-ts kill {handle}' the session")
+            }
+            Doing::Prompt | Doing::Running => format!("'nbs-ts key {handle} C-c' interrupts"),
+        }
+    }
+}
 
 /// Why the shell at this place is not at its prompt, and the next step.
 pub(super) fn in_the_way(
@@ -16,50 +95,32 @@ pub(super) fn in_the_way(
     place: &ShellPlace,
     doing: Doing,
 ) -> Result<(String, String)> {
-    let handle = session.handle();
     let asked = matches!(doing, Doing::Line | Doing::Raw | Doing::Secret);
+    let foreground = Foreground::look(session, turn, doing)?;
+    let named = foreground.named();
     // Of one that has ended since, what was left is still there.
     let runs = |left: LeftRun| (left.level, Some(left.last)) == (place.level, place.seq);
     if asked && session.left_run()?.is_some_and(runs) {
-        let why = "it is busy with the command of a 'run', which waits for input".to_owned();
-        return Ok((why, format!("; {}, 'nbs-ts run --resume {handle}' goes on", answer(session, doing))));
+        let program = named.map(|named| format!("; {named}")).unwrap_or_default();
+        let why = format!("it is busy with the command of a 'run', which waits for input{program}");
+        let answer = foreground.next_step(Blocked::Resumed);
+        return Ok((why, format!("; {answer}, 'nbs-ts run --resume {}' goes on", session.handle())));
     }
+    let answer = format!("; {}", foreground.next_step(Blocked::Next));
     if doing == Doing::Secret {
-        return Ok(("it waits for a secret".to_owned(), format!("; {}", answer(session, doing))));
+        return Ok(("it waits for a secret".to_owned(), answer));
     }
-    let holder = turn.holder()?.ok_or_else(|| session.ended())?;
-    let holder = match holder {
-        Some(holder) if !holder.is_shell => holder,
-        other => {
-            let itself = asked && other.is_some_and(|holder| !holder.leads_elsewhere);
-            let why = match itself {
-                true => {
-                    "it is busy: its shell itself waits for input, at no prompt that it reports ('read', or a \
-                     startup file that keeps it from that: a readonly PS1, a removed hook, 'exec 2>FILE')"
-                }
-                false => "it is busy",
-            };
-            return Ok((why.to_owned(), format!("; {}", answer(session, doing))));
+    let leads_elsewhere = foreground.holder.as_ref().is_none_or(|holder| holder.leads_elsewhere);
+    let why = match named {
+        Some(named) => format!("it is busy: {named}"),
+        None if asked && !leads_elsewhere => {
+            "it is busy: its shell itself waits for input, at no prompt that it reports ('read', or a \
+             startup file that keeps it from that: a readonly PS1, a removed hook, 'exec 2>FILE')"
+                .to_owned()
         }
+        None => "it is busy".to_owned(),
     };
-    // Or what mostly has one behind it.
-    let mend = match holder.shell.is_some() || holder.leads_elsewhere {
-        true => format!(
-            "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask' talks to it, 'nbs-ts eof' ends it"
-        ),
-        false => answer(session, doing),
-    };
-    Ok((format!("it is busy: '{}' has the foreground", holder.name), format!("; {mend}")))
-}
-
-fn answer(session: &SessionDir, doing: Doing) -> String {
-    let handle = session.handle();
-    match doing {
-        Doing::Secret => format!("'nbs-ts send --secret-stdin {handle}' types it"),
-        Doing::Line => "'nbs-ts ask' answers, 'nbs-ts key C-c' interrupts".to_owned(),
-        Doing::Raw => "'nbs-ts ask' talks to it, 'nbs-ts eof' or 'nbs-ts key C-c' mostly ends it".to_owned(),
-        Doing::Prompt | Doing::Running => "'nbs-ts key C-c' interrupts".to_owned(),
-    }
+    Ok((why, answer))
 }
 
 /// Has the shell a child that has been stopped, so that a command of it is not over?

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{FIRST_LOOK, Run, status};
+use super::{
+    FIRST_LOOK, Run,
+    foreground::{Blocked, Foreground},
+    status,
+};
 use crate::{
     outcome::{Failure, Result},
     session::{
@@ -103,7 +107,7 @@ impl Run<'_> {
     }
 
     /// What to say then.
-    pub(super) fn asked(&self, waiting: Waiting) -> Failure {
+    pub(super) fn asked(&mut self, waiting: Waiting) -> Result<Failure> {
         let handle = self.session.handle();
         let shown = match waiting.doing {
             Doing::Raw => match waiting::question(self.session, waiting.offset) {
@@ -112,21 +116,25 @@ impl Run<'_> {
             },
             _ => Diagnosis::and_last_line(self.session),
         };
-        let answer = match waiting.doing {
-            Doing::Secret => format!("'nbs-ts send --secret-stdin {handle}' types the secret"),
-            Doing::Raw => {
-                format!("'nbs-ts screen {handle}' shows it, 'nbs-ts key' and 'nbs-ts send' answer")
-            }
-            _ => format!("'nbs-ts send {handle} TEXT' answers"),
-        };
-        status(
+        let foreground = Foreground::look(self.session, &mut self.relay, waiting.doing)?;
+        let program = foreground.named().map(|named| format!("; {named}")).unwrap_or_default();
+        Ok(status(
             ASKS,
             "input",
             format!(
-                "the command in session '{handle}' waits for input; the terminal is at: {}{}; {answer}, \
+                "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; {}, \
                  and 'nbs-ts run --resume {handle}' goes on",
-                waiting.doing, shown
+                waiting.doing,
+                foreground.next_step(Blocked::Resumed)
             ),
-        )
+        ))
+    }
+
+    /// The command has been interrupted, and goes on: what to say of what it is now.
+    pub(super) fn goes_on(&mut self) -> Result<String> {
+        let doing = self.relay.state()?.ok_or_else(|| self.session.ended())?.0;
+        let foreground = Foreground::look(self.session, &mut self.relay, doing)?;
+        let program = foreground.named().map(|named| format!(": {named}")).unwrap_or_default();
+        Ok(format!("{program}; {}", foreground.next_step(Blocked::Interrupt)))
     }
 }
