@@ -335,6 +335,27 @@ fn what_is_done_at_the_other_end_of_a_terminal_is_waited_for() {
     scratch.ts(&["ask", "--pattern=said", &handle, "said"]).code(0).stdout_has("said");
 }
 
+/// The prompt comes after the command's end, and is there when the call returns.
+#[test]
+fn after_a_command_the_terminal_is_at_the_prompt() {
+    for shell in ["bash", "zsh -f", "fish --no-config", "dash"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        let asked = scratch.ts(&["ask", "--json", &handle, "echo hi; sh -c 'exit 3'"]).code(0);
+        let of = ["output", "condition", "detail", "terminal"].map(|name| asked.field(name));
+        assert_eq!(of, ["\"hi\\n\"", "\"complete\"", "\"3\"", "\"prompt\""], "{shell}");
+    }
+    // One that takes some time is waited for, but not as long as the call may take.
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let hook = "mkfifo free; PROMPT_COMMAND+=('sleep 0.2; [ ! -e held ] || read x <free')";
+    scratch.ts(&["ask", &handle, hook]).code(0);
+    let asked = scratch.ts(&["ask", "--json", &handle, "true"]).code(0);
+    assert_eq!(["condition", "terminal"].map(|name| asked.field(name)), ["\"complete\"", "\"prompt\""]);
+    let asked = scratch.ts(&["ask", "--json", &handle, "touch held"]).code(0);
+    assert_eq!(["condition", "terminal"].map(|name| asked.field(name)), ["\"complete\"", "\"running\""]);
+}
+
 /// What a terminal of endless height would show, and nothing that was drawn over.
 #[test]
 fn an_answer_is_what_is_seen() {

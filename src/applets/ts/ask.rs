@@ -210,7 +210,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         output.extend_from_slice(output::gap_line(session.handle(), &unread, last).as_bytes());
         left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
     }
-    print(&session, &output, watch.met.as_ref(), end, left_out, lost, args.json())?;
+    match args.json() {
+        true => print(&session, &output, watch.met.as_ref(), end, left_out, lost, deadline)?,
+        false => cli::print(&output)?,
+    }
     output::tell_lost(lost, args.json());
     if is_screen && !args.json() {
         let handle = session.handle();
@@ -270,6 +273,12 @@ fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) ->
 
 /// How long a command in a shell must have waited for input, and done nothing else.
 const QUESTION: Duration = Duration::from_millis(300);
+
+/// How long the prompt may take to come after a command, where its caller is told whether it
+/// has.
+const NEXT_PROMPT: Duration = Duration::from_secs(1);
+/// The kernel tells nobody when a shell begins to wait for a key.
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// How many of the last places where something was typed tell what the prompt is.
 const MOST_PROMPTS: usize = 64;
@@ -487,6 +496,27 @@ fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Res
     Ok(lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
 }
 
+/// What the terminal is doing, at the shell's next prompt if that comes before `until`; `None`
+/// where the session has ended.
+fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
+    let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
+    loop {
+        let Some(place) = client.shell_place()? else { return Ok(None) };
+        let Some((doing, _)) = client.state()? else { return Ok(None) };
+        // Who has drawn its prompt is about to read, and nobody is told when it does.
+        let soon = match (doing, place.prompt) {
+            (Doing::Running, Prompt::Coming) => Deadline::NEVER,
+            (Doing::Running, Prompt::Stands) => Deadline::after(GLANCE),
+            _ => return Ok(Some(doing)),
+        };
+        if until.has_passed() {
+            return Ok(Some(doing));
+        }
+        client.news_or(until.min(soon), None)?;
+    }
+}
+
+/// Prints the object of `--json`. `deadline`: when the call is over.
 fn print(
     session: &SessionDir,
     output: &[u8],
@@ -494,17 +524,22 @@ fn print(
     end: u64,
     left_out: Option<u64>,
     lost: u64,
-    json: bool,
+    deadline: Deadline,
 ) -> Result<()> {
-    if !json {
-        return cli::print(output);
-    }
+    let is_complete = met.is_some_and(|met| met.condition == "complete");
+    let prompt = if is_complete {
+        Deadline::after(NEXT_PROMPT).min(deadline)
+    } else {
+        Deadline::after(Duration::ZERO)
+    };
+    // Who does not tell has been asked before, or has ended.
+    let doing = terminal(session, prompt).ok().flatten();
     let object = Object::new()
         .text("handle", session.handle().as_str())
         .bytes("output", output)
         .bytes_or_null("condition", met.map(|met| met.condition.as_bytes()))
         .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
-        .bytes_or_null("terminal", Diagnosis::now(session).doing().map(|doing| doing.word().as_bytes()))
+        .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
     let object = match left_out {
         Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),
