@@ -207,10 +207,11 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
     fs::write(scratch.path.join("asks.sh"), ASKS).unwrap();
     let handle = scratch.create("script -q -c 'bash asks.sh' /dev/null");
     scratch.ts(&["wait", &handle, "--pattern=Password"]).code(0);
-    let send = |options: &[&str]| {
-        let words = [&["send", "--secret-stdin", "--timeout=0.5"], options, &[&handle]].concat();
+    let send_to = |handle: &str, options: &[&str]| {
+        let words = [&["send", "--secret-stdin", "--timeout=0.5"], options, &[handle]].concat();
         scratch.ts_with_input(&words, format!("{SECRET}\n").as_bytes())
     };
+    let send = |options: &[&str]| send_to(&handle, options);
     send(&[]).code(3).complains("none was asked for");
     send(&["--prompt=^Passphrase"]).code(3).complains("none was asked for");
     send(&["--prompt=^Password: *$"]).code(0).silent();
@@ -221,6 +222,14 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
     scratch.ts(&["wait", &shown, "--input"]).code(0);
     let words = ["send", "--secret-stdin", "--timeout=0.2", "--prompt=Password", &shown];
     scratch.ts_with_input(&words, b"horse\n").code(3);
+    // The blank that a prompt ends with is a part of it, for who wants to name it.
+    for prompt in ["Password: $", "Password:$"] {
+        let handle = scratch.create("script -q -c 'bash asks.sh' /dev/null");
+        scratch.ts(&["wait", &handle, "--pattern=Password"]).code(0);
+        fs::write(scratch.path.join("got"), "").unwrap();
+        send_to(&handle, &[&format!("--prompt={prompt}")]).code(0).silent();
+        got(&scratch, SECRET);
+    }
     scratch.ts(&["send", "--prompt=x", &shown, "text"]).code(4).complains("--prompt is for");
     scratch
         .ts_with_input(&["send", "--secret-stdin", "--prompt=(", &shown], b"x")

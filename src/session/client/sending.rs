@@ -166,7 +166,9 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
             None => client.modes()?.ok_or_else(|| session.ended())?.secret,
             Some(prompt) => {
                 let (_, _, offset) = client.look()?.ok_or_else(|| session.ended())?;
-                let matches = prompt.is_match(&waiting::before_cursor(session, offset)?);
+                // Whoever writes the expression may count the prompt's last blank to it, or not.
+                let row = waiting::before_cursor(session, offset)?;
+                let matches = prompt.is_match(&row) || prompt.is_match(row.trim_end_matches(' '));
                 if matches {
                     client.has_seen(offset)?;
                 }

@@ -82,10 +82,9 @@ pub(crate) fn question(session: &SessionDir, offset: u64) -> Result<Option<Strin
     Ok((!screen.is_alternate() && !row.trim().is_empty()).then_some(row))
 }
 
-/// What stands before the cursor, when the log has come to `offset`, without blanks at the
-/// end.
+/// What stands before the cursor, when the log has come to `offset`.
 pub(crate) fn before_cursor(session: &SessionDir, offset: u64) -> Result<String> {
-    Ok(ScreenCache::look_at(session, &session.log()?, offset)?.screen.before_cursor())
+    Ok(ScreenCache::look_at(session, &session.log()?, offset)?.screen.up_to_cursor())
 }
 
 /// Does what stands before the cursor, when the log has come to `offset`, look like a prompt

@@ -23,16 +23,21 @@ impl Screen {
         (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
     }
 
-    /// What stands before the cursor on its line, whose rows may be several, without blanks
-    /// at the end.
+    /// What stands before the cursor on its line, without blanks at the end.
     pub(crate) fn before_cursor(&self) -> String {
+        let mut text = self.up_to_cursor();
+        text.truncate(text.trim_end_matches(' ').len());
+        text
+    }
+
+    /// What stands before the cursor on its line, whose rows may be several.
+    pub(crate) fn up_to_cursor(&self) -> String {
         let row = self.cursor.row;
         let first = self.first_row();
         let whole =
             self.grid.rows.range(first..row).map(|line| self.plain(line, self.cols().min(line.cells.len())));
         let mut text: String = whole.collect();
         text += &self.plain(&self.grid.rows[row], self.cursor.col.min(self.cols()));
-        text.truncate(text.trim_end_matches(' ').len());
         text
     }
 
