@@ -72,11 +72,6 @@ impl Diagnosis {
         Diagnosis { waited, doing, silence, last_line: Diagnosis::last_line(session, client, start) }
     }
 
-    /// What the terminal is doing, if anybody tells.
-    pub(crate) fn doing(&self) -> Option<Doing> {
-        self.doing
-    }
-
     /// Does something other than a shell at its prompt wait for input?
     pub(crate) fn is_asked_for_input(&self) -> bool {
         matches!(self.doing, Some(Doing::Line | Doing::Raw | Doing::Secret))
