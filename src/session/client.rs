@@ -6,6 +6,7 @@
 //! look, and ask for news since then.
 
 mod diagnosis;
+mod news;
 pub(crate) mod protocol;
 pub(crate) mod sending;
 pub(crate) mod typing;
@@ -31,6 +32,8 @@ use crate::{
     terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
+use news::Follows;
+pub(crate) use news::{News, ToldStanding};
 pub(crate) use protocol::{Doing, Holder, Prompt, SignalKey};
 use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 use typing::Typing;
@@ -63,35 +66,6 @@ pub(crate) struct RelayClient {
     // What is sent with the next request, and how many answers nobody waits for.
     ahead: String,
     unheard: usize,
-}
-
-/// What a relay has told of what its session does.
-pub(crate) enum ToldStanding {
-    Standing(Box<Standing>),
-    /// Nothing in time, or it is of an older version.
-    Nothing,
-    /// The session has ended.
-    Ended,
-}
-
-/// Of which changes we want to be told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Follows {
-    /// Of all.
-    Changes(Follower),
-    /// Of what the session does; a call that waits on it.
-    Standing { waits: bool },
-    /// Of output that we have not read.
-    Output,
-}
-
-/// What there is to know when waiting is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    Changed,
-    /// The relay has gone, and so the session has ended.
-    Ended,
-    TimedOut,
 }
 
 /// What became of typing.
@@ -163,155 +137,6 @@ impl RelayClient {
         socket::peer_pid(&self.stream).trying(self.what())
     }
 
-    /// Waits until something has changed since the last time; the first time,
-    /// no longer than for an answer. Where there was none in time, this may be asked
-    /// again.
-    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
-        self.news_or(deadline, None)
-    }
-
-    /// The same; if `stop` can be read first, that is as if it had timed out.
-    pub(crate) fn news_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
-        if !self.follow()? {
-            return Ok(News::Ended);
-        }
-        if self.seen > 0 || self.follows == Follows::Output {
-            return self.hear_news(deadline, stop);
-        }
-        let patience = self.patience();
-        match self.hear_news(patience, stop)? {
-            News::TimedOut if patience.has_passed() => Err(self.silent()),
-            news => Ok(news),
-        }
-    }
-
-    /// Asks to be told when something changes; what comes of it is for
-    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back.
-    /// `false` where the session has ended.
-    pub(crate) fn follow(&mut self) -> Result<bool> {
-        if self.following != Some(self.follows) {
-            let request = self.follow_request(self.follows);
-            self.following = self.say(&request)?.then_some(self.follows);
-        }
-        Ok(self.following.is_some())
-    }
-
-    fn follow_request(&self, follows: Follows) -> Request {
-        match follows {
-            Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
-            Follows::Standing { waits } => Request::Standing { seen: Some(self.seen), waits },
-            Follows::Output => Request::Follow { seen: self.read, as_who: Follower::Runner },
-        }
-    }
-
-    /// Waits until there is output behind the first `read` bytes of the log, or the shell
-    /// wants something there; `stop` as of [`RelayClient::news_or`].
-    pub(crate) fn output_or(
-        &mut self,
-        read: u64,
-        deadline: Deadline,
-        stop: Option<BorrowedFd<'_>>,
-    ) -> Result<News> {
-        self.read = read;
-        let follows = std::mem::replace(&mut self.follows, Follows::Output);
-        let news = self.news_or(deadline, stop);
-        self.follows = follows;
-        news
-    }
-
-    /// How long the log was when we were told of output last. What is in it until there has
-    /// been heeded: it is in all other files, too.
-    pub(crate) fn heeded(&self) -> u64 {
-        self.heeded
-    }
-
-    pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
-        match self.hear_or(deadline, stop)? {
-            Received::Response(Response::Changed { seen, size }) => {
-                (self.seen, self.size) = (seen, size);
-                self.following = None;
-                Ok(News::Changed)
-            }
-            Received::Response(Response::Output { heeded }) => {
-                self.heeded = heeded;
-                self.following = None;
-                Ok(News::Changed)
-            }
-            Received::Response(Response::Standing(standing)) => {
-                self.seen = standing.seen;
-                self.standing = Some(*standing);
-                self.following = None;
-                Ok(News::Changed)
-            }
-            Received::Response(Response::Ended { code }) => {
-                self.exit_code = code;
-                Ok(News::Ended)
-            }
-            // A relay of an older version tells nobody apart.
-            Received::Response(Response::Unknown)
-                if matches!(self.follows, Follows::Changes(Follower::Waiter) | Follows::Output) =>
-            {
-                self.follows = Follows::Changes(Follower::Viewer);
-                self.following = None;
-                if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
-            }
-            Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Ok(News::Ended),
-            Received::Nothing => Ok(News::TimedOut),
-        }
-    }
-
-    /// Has the terminal's size told with the news, too.
-    pub(crate) fn sized(mut self) -> RelayClient {
-        self.follows = Follows::Changes(Follower::SizedViewer);
-        self
-    }
-
-    /// Ours is a call that waits on the session, and will tell its caller.
-    pub(crate) fn waiting(mut self) -> RelayClient {
-        self.follows = Follows::Changes(Follower::Waiter);
-        self
-    }
-
-    /// Wants to be told of changes of what the session does, and of nothing else; `waits`:
-    /// ours is a call that waits on the session.
-    pub(crate) fn of_standing(mut self, waits: bool) -> RelayClient {
-        self.follows = Follows::Standing { waits };
-        self
-    }
-
-    /// What the session does, as we were told last.
-    pub(crate) fn last_standing(&self) -> Option<&Standing> {
-        self.standing.as_ref()
-    }
-
-    /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
-    /// `false` where the session has ended.
-    pub(crate) fn ask_standing(&mut self) -> Result<bool> {
-        self.say(&Request::Standing { seen: None, waits: false })
-    }
-
-    pub(crate) fn hear_standing(&mut self, deadline: Deadline) -> Result<ToldStanding> {
-        Ok(match self.hear(deadline)? {
-            Received::Response(Response::Standing(standing)) => ToldStanding::Standing(standing),
-            // A relay of an older version cannot tell.
-            Received::Response(_) | Received::Nothing => ToldStanding::Nothing,
-            Received::End => ToldStanding::Ended,
-        })
-    }
-
-    /// What the session does.
-    pub(crate) fn standing(&mut self) -> Result<ToldStanding> {
-        if !self.ask_standing()? {
-            return Ok(ToldStanding::Ended);
-        }
-        let patience = self.patience();
-        match self.hear_standing(patience)? {
-            ToldStanding::Nothing if patience.has_passed() => Err(self.silent()),
-            told => Ok(told),
-        }
-    }
-
     /// Has the relay know what the session says of itself: `said` is a state, a space and a
     /// text. `false` where the session has ended.
     pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
@@ -330,17 +155,6 @@ impl RelayClient {
             Received::End => Ok(false),
             Received::Nothing => Err(self.silent()),
         }
-    }
-
-    /// What it was at the last news.
-    pub(crate) fn last_size(&self) -> Option<SizeSince> {
-        self.size
-    }
-
-    /// With what exit code the session has ended, if the relay has told us: its
-    /// folder may be gone by now.
-    pub(crate) fn exit_code(&self) -> Option<i32> {
-        self.exit_code
     }
 
     /// Types, and waits until the terminal has taken all of it. `None` where
@@ -378,8 +192,12 @@ impl RelayClient {
             Err(error) if has_hung_up(&error) => return Ok(None),
             Err(error) => return Err(error).trying(self.what()),
         };
-        while sent < bytes.len() {
-            match (&self.stream).write(&bytes[sent..]) {
+        while sent < bytes.len() + then.len() {
+            let rest = match bytes.get(sent..) {
+                Some(rest) if !rest.is_empty() => rest,
+                _ => &then.as_bytes()[sent - bytes.len()..],
+            };
+            match (&self.stream).write(rest) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

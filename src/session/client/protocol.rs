@@ -4,13 +4,16 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
-use std::{fmt, ops::Range, time::Duration};
+mod words;
+
+use std::{ops::Range, time::Duration};
 
 use crate::{
     numbers::{hex, parse_hex, parse_seconds, seconds},
     session::{Activity, Report, Standing, client::typing::Typing, shell::Dialect},
-    sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
 };
+pub(crate) use words::{Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
+use words::{value, word};
 
 /// How long a request's line may be, with its end.
 pub(crate) const LONGEST_LINE: usize = 256;
@@ -222,219 +225,6 @@ impl Request {
 
 fn is_secret(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// Who wants to be told of changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follower {
-    /// Shows the session.
-    Viewer,
-    /// The same, and wants to be told the terminal's size, too.
-    SizedViewer,
-    /// A call that waits on the session, and will tell its caller.
-    Waiter,
-    /// Runs a command: wants to be told of output, and of what the shell wants, behind the
-    /// first `seen` bytes of the log.
-    Runner,
-}
-
-impl Follower {
-    fn word(self) -> &'static str {
-        match self {
-            Follower::Viewer => "",
-            Follower::SizedViewer => " sized",
-            Follower::Waiter => " waits",
-            Follower::Runner => " runs",
-        }
-    }
-}
-
-/// A key that is a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SignalKey {
-    Interrupt,
-    Quit,
-    Suspend,
-}
-
-impl SignalKey {
-    const WORDS: [(&str, SignalKey); 3] =
-        [("INT", SignalKey::Interrupt), ("QUIT", SignalKey::Quit), ("TSTP", SignalKey::Suspend)];
-
-    /// What a keyboard sends, as terminals have it unless told otherwise.
-    pub(crate) fn byte(self) -> u8 {
-        match self {
-            SignalKey::Interrupt => 0x03,
-            SignalKey::Quit => 0x1c,
-            SignalKey::Suspend => 0x1a,
-        }
-    }
-
-    pub(crate) fn signal(self) -> i32 {
-        match self {
-            SignalKey::Interrupt => SIGINT,
-            SignalKey::Quit => SIGQUIT,
-            SignalKey::Suspend => SIGTSTP,
-        }
-    }
-}
-
-/// How a terminal takes keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyModes {
-    /// The program has asked for application cursor keys.
-    pub(crate) application_cursor: bool,
-    /// The program has asked for pasted text to be bracketed.
-    pub(crate) bracketed_paste: bool,
-    /// A hidden line is asked for.
-    pub(crate) secret: bool,
-    /// The character that ends the input, if there is one.
-    pub(crate) end_of_input: Option<u8>,
-    /// The characters that are signals.
-    pub(crate) signals: Vec<u8>,
-}
-
-impl KeyModes {
-    fn encode(&self) -> String {
-        let flags = [self.application_cursor, self.bracketed_paste, self.secret];
-        let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
-        let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
-        let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
-        format!("modes {} {end}{signals}\n", flags.join(" "))
-    }
-
-    fn decode(words: &str) -> Option<KeyModes> {
-        let words: Vec<&str> = words.split(' ').collect();
-        let [application_cursor, bracketed_paste, secret, end, signals @ ..] = &words[..] else {
-            return None;
-        };
-        let flag = |word: &str| match word {
-            "yes" => Some(true),
-            "no" => Some(false),
-            _ => None,
-        };
-        Some(KeyModes {
-            application_cursor: flag(application_cursor)?,
-            bracketed_paste: flag(bracketed_paste)?,
-            secret: flag(secret)?,
-            end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
-            signals: signals.iter().map(|byte| byte.parse().ok()).collect::<Option<_>>()?,
-        })
-    }
-}
-
-/// The size of a terminal, in characters, and how long the log was when it was
-/// found to be that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SizeSince {
-    pub(crate) cols: u16,
-    pub(crate) rows: u16,
-    pub(crate) offset: u64,
-}
-
-impl SizeSince {
-    fn decode(words: &str) -> Option<SizeSince> {
-        match words.split(' ').collect::<Vec<_>>()[..] {
-            [cols, rows, offset] => Some(SizeSince {
-                cols: cols.parse().ok()?,
-                rows: rows.parse().ok()?,
-                offset: offset.parse().ok()?,
-            }),
-            _ => None,
-        }
-    }
-}
-
-/// What a terminal is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Doing {
-    /// Its shell waits at its prompt.
-    Prompt,
-    /// A program waits for a line.
-    Line,
-    /// A hidden line is asked for.
-    Secret,
-    /// A program waits for keys.
-    Raw,
-    /// Nobody is seen to wait for input.
-    #[default]
-    Running,
-}
-
-impl Doing {
-    const WORDS: [(&str, Doing); 5] = [
-        ("prompt", Doing::Prompt),
-        ("line", Doing::Line),
-        ("secret", Doing::Secret),
-        ("raw", Doing::Raw),
-        ("running", Doing::Running),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        word(&Doing::WORDS, self)
-    }
-
-    /// Of a word that another version may have, no more is known than of who is not seen
-    /// to wait.
-    pub(crate) fn parse(word: &str) -> Doing {
-        value(&Doing::WORDS, word).unwrap_or(Doing::Running)
-    }
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.word())
-    }
-}
-
-/// The program that has the foreground.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
-    pub(crate) name: String,
-    /// It is the shell that reports, or who passes on to that one what is typed.
-    pub(crate) is_shell: bool,
-    pub(crate) waits: bool,
-    /// It waits as much for somebody behind a socket or another terminal.
-    pub(crate) leads_elsewhere: bool,
-    /// It is a shell that reads its commands from the terminal.
-    pub(crate) shell: Option<Dialect>,
-}
-
-/// Where the session's shell is, as its marks tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prompt {
-    /// It has no marks, or has not come to its first.
-    Unknown,
-    /// Its prompt stands, and it waits for a command.
-    Stands,
-    /// The same, but keys have been typed there: half a line may stand there.
-    Touched,
-    /// A line has been typed there, and the shell executes nothing yet: it has
-    /// not come to it, wants the rest of it (PS2), or does not like it.
-    Entered,
-    /// A command is being executed.
-    Left,
-    /// A command has ended, and the prompt is about to come.
-    Coming,
-}
-
-impl Prompt {
-    const WORDS: [(&str, Prompt); 6] = [
-        ("unknown", Prompt::Unknown),
-        ("stands", Prompt::Stands),
-        ("touched", Prompt::Touched),
-        ("entered", Prompt::Entered),
-        ("left", Prompt::Left),
-        ("coming", Prompt::Coming),
-    ];
-}
-
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)
-}
-
-fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
-    words.iter().find(|(other, _)| *other == word).map(|(_, value)| *value)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,206 @@
+//! What a relay tells as it happens: of changes, of output, of what its session does.
+
+use std::os::fd::BorrowedFd;
+
+use crate::{
+    outcome::Result,
+    session::{
+        Standing,
+        client::{
+            Received, RelayClient,
+            protocol::{Follower, Request, Response, SizeSince},
+        },
+    },
+    sys::deadline::Deadline,
+};
+
+/// What a relay has told of what its session does.
+pub(crate) enum ToldStanding {
+    Standing(Box<Standing>),
+    /// Nothing in time, or it is of an older version.
+    Nothing,
+    /// The session has ended.
+    Ended,
+}
+
+/// Of which changes we want to be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// Of all.
+    Changes(Follower),
+    /// Of what the session does; a call that waits on it.
+    Standing { waits: bool },
+    /// Of output that we have not read.
+    Output,
+}
+
+/// What there is to know when waiting is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Changed,
+    /// The relay has gone, and so the session has ended.
+    Ended,
+    TimedOut,
+}
+
+impl RelayClient {
+    /// Waits until something has changed since the last time; the first time,
+    /// no longer than for an answer. Where there was none in time, this may be asked
+    /// again.
+    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
+        self.news_or(deadline, None)
+    }
+
+    /// The same; if `stop` can be read first, that is as if it had timed out.
+    pub(crate) fn news_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+        if !self.follow()? {
+            return Ok(News::Ended);
+        }
+        if self.seen > 0 || self.follows == Follows::Output {
+            return self.hear_news(deadline, stop);
+        }
+        let patience = self.patience();
+        match self.hear_news(patience, stop)? {
+            News::TimedOut if patience.has_passed() => Err(self.silent()),
+            news => Ok(news),
+        }
+    }
+
+    /// Asks to be told when something changes; what comes of it is for
+    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back.
+    /// `false` where the session has ended.
+    pub(crate) fn follow(&mut self) -> Result<bool> {
+        if self.following != Some(self.follows) {
+            let request = self.follow_request(self.follows);
+            self.following = self.say(&request)?.then_some(self.follows);
+        }
+        Ok(self.following.is_some())
+    }
+
+    pub(super) fn follow_request(&self, follows: Follows) -> Request {
+        match follows {
+            Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
+            Follows::Standing { waits } => Request::Standing { seen: Some(self.seen), waits },
+            Follows::Output => Request::Follow { seen: self.read, as_who: Follower::Runner },
+        }
+    }
+
+    /// Waits until there is output behind the first `read` bytes of the log, or the shell
+    /// wants something there; `stop` as of [`RelayClient::news_or`].
+    pub(crate) fn output_or(
+        &mut self,
+        read: u64,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<News> {
+        self.read = read;
+        let follows = std::mem::replace(&mut self.follows, Follows::Output);
+        let news = self.news_or(deadline, stop);
+        self.follows = follows;
+        news
+    }
+
+    /// How long the log was when we were told of output last. What is in it until there has
+    /// been heeded: it is in all other files, too.
+    pub(crate) fn heeded(&self) -> u64 {
+        self.heeded
+    }
+
+    pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+        match self.hear_or(deadline, stop)? {
+            Received::Response(Response::Changed { seen, size }) => {
+                (self.seen, self.size) = (seen, size);
+                self.following = None;
+                Ok(News::Changed)
+            }
+            Received::Response(Response::Output { heeded }) => {
+                self.heeded = heeded;
+                self.following = None;
+                Ok(News::Changed)
+            }
+            Received::Response(Response::Standing(standing)) => {
+                self.seen = standing.seen;
+                self.standing = Some(*standing);
+                self.following = None;
+                Ok(News::Changed)
+            }
+            Received::Response(Response::Ended { code }) => {
+                self.exit_code = code;
+                Ok(News::Ended)
+            }
+            // A relay of an older version tells nobody apart.
+            Received::Response(Response::Unknown)
+                if matches!(self.follows, Follows::Changes(Follower::Waiter) | Follows::Output) =>
+            {
+                self.follows = Follows::Changes(Follower::Viewer);
+                self.following = None;
+                if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
+            }
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::End => Ok(News::Ended),
+            Received::Nothing => Ok(News::TimedOut),
+        }
+    }
+
+    /// Has the terminal's size told with the news, too.
+    pub(crate) fn sized(mut self) -> RelayClient {
+        self.follows = Follows::Changes(Follower::SizedViewer);
+        self
+    }
+
+    /// Ours is a call that waits on the session, and will tell its caller.
+    pub(crate) fn waiting(mut self) -> RelayClient {
+        self.follows = Follows::Changes(Follower::Waiter);
+        self
+    }
+
+    /// Wants to be told of changes of what the session does, and of nothing else; `waits`:
+    /// ours is a call that waits on the session.
+    pub(crate) fn of_standing(mut self, waits: bool) -> RelayClient {
+        self.follows = Follows::Standing { waits };
+        self
+    }
+
+    /// What the session does, as we were told last.
+    pub(crate) fn last_standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
+    }
+
+    /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
+    /// `false` where the session has ended.
+    pub(crate) fn ask_standing(&mut self) -> Result<bool> {
+        self.say(&Request::Standing { seen: None, waits: false })
+    }
+
+    pub(crate) fn hear_standing(&mut self, deadline: Deadline) -> Result<ToldStanding> {
+        Ok(match self.hear(deadline)? {
+            Received::Response(Response::Standing(standing)) => ToldStanding::Standing(standing),
+            // A relay of an older version cannot tell.
+            Received::Response(_) | Received::Nothing => ToldStanding::Nothing,
+            Received::End => ToldStanding::Ended,
+        })
+    }
+
+    /// What the session does.
+    pub(crate) fn standing(&mut self) -> Result<ToldStanding> {
+        if !self.ask_standing()? {
+            return Ok(ToldStanding::Ended);
+        }
+        let patience = self.patience();
+        match self.hear_standing(patience)? {
+            ToldStanding::Nothing if patience.has_passed() => Err(self.silent()),
+            told => Ok(told),
+        }
+    }
+
+    /// What it was at the last news.
+    pub(crate) fn last_size(&self) -> Option<SizeSince> {
+        self.size
+    }
+
+    /// With what exit code the session has ended, if the relay has told us: its
+    /// folder may be gone by now.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.exit_code
+    }
+}
