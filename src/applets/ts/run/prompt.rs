@@ -72,19 +72,19 @@ pub(super) fn await_prompt(
             }
             continue;
         }
-        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        let (mut doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
+        // Where nothing is echoed, that is what is told of any program, also of a shell that
+        // comes to its prompt.
+        if doing == Doing::Secret && turn.holder()?.flatten().is_some_and(|holder| !holder.waits) {
+            doing = Doing::Running;
+        }
         let deadline = match (prompt, doing, place.seq) {
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`, and without echo what looks
-            // like a `secret`, whether it reads by now or not.
+            // like a `secret`.
             (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line | Doing::Secret, Some(_)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
-                let reads = match doing {
-                    Doing::Running => false,
-                    Doing::Secret => turn.shell()?.is_some_and(|(waits, _)| waits),
-                    _ => true,
-                };
-                if reads || end.has_passed() {
+                if doing != Doing::Running || end.has_passed() {
                     // By now the line editor may have the terminal.
                     return turn.shell_place()?.ok_or_else(|| session.ended());
                 }
