@@ -280,6 +280,10 @@ impl Relay {
             self.recorder.retry();
             self.answer_program();
             self.type_on();
+            while let Some(id) = self.clients.unheeded() {
+                self.heed(id);
+                self.type_on();
+            }
             self.keep_screen();
             // Looked for each time, since that one has left may be found out wherever it
             // is written to.
@@ -551,10 +555,7 @@ impl Relay {
             let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else {
                 return;
             };
-            if let Some(id) = self.clients.note_typed(count) {
-                // What it has asked for meanwhile.
-                self.attend(id);
-            }
+            self.clients.note_typed(count);
         }
     }
 
@@ -657,6 +658,10 @@ impl Relay {
 
     fn attend(&mut self, id: ClientId) {
         self.clients.attend(id);
+        self.heed(id);
+    }
+
+    fn heed(&mut self, id: ClientId) {
         while let Some(request) = self.clients.next_request(id) {
             if request.acts() && !self.clients.still_wants(id) {
                 break;

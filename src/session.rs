@@ -46,7 +46,7 @@ pub(crate) use activity::{Activity, REPORT, Report, ReportState, Standing};
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
-    CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, OUTPUT, Removal, SIZES, SOCKET,
+    CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, Level, OUTPUT, Removal, SIZES, SOCKET,
     SessionDir, SessionSpec, Summary, TIMES, TYPED, size_line,
 };
 pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};

@@ -557,23 +557,31 @@ impl Clients {
         self.typist().is_some_and(|client| matches!(client.wish, Wish::Type { done: 0, .. }))
     }
 
-    /// Notes that so many bytes of the typist's text have been typed; gives it once that is all.
-    pub(crate) fn note_typed(&mut self, count: usize) -> Option<ClientId> {
-        let id = self.typists.front().copied()?;
-        let client = self.all.get_mut(&id)?;
-        let Wish::Type { left, done, .. } = &mut client.wish else { return None };
+    /// Notes that so many bytes of the typist's text have been typed.
+    pub(crate) fn note_typed(&mut self, count: usize) {
+        let Some(id) = self.typists.front().copied() else { return };
+        let Some(client) = self.all.get_mut(&id) else { return };
+        let Wish::Type { left, done, .. } = &mut client.wish else { return };
         client.inbox.skip(count);
         *left -= count as u64;
         *done += count as u64;
         let (left, count) = (*left, *done);
-        if left > 0 {
-            return None;
+        if left == 0 {
+            self.typists.pop_front();
+            self.patience = Deadline::after(TYPIST_TIMEOUT);
+            self.respond(id, &Response::Typed { count, held: false });
+            self.leave_if_done(id);
         }
-        self.typists.pop_front();
-        self.patience = Deadline::after(TYPIST_TIMEOUT);
-        self.respond(id, &Response::Typed { count, held: false });
-        self.leave_if_done(id);
-        Some(id)
+    }
+
+    /// Somebody who has been given what it wanted, and has asked for more meanwhile.
+    pub(crate) fn unheeded(&self) -> Option<ClientId> {
+        let asks = |client: &Client| {
+            client.wish == Wish::None
+                && !client.wants_write()
+                && memchr::memchr(b'\n', &client.inbox).is_some()
+        };
+        self.all.iter().find(|(_, client)| asks(client)).map(|(id, _)| *id)
     }
 
     /// The rest of what was begun to be typed shall not be.

@@ -68,6 +68,14 @@ pub(crate) struct RelayClient {
     unheard: usize,
 }
 
+/// What became of waiting for the session to oneself.
+pub(crate) enum Turn {
+    /// We have it, and its shell is at this place.
+    Taken(ShellPlace),
+    Ended,
+    TimedOut,
+}
+
 /// What became of typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
@@ -264,25 +272,29 @@ impl RelayClient {
         session: &SessionDir,
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
-    ) -> Result<News> {
-        if !self.say(&Request::Turn)? {
-            return Ok(News::Ended);
+    ) -> Result<Turn> {
+        self.ahead.push_str(&Request::Turn.encode());
+        if !self.say(&Request::Place)? {
+            return Ok(Turn::Ended);
         }
         loop {
             let look = self.patience().min(deadline);
             match self.hear_or(look, stop)? {
-                Received::Response(Response::Noted) => return Ok(News::Changed),
+                Received::Response(Response::Noted) => {
+                    let place = self.hear_answer()?;
+                    return Ok(self.shell_place_of(place)?.map_or(Turn::Ended, Turn::Taken));
+                }
                 Received::Response(_) => return Err(self.misunderstood()),
-                Received::End => return Ok(News::Ended),
-                Received::Nothing if !look.has_passed() => return Ok(News::TimedOut),
+                Received::End => return Ok(Turn::Ended),
+                Received::Nothing if !look.has_passed() => return Ok(Turn::TimedOut),
                 // Others have it, or the relay has been stopped: which answers nobody.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.place()?),
-                    None => return Ok(News::Ended),
+                    None => return Ok(Turn::Ended),
                 },
             }
             if deadline.has_passed() {
-                return Ok(News::TimedOut);
+                return Ok(Turn::TimedOut);
             }
         }
     }
@@ -296,7 +308,12 @@ impl RelayClient {
 
     /// The same, and where the shell's prompt is.
     pub(crate) fn shell_place(&mut self) -> Result<Option<ShellPlace>> {
-        match self.ask(&Request::Place)? {
+        let place = self.ask(&Request::Place)?;
+        self.shell_place_of(place)
+    }
+
+    fn shell_place_of(&self, response: Option<Response>) -> Result<Option<ShellPlace>> {
+        match response {
             Some(Response::Place { offset, last, prompt, lines, level, seq }) => {
                 Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq }))
             }
@@ -605,6 +622,10 @@ impl RelayClient {
         if !self.say(request)? {
             return Ok(None);
         }
+        self.hear_answer()
+    }
+
+    fn hear_answer(&mut self) -> Result<Option<Response>> {
         match self.hear(self.patience())? {
             Received::Response(response) => Ok(Some(response)),
             Received::End => Ok(None),

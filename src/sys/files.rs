@@ -173,20 +173,20 @@ impl Folder {
         self.change_places(&beside, name)
     }
 
-    /// The same for a file that holds a number; what was there before is written over
-    /// the next time.
-    pub(crate) fn exchange_number(&self, name: &str, number: u64) -> io::Result<()> {
-        let (beside, digits) = (beside(name), number.to_string());
+    /// The same, and what was there before is written over the next time: who reads it has
+    /// read it by then.
+    pub(crate) fn exchange_over(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let beside = beside(name);
         let write = |file: File| {
-            if file.metadata()?.len() > digits.len() as u64 {
-                file.set_len(0)?;
+            if file.metadata()?.len() > content.len() as u64 {
+                file.set_len(content.len() as u64)?;
             }
-            file.write_all_at(digits.as_bytes(), 0)
+            file.write_all_at(content, 0)
         };
         let written = self.regular(&beside, OFlags::RDWR | OFlags::CREATE).and_then(write);
         if written.is_err() {
             // Something else has been planted there.
-            return self.exchange(name, digits.as_bytes());
+            return self.exchange(name, content);
         }
         self.change_places(&beside, name)
     }

@@ -233,7 +233,8 @@ fn a_shell_may_be_slow_between_its_prompt_and_its_read() {
     let scratch = Scratch::new();
     let all = ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"];
     let silent = ["dash", "busybox ash", "ksh93"];
-    let cases = all.map(|shell| (shell, "")).into_iter().chain(silent.map(|shell| (shell, "stty -echo; sleep 1")));
+    let cases =
+        all.map(|shell| (shell, "")).into_iter().chain(silent.map(|shell| (shell, "stty -echo; sleep 1")));
     for (shell, text) in cases {
         let handle = with_startup_file(&scratch, shell, text);
         scratch.ts(&["wait", &handle, "--input"]).code(0);

@@ -66,7 +66,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Wait, sending},
+        client::{Diagnosis, Doing, Prompt, RelayClient, ShellPlace, Turn, Wait, sending},
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
@@ -122,9 +122,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
     match turn.take_turn(&session, deadline, None)? {
-        News::Changed => {}
-        News::Ended => return Err(ended()),
-        News::TimedOut => {
+        Turn::Taken(_) => {}
+        Turn::Ended => return Err(ended()),
+        Turn::TimedOut => {
             return Err(Failure::timed_out(format!(
                 "cannot ask session '{}': others who ask it have not been answered yet",
                 session.handle()

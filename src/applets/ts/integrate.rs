@@ -36,7 +36,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, SignalKey, sending},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, SignalKey, Turn, sending},
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -111,9 +111,9 @@ impl<'a> Integration<'a> {
     fn begin(session: &'a SessionDir, deadline: Deadline, timeout: Duration) -> Result<Integration<'a>> {
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         match turn.take_turn(session, deadline, None)? {
-            News::Changed => {}
-            News::Ended => return Err(session.ended()),
-            News::TimedOut => {
+            Turn::Taken(_) => {}
+            Turn::Ended => return Err(session.ended()),
+            Turn::TimedOut => {
                 return Err(refused(
                     session,
                     "other calls of run or ask are before this one, and nothing was typed",

@@ -81,8 +81,8 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, sending, waiting::Waiting},
-        shell::{self, ACCEPT, Beginning, Handover, LOOK, Stage, Trace},
+        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Turn, sending, waiting::Waiting},
+        shell::{self, ACCEPT, Beginning, Handover, LOOK, Marks, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
@@ -348,19 +348,21 @@ impl<'a> Run<'a> {
                 session.handle()
             )));
         }
-        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
-        let place = await_prompt(session, wishes, &mut turn, &mut signals)?;
+        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)?;
+        let place = await_prompt(session, wishes, place, &mut turn, &mut signals)?;
         let (offset, last) = (place.offset, place.seq.unwrap_or_default());
         session.forget_left_run()?;
-        let handover = session.hand_over(sessions, command, &place)?;
-        let marks = session.marks(offset, place.level, Some(last))?;
+        let levels = session.levels()?;
+        let handover = session.hand_over(sessions, command, &place, &levels)?;
+        let secrets = levels.iter().map(|level| level.secret.clone());
+        let marks = Marks::resumed(secrets, offset, place.level, Some(last));
         let (level, ahead) = (place.level, place.ahead());
         let is_far = level > 0 && is_far(&mut turn, offset)?;
         let trace = Trace::new(marks, offset, last, handover.lines, handover.beginning);
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         run.is_nothing = shell::is_nothing(command);
         (run.level, run.ahead, run.is_far) = (level, ahead, is_far);
-        run.inner = Inner::of(session, &place, command)?;
+        run.inner = Inner::of(&levels, &place, command);
         run.hand_over()?;
         Ok(run)
     }
@@ -409,14 +411,14 @@ impl<'a> Run<'a> {
         wishes: Wishes,
         turn: &mut RelayClient,
         signals: &mut Signals,
-    ) -> Result<()> {
+    ) -> Result<ShellPlace> {
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            News::Changed => Ok(()),
-            News::Ended => Err(session.ended()),
-            News::TimedOut if signals.take() => Err(never_begun(session)),
-            News::TimedOut => {
+            Turn::Taken(place) => Ok(place),
+            Turn::Ended => Err(session.ended()),
+            Turn::TimedOut if signals.take() => Err(never_begun(session)),
+            Turn::TimedOut => {
                 let why = "other calls of run or ask are before this one, and nothing was typed";
                 Err(too_late(session, wishes, why))
             }

@@ -130,6 +130,6 @@ impl ReadCursor<'_> {
     /// Sets where to go on the next time.
     pub(crate) fn advance(&self, place: u64) -> Result<()> {
         let Cursor { session, file, .. } = self.0;
-        session.trying(session.folder.exchange_number(file, place), "move the cursor")
+        session.trying(session.folder.exchange_over(file, place.to_string().as_bytes()), "move the cursor")
     }
 }

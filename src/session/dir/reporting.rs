@@ -29,17 +29,22 @@ impl SessionDir {
         Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
     }
 
-    /// Writes down a command for its shell, which is at this place, and gives how it is
-    /// handed over. `sessions` is where the shell finds this folder.
-    pub(crate) fn hand_over(&self, sessions: &Path, command: &[u8], place: &ShellPlace) -> Result<Handover> {
+    /// Writes down a command for that of its shells which is at this place, and gives how it
+    /// is handed over. `sessions` is where the shell finds this folder.
+    pub(crate) fn hand_over(
+        &self,
+        sessions: &Path,
+        command: &[u8],
+        place: &ShellPlace,
+        levels: &[Level],
+    ) -> Result<Handover> {
         let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
-        if let Some(dialect) = self.levels()?.get(place.level).and_then(|level| level.dialect) {
+        if let Some(dialect) = levels.get(place.level).and_then(|level| level.dialect) {
             return Ok(Handover::inner(dialect, command));
         }
         let folder = sessions.join(self.handle.as_str());
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
         let prepared = || {
-            let levels = SessionSpec::levels(&self.folder)?;
             let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
             let id = random::hex::<8>()?;
             let rcfile = folder.join(shell.dialect.startup_file());
@@ -50,7 +55,7 @@ impl SessionDir {
                 self.folder.exchange(RUN_TEXT, text)?;
             }
             if let Some(script) = &handover.script {
-                self.folder.exchange(RUN, script)?;
+                self.folder.exchange_over(RUN, script)?;
             }
             Ok(handover)
         };

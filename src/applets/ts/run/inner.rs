@@ -6,7 +6,7 @@ use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
 use crate::{
     outcome::{Result, Trying},
     session::{
-        SessionDir,
+        Level,
         client::{News, Prompt, ShellPlace, sending},
         shell::inner,
     },
@@ -27,14 +27,14 @@ pub(super) struct Inner {
 
 impl Inner {
     /// `None` where the shell at this place is the session's own.
-    pub(super) fn of(session: &SessionDir, place: &ShellPlace, command: &[u8]) -> Result<Option<Inner>> {
-        let level = session.levels()?.into_iter().nth(place.level).filter(|_| place.level > 0);
-        Ok(level.map(|level| Inner {
-            secret: level.secret,
+    pub(super) fn of(levels: &[Level], place: &ShellPlace, command: &[u8]) -> Option<Inner> {
+        let level = levels.get(place.level).filter(|_| place.level > 0);
+        level.map(|level| Inner {
+            secret: level.secret.clone(),
             command: command.to_owned(),
             seq: place.seq.unwrap_or_default() + 1,
             offset: place.offset,
-        }))
+        })
     }
 }
 

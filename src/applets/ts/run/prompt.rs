@@ -39,10 +39,11 @@ pub(super) fn never_begun(session: &SessionDir) -> Failure {
 }
 
 /// Waits for a prompt that is about to come, and gives the shell's place there, which has
-/// a last completion.
+/// a last completion. `now` is where it is.
 pub(super) fn await_prompt(
     session: &SessionDir,
     wishes: Wishes,
+    now: ShellPlace,
     turn: &mut RelayClient,
     signals: &mut Signals,
 ) -> Result<ShellPlace> {
@@ -50,6 +51,7 @@ pub(super) fn await_prompt(
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
     let (mut prompt_end, mut interval) = (None, LATER_LOOKS / 16);
+    let mut now = Some(now);
     loop {
         if over.has_passed() {
             return Err(too_late(
@@ -58,7 +60,8 @@ pub(super) fn await_prompt(
                 "its shell has not come to its prompt, and nothing was typed",
             ));
         }
-        let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
+        let place = now.take().map_or_else(|| turn.shell_place(), |place| Ok(Some(place)))?;
+        let place = place.ok_or_else(|| session.ended())?;
         // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
         // may be about to take it: ksh93's does so after the prompt.
         let has_editor = place.prompt == Prompt::Stands && !place.lines;

@@ -20,7 +20,7 @@ impl<'a> Run<'a> {
     pub(super) fn resume(session: &'a SessionDir, wishes: Wishes, mut signals: Signals) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
+        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)?;
         let left = session.left_run()?.ok_or_else(|| {
             Failure::failed(format!(
                 "cannot resume a command in session '{}': no 'run' has left one there",
@@ -28,13 +28,12 @@ impl<'a> Run<'a> {
             ))
         })?;
         let marks = session.marks(left.printed, left.level, Some(left.last))?;
-        let place = turn.shell_place()?;
-        let reports = place.as_ref().is_some_and(|place| place.level == left.level);
+        let reports = place.level == left.level;
         let handover = Handover::done(left.can_look, left.begins);
         let trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         (run.level, run.is_far) = (left.level, left.is_far);
-        run.ahead = place.filter(|place| place.level == left.level).map_or(0, |place| place.ahead());
+        run.ahead = if reports { place.ahead() } else { 0 };
         run.answers = Some(Answers { known: left.typed, pending: VecDeque::new() });
         if reports {
             // While one inside it does, nobody knows which number it will be.
