@@ -326,6 +326,25 @@ fn a_shell_that_is_not_there_is_told_of() {
         .complains("cannot start 'fish': it is not on PATH");
 }
 
+/// However that was asked for; of the small ones nothing is needed that they forbid.
+#[test]
+fn a_restricted_shell_is_a_program_as_any_and_told_of() {
+    let scratch = Scratch::new();
+    for command in ["rbash", "bash -r", "bash --restricted --norc"] {
+        let handle = scratch.create(command);
+        let why = format!("'{command}' is a restricted shell");
+        scratch.ts(&["run", &handle, "true"]).code(125).stdout("").complains(&why);
+        scratch
+            .ts(&["ask", &handle, "echo hi; cd /"])
+            .code(0)
+            .stdout_has("hi\n")
+            .stdout_has("cd: restricted");
+        assert!(!scratch.ts(&["read", &handle]).out().contains("/dev/null"));
+    }
+    let handle = scratch.create("mksh -r");
+    scratch.ts(&["run", &handle, "echo hi"]).code(0).stdout("hi\n");
+}
+
 #[test]
 fn what_replaces_a_small_shell_is_told_of() {
     let scratch = Scratch::new();

@@ -82,12 +82,13 @@ use crate::{
     session::{
         OutputLog, SessionDir, StateDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Turn, sending, waiting::Waiting},
-        shell::{self, ACCEPT, Beginning, Handover, LOOK, Marks, Stage, Trace},
+        shell::{self, ACCEPT, Beginning, Handover, LOOK, Marks, ShellCommand, Stage, Trace},
     },
     sys::{
         deadline::Deadline,
         signals::{SIGINT, SIGTERM, Signals},
     },
+    terminal::text,
     ts::output::{self, Colours, OutputForm, Printer},
 };
 
@@ -241,6 +242,17 @@ fn is_far(turn: &mut RelayClient, offset: u64) -> Result<bool> {
     Ok(untranslated.iter().any(|range| range.contains(&last)))
 }
 
+/// What to say of a session whose command is run once.
+fn not_a_shell(session: &SessionDir) -> Result<Failure> {
+    let (handle, command) = (session.handle(), session.command()?);
+    let shown = text::escaped(&command);
+    let why = match ShellCommand::is_restricted_shell(&command) {
+        true => format!("'{shown}' is a restricted shell, which cannot be made to report its commands"),
+        false => format!("it is no interactive shell, but runs '{shown}'"),
+    };
+    Ok(Failure::failed(format!("cannot run a command in session '{handle}': {why}; see 'nbs-ts help ask'")))
+}
+
 /// A command that has been handed over.
 struct Run<'a> {
     session: &'a SessionDir,
@@ -331,11 +343,7 @@ impl<'a> Run<'a> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         if !session.is_interactive()? && turn.shell_place()?.is_none_or(|place| place.level == 0) {
-            return Err(Failure::failed(format!(
-                "cannot run a command in session '{}': it is no interactive shell, but runs '{}'; see 'nbs-ts help ask'",
-                session.handle(),
-                String::from_utf8_lossy(&session.command()?)
-            )));
+            return Err(not_a_shell(session)?);
         }
         // Its shell waits for us, and we would wait for it.
         let busy_with_us = session.is_around_us()

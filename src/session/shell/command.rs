@@ -44,7 +44,8 @@ impl Dialect {
         if let Some(name) = first.strip_prefix('-') {
             first = name.to_owned();
         }
-        ShellCommand::of_words(Vec::new(), [first].into_iter().chain(words)).map(|shell| shell.dialect)
+        let shell = ShellCommand::of_words(Vec::new(), [first].into_iter().chain(words))?;
+        (!shell.is_restricted()).then_some(shell.dialect)
     }
 
     /// The startup file, in the session's folder.
@@ -95,8 +96,18 @@ pub(crate) struct ShellCommand {
 }
 
 impl ShellCommand {
-    /// `None` where the command is to be run once.
+    /// `None` where the command is to be run once: also a restricted shell, which nothing
+    /// can make report, for it redirects nothing.
     pub(crate) fn parse(command: &[u8]) -> Option<ShellCommand> {
+        ShellCommand::parse_any(command).filter(|shell| !shell.is_restricted())
+    }
+
+    /// Does it start a shell that would be conversed with, if it were not restricted?
+    pub(crate) fn is_restricted_shell(command: &[u8]) -> bool {
+        ShellCommand::parse_any(command).is_some_and(|shell| shell.is_restricted())
+    }
+
+    fn parse_any(command: &[u8]) -> Option<ShellCommand> {
         let command = std::str::from_utf8(command).ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%, ".contains(&byte);
         if !command.bytes().all(is_plain) {
@@ -129,8 +140,8 @@ impl ShellCommand {
             program.push(applet);
         }
         let dialect = match &*name {
-            "bash" => Dialect::Bash,
-            "zsh" => Dialect::Zsh,
+            "bash" | "rbash" => Dialect::Bash,
+            "zsh" | "rzsh" => Dialect::Zsh,
             "fish" => Dialect::Fish,
             "sh" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "lksh" | "pdksh" | "oksh" => Dialect::Posix,
             _ => return None,
@@ -142,6 +153,20 @@ impl ShellCommand {
     /// Whether it was asked to be a login shell.
     pub(crate) fn is_login(&self) -> bool {
         self.options.iter().any(|option| option == "--login" || is_cluster_with(option, 'l'))
+    }
+
+    /// Of the POSIX shells those that are restricted report all the same: they need only a prompt.
+    fn is_restricted(&self) -> bool {
+        let asks = |option: &String| match &**option {
+            "-restricted" | "--restricted" => true,
+            // Words that bash takes with one dash, too.
+            "-noprofile" | "-verbose" => false,
+            _ => is_cluster_with(option, 'r'),
+        };
+        let is_named = self.program.last().is_some_and(|program| file_name(program).starts_with('r'));
+        let by_option = self.options.windows(2).any(|pair| pair == ["-o", "restricted"]);
+        matches!(self.dialect, Dialect::Bash | Dialect::Zsh)
+            && (is_named || by_option || self.options.iter().any(asks))
     }
 
     fn has(&self, option: &str) -> bool {
@@ -399,6 +424,12 @@ mod tests {
             "fish -n",
             "python3",
             "rbash",
+            "rbash -l",
+            "bash -r",
+            "bash -lr",
+            "env A=1 bash --restricted",
+            "zsh -r",
+            "zsh -o restricted",
             "su",
             "bash \u{e9}",
         ] {
