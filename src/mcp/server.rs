@@ -51,6 +51,10 @@ const UNREAD: usize = 1 << 20;
 /// file changes: an hour.
 const FRESH_MS: i64 = 3_600_000;
 
+/// How long the calls under way may take when the client has gone: most of them, some ms. Less than
+/// clients wait before they kill.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// Serves the client until its end of input, and then to the end of the calls that are brief.
 /// `umask` is what sessions shall have; with `owner` they end when we do.
 pub(crate) fn serve(tools: &Tools, umask: u32, owner: bool) -> Result<()> {
@@ -59,6 +63,7 @@ pub(crate) fn serve(tools: &Tools, umask: u32, owner: bool) -> Result<()> {
         umask,
         owner,
         handshake: None,
+        farewell: Deadline::NEVER,
         calls: Vec::new(),
         subscriptions: Vec::new(),
         batches: Vec::new(),
@@ -78,6 +83,8 @@ struct Server<'a> {
     owner: bool,
     /// The version that `initialize` agreed on: from then on requests may be without one.
     handshake: Option<&'static str>,
+    /// When what is under way is ended, for the client has gone.
+    farewell: Deadline,
     calls: Vec<Pending>,
     /// Requests to be told of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
@@ -144,7 +151,7 @@ impl Server<'_> {
         if !self.unsent.is_empty() {
             poll_set.writable(&stdout, Event::Output);
         }
-        let mut deadline = Deadline::NEVER;
+        let mut deadline = self.farewell;
         for (index, pending) in self.calls.iter().enumerate() {
             let call = &pending.call;
             if let Some(stdin) = &call.stdin {
@@ -170,6 +177,10 @@ impl Server<'_> {
             }
         }
         self.tell_progress();
+        if self.farewell.has_passed() {
+            self.give_up(|_| true);
+            self.farewell = Deadline::NEVER;
+        }
         self.answer_calls();
         Ok(())
     }
@@ -203,16 +214,22 @@ impl Server<'_> {
     }
 
     /// The client has gone. What waits for something does not do so any more; but what it waits
-    /// for goes on.
+    /// for goes on. What is brief comes to its end, unless something holds it up.
     fn bid_farewell(&mut self) {
-        for pending in self.calls.iter_mut().filter(|pending| pending.tool.waits()) {
-            pending.call.signal(SIGKILL);
-            pending.cancelled = true;
-        }
+        self.give_up(|pending| pending.tool.waits());
+        self.farewell = Deadline::after(FAREWELL);
         for (id, reply) in std::mem::take(&mut self.subscriptions) {
             let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
             let over = complete(Object::new(), meta);
             self.reply(reply, Some(message::response(&id, over)));
+        }
+    }
+
+    /// Ends calls without an answer.
+    fn give_up(&mut self, which: impl Fn(&Pending) -> bool) {
+        for pending in self.calls.iter_mut().filter(|pending| which(pending)) {
+            pending.call.signal(SIGKILL);
+            pending.cancelled = true;
         }
     }
 

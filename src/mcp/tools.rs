@@ -127,7 +127,8 @@ const ROWS: [Row; 8] = [
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
         ..PLAIN
     },
-    Row { name: ToolName::List, commands: &["list"], ..PLAIN },
+    // What never ends has no answer.
+    Row { name: ToolName::List, commands: &["list"], without: &["follow"], ..PLAIN },
     Row { name: ToolName::Kill, commands: &["kill"], hints: ENDS, ..PLAIN },
 ];
 

@@ -359,6 +359,9 @@ fn what_goes_wrong_is_told_to_the_model() {
         assert!(said.contains("neither a handle"), "{hostile}: {said}");
     }
     assert!(client.failure("kill", json!({})).contains("missing a session"));
+    // What never ends has no answer.
+    let said = client.failure("list", json!({"follow": true}));
+    assert!(said.contains("'follow' is no argument of list"), "{said}");
     let said = client.failure("wait", json!({"sessions": ["@none"], "timeout": "soon", "exit": true}));
     assert!(said.contains("'soon', given for --timeout"), "{said}");
     let said = client.failure("wait", json!({"input": true}));
@@ -550,6 +553,26 @@ fn brief_calls_are_answered_though_the_input_has_ended() {
     let over = said.iter().find(|message| message["id"] == subscription).unwrap();
     assert_eq!(over["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
     scratch.ts(&["find", "one"]).code(0);
+}
+
+#[test]
+fn no_call_keeps_the_server_when_its_client_has_gone() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    // More than a terminal takes, for a program that never reads.
+    let typed = scratch.path.join("typed");
+    client.text(
+        "create",
+        json!({"command": format!("stty raw; touch {}; exec sleep 1000", typed.display()), "name": "deaf"}),
+    );
+    eventually("the terminal", || typed.exists());
+    client.begin("send", json!({"session": "@deaf", "text": "x".repeat(1 << 20), "timeout": "1h"}));
+    eventually("the call", || client.calls().len() == 1);
+    let calls = client.calls();
+    let (said, status) = client.end();
+    assert_eq!((said, status.code()), (Vec::new(), Some(0)));
+    assert!(!calls.iter().any(|pid| is_running(pid)), "{calls:?}");
+    scratch.ts(&["find", "deaf"]).code(0);
 }
 
 #[test]
