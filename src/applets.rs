@@ -16,6 +16,7 @@ mod page;
 mod relay;
 mod screen;
 mod spawn_worker;
+mod starter;
 mod terminator;
 mod ts;
 mod ts_helper;

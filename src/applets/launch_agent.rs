@@ -12,7 +12,8 @@
 //! session for itself (nbs-ts).
 //!
 //! Options stand before HANDLE; from there on, every word is taken as it is.
-//! Needs setsid (util-linux, busybox), and bash or else sh.
+//! Needs bash or else sh. Where setsid (util-linux, busybox) is not installed, the
+//! shell gets a session of its own from nbs, and the agent is in that.
 //!
 //! Example:
 //!   nbs-launch-agent aide-1 ~/project ~/.nbs/bin/nbs-claude 'Tidy up.'

@@ -35,8 +35,16 @@ const DEAF: &str = r#"trap '' HUP; exec "$@""#;
 /// arguments or environment (execve(2), MAX_ARG_STRLEN).
 const LONGEST_STRING: usize = 128 * 1024;
 
-/// What launches where there is no bash.
-const SHELL_WITHOUT_BASH: &str = "sh";
+/// What launches, and where there is no bash. -p: neither a file of BASH_ENV nor functions of the
+/// environment come in.
+const SHELLS: [&[&str]; 2] = [&["bash", "-p"], &["sh"]];
+
+/// The program of that line by which the agent has a session of its own. Where it is not
+/// installed, the shell gets one, and the agent is in that.
+const SETSID: &str = "setsid";
+
+/// Becomes a program in a session of its own.
+const STARTER: &str = "nbs-starter";
 
 /// The agent where none is named.
 const AGENT: &str = "nbs-claude";
@@ -46,17 +54,17 @@ pub(crate) struct Launch<'a> {
     pub(crate) root: &'a OsStr,
     // Invariant: absolute, so that it is never read as an option.
     agent: PathBuf,
+    // One of SHELLS.
+    shell: &'static [&'static str],
 }
 
 impl<'a> Launch<'a> {
     /// Looks whether all is there that a launch needs. An agent without a slash
     /// in its name is looked for on PATH, as everywhere.
     pub(crate) fn check(handle: &'a OsStr, root: &'a OsStr, agent: &OsStr) -> Result<Launch<'a>> {
-        for program in [SHELL_WITHOUT_BASH, "setsid"] {
-            if child::on_path(program.as_ref()).is_none() {
-                return Err(Failure::failed(format!("cannot start an agent: '{program}' is not on PATH")));
-            }
-        }
+        let Some(shell) = SHELLS.into_iter().find(|shell| is_on_path(shell[0])) else {
+            return Err(Failure::failed("cannot start an agent: neither 'bash' nor 'sh' is on PATH".into()));
+        };
         let shown = agent.display();
         let what = format!("start the agent '{shown}'");
         let found = match agent.as_bytes().contains(&b'/') {
@@ -69,7 +77,7 @@ impl<'a> Launch<'a> {
         if !child::is_program(&found) {
             return Err(Failure::failed(format!("cannot {what}: it is no file that can be executed")));
         }
-        Ok(Launch { handle, root, agent: absolute(found).trying(what)? })
+        Ok(Launch { handle, root, agent: absolute(found).trying(what)?, shell })
     }
 
     /// Starts the agent, with `umask`, and returns: nothing of what it does then
@@ -83,18 +91,21 @@ impl<'a> Launch<'a> {
                 prompt.len()
             )));
         }
-        // -p: neither a file of BASH_ENV nor functions of the environment come in.
-        let shell: &[&str] = match child::on_path("bash".as_ref()) {
-            Some(_) => &["bash", "-p"],
-            None => &[SHELL_WITHOUT_BASH],
+        let shell = self.shell;
+        let (mut command, line) = if is_on_path(SETSID) {
+            let mut command = Command::new(shell[0]);
+            // Until setsid has run, the agent would be in the foreground of our caller's
+            // terminal, and be hung up with it if our caller ends with us.
+            command.process_group(0);
+            (command, LINE.to_owned())
+        } else {
+            let mut command = child::ourselves(STARTER);
+            command.arg(shell[0]);
+            (command, LINE.replace(&format!("{SETSID} "), ""))
         };
-        let mut command = Command::new(shell[0]);
         command.args(&shell[1..]).args(["-c", DEAF, shell[0]]);
-        command.args(shell).args(["-c", LINE, "nbs-launch-agent"]);
+        command.args(shell).args(["-c", &line, "nbs-launch-agent"]);
         command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
-        // Until setsid has run, the agent would be in the foreground of our caller's
-        // terminal, and be hung up with it if our caller ends with us.
-        command.process_group(0);
         for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
             command.env_remove(name);
         }
@@ -111,6 +122,10 @@ impl<'a> Launch<'a> {
         let last = said.lines().last().unwrap_or_default();
         Err(Failure::failed(format!("cannot {what}: {} ended with {}: {last}", shell[0], ended.status)))
     }
+}
+
+fn is_on_path(program: &str) -> bool {
+    child::on_path(program.as_ref()).is_some()
 }
 
 /// An agent with this in its environment takes itself for the part of another,

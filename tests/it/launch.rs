@@ -1,7 +1,10 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    os::unix::{ffi::OsStrExt, ffi::OsStringExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::symlink,
+    },
     path::{Path, PathBuf},
     process::Command,
 };
@@ -156,6 +159,34 @@ fn it_is_bash_that_starts_it_by_setsid_and_a_text_that_never_changes() {
 }
 
 #[test]
+fn where_there_is_no_setsid_or_no_bash_it_is_started_all_the_same() {
+    for shells in [&["bash", "sh"][..], &["bash"], &["sh"]] {
+        let scratch = Scratch::new();
+        let agent = Agent::new(&scratch, "agent");
+        let bin = scratch.path.join("bin");
+        fs::create_dir(&bin).unwrap();
+        for program in [shells, &["cat", "cut", "mv", "readlink"]].concat() {
+            symlink(Path::new("/bin").join(program), bin.join(program)).unwrap();
+        }
+        let mut command = agent.plainly(&scratch);
+        run(command.env("PATH", &bin).env("AGENT", "1")).code(0).silent().stdout("");
+        let root = os(&[b"--root=", scratch.path.as_os_str().as_bytes()].concat());
+        assert_eq!(agent.words()[1..], [root, "--dangerously-skip-permissions".into()]);
+        let environment = agent.environment();
+        for entry in ["NBS_HANDLE=a-0", "NBS_TRANSPORT=ts", "NBS_INITIAL_PROMPT=Go."] {
+            assert!(environment.contains(&entry.into()), "{entry}: {environment:?}");
+        }
+        assert!(!environment.contains(&"AGENT=1".into()), "{environment:?}");
+        let ours = fs::read_to_string("/proc/self/stat").unwrap();
+        let ours = ours.split(' ').nth(5).unwrap();
+        let session = agent.text("session");
+        let (session, terminal) = session.trim().split_once(' ').unwrap();
+        assert!(session != ours && terminal == "0", "{session} {terminal}, and ours {ours}");
+        assert_eq!(agent.text("descriptors"), "/dev/null\n/dev/null\n/dev/null\n");
+    }
+}
+
+#[test]
 fn its_standard_input_is_the_callers_and_no_other_descriptor_is() {
     let scratch = Scratch::new();
     let agent = Agent::new(&scratch, "agent");
@@ -275,7 +306,7 @@ fn what_cannot_be_started_is_told() {
     run(&mut launch(&["a-0", "/", "/", "Go."])).code(1).complains("no file that can be executed");
     run(launch(&["a-0", "/", "/bin/true", "Go."]).env("PATH", "/nowhere"))
         .code(1)
-        .complains("'sh' is not on");
+        .complains("neither 'bash' nor 'sh' is on PATH");
     let long = "x".repeat(128 * 1024 - 1);
     run(&mut launch(&["a-0", "/", "/bin/true", &long])).code(1).complains("the prompt has 131071 bytes");
     for arguments in [&[][..], &["a"], &["a", "b", "c"], &["a", "b", "c", "d", "e"]] {

@@ -31,9 +31,10 @@ fn it_tells_version_commit_and_target() {
 }
 
 /// What the file starts itself as.
-const ROLES: [&str; 8] = [
+const ROLES: [&str; 9] = [
     "nbs-relay",
     "nbs-child",
+    "nbs-starter",
     "nbs-call",
     "nbs-bridge",
     "nbs-far",
