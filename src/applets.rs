@@ -42,7 +42,10 @@ use crate::{
     install,
     json::Object,
     outcome::{Failure, Result, Trying},
-    sys::{files, inherited, links, signals},
+    sys::{
+        files, inherited, links,
+        signals::{self, SIGPIPE},
+    },
 };
 
 /// One thing that can be called by name.
@@ -407,7 +410,7 @@ fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     if matches!(failure, Failure::ReaderGone) {
-        signals::end_as_sigpipe_would();
+        signals::end_as_by(SIGPIPE);
     }
     failure.exit_code()
 }

@@ -19,7 +19,11 @@ use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
     session::Handle,
-    sys::{confinement::Confinement, files, inherited, pty},
+    sys::{
+        confinement::Confinement,
+        files, inherited, pty,
+        signals::{self, SIGHUP},
+    },
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -32,7 +36,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
     let umask = cli::umask(umask)?;
     inherited::shed_for_exec().trying("shed what was inherited")?;
-    pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())?;
+    if !pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())? {
+        // As the command would have ended, had it come so far.
+        signals::end_as_by(SIGHUP);
+    }
     if !told_to_go().trying("wait for the word to go")? {
         return Ok(());
     }

@@ -239,11 +239,15 @@ impl TerminalModes {
 }
 
 /// Makes us a session leader, with the terminal on standard input as our
-/// controlling terminal.
-pub(crate) fn adopt_stdin_as_terminal() -> io::Result<()> {
+/// controlling terminal; `false`: nobody has its other end any more, so it has hung up.
+pub(crate) fn adopt_stdin_as_terminal() -> io::Result<bool> {
     rustix::process::setsid()?;
-    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-    Ok(())
+    match rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()) {
+        Ok(()) => Ok(true),
+        // What every call on such a terminal comes to (hung_up_tty_ioctl of the kernel).
+        Err(Errno::IO) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// How much typed input could be read from the slave at this moment; in canonical

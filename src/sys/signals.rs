@@ -10,7 +10,7 @@ use std::{
 };
 
 pub(crate) use signal_hook::consts::{
-    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, SIGXFSZ,
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, SIGXFSZ,
 };
 
 /// A set of signals that make a descriptor readable instead of ending us.
@@ -51,11 +51,10 @@ pub(crate) fn disregard(signal: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process as a write to a closed pipe would have, had std not told
-/// the kernel to ignore that signal.
-pub(crate) fn end_as_sigpipe_would() {
+/// Ends the process as that signal does where nobody has told the kernel otherwise.
+pub(crate) fn end_as_by(signal: i32) {
     // Where even that fails, the exit code that follows has to do.
-    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
 }
 
 /// The name of a signal, as `SIGKILL`; a real-time one by its number.
