@@ -19,6 +19,18 @@ fn is_called(pid: &str, name: &str) {
 }
 
 #[test]
+fn a_session_that_is_named_twice_is_ended_once() {
+    let scratch = Scratch::new();
+    let (other, handle) =
+        (scratch.create_with(&["--name=twice"], "sleep 1000"), scratch.create("sleep 1000"));
+    let newest = scratch.create_with(&["--name=twice"], "sleep 1000");
+    let ran = scratch.ts(&["kill", "--json", &handle, &handle, "@twice", &newest, "@twice"]).code(0).silent();
+    assert_eq!(ran.out().lines().count(), 2, "{ran:?}");
+    scratch.ts(&["find", "twice"]).code(0).stdout(format!("{other}\n"));
+    scratch.ts(&["kill", &handle, &handle]).code(2).complains(&handle);
+}
+
+#[test]
 fn kill_removes_the_session() {
     let scratch = Scratch::new();
     let handle = scratch.create("sleep 1000");

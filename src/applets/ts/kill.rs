@@ -58,10 +58,23 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let found = state_dir.glances(&picked)?;
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
-    let borne = if targets.len() > 1 { Some(session::borne()?) } else { None };
-    let mut failures = Vec::new();
-    for target in &targets {
-        match kill(&state_dir, target, grace, keep, borne.as_ref()) {
+    // What a name means is found out before any has ended, and each is ended once.
+    let (mut handles, mut seen, mut failures) = (Vec::new(), Set::new(), Vec::new());
+    for target in targets {
+        let handle = match target {
+            Target::Handle(handle) => Ok(handle),
+            Target::Name(name) => state_dir.newest(&name),
+        };
+        match handle {
+            Ok(handle) if seen.insert(handle.clone()) => handles.push(handle),
+            Err(Failure::NotFound(_)) if if_exists => {}
+            Ok(_) => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let borne = if handles.len() > 1 { Some(session::borne()?) } else { None };
+    for handle in handles {
+        match kill(&state_dir, handle, grace, keep, borne.as_ref()) {
             Ok(line) if args.json() => cli::print(line)?,
             Ok(_) => {}
             Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
@@ -74,12 +87,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 /// `borne`: those sessions of which there may be processes, where that is known.
 fn kill(
     state_dir: &StateDir,
-    target: &Target,
+    handle: Handle,
     grace: Duration,
     keep: bool,
     borne: Option<&Set<Handle>>,
 ) -> Result<String> {
-    let session = state_dir.session(target)?;
+    let session = state_dir.session(&Target::Handle(handle))?;
     // One whose relay somebody else has just killed is not ended by us.
     let alive = !session.ends()?;
     if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
