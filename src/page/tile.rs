@@ -324,7 +324,7 @@ impl Tile {
         let (session, mut client) = self.client(state_dir)?;
         let modes = client.modes().ok().flatten().ok_or(GONE)?;
         for key in keys {
-            let bytes = key.bytes(modes.application_cursor);
+            let bytes = key.bytes(modes.application);
             if let [byte] = bytes[..]
                 && modes.signals.contains(&byte)
                 && client.press(byte).ok().flatten().ok_or(GONE)?

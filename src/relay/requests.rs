@@ -23,6 +23,7 @@ use crate::{
         deadline::Deadline,
         pty::{self, Size},
     },
+    terminal::keys::Application,
 };
 
 impl Relay {
@@ -302,7 +303,7 @@ impl Relay {
     fn key_modes(&self) -> io::Result<KeyModes> {
         let (modes, private) = (self.master.modes()?, self.recorder.private());
         Ok(KeyModes {
-            application_cursor: private.has(1),
+            application: Application { cursor: private.has(1), keypad: private.has_keypad() },
             bracketed_paste: private.has(2004),
             secret: modes.hide_line(),
             end_of_input: modes.end_of_input(),

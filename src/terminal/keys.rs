@@ -24,13 +24,15 @@ enum Code {
     Number(u8),
     /// The tab that goes back.
     BackTab,
+    /// A key of the keypad: its character, and the letter after `SS3` in application mode.
+    Keypad(u8, u8),
     /// A key that is one control character, and what it is with Ctrl.
     Control(u8, u8),
     Character(char),
 }
 
 /// In lower case: tmux's names have no case.
-const NAMES: [(&str, Code); 41] = [
+const NAMES: [(&str, Code); 57] = [
     ("up", Code::Cursor(b'A')),
     ("down", Code::Cursor(b'B')),
     ("right", Code::Cursor(b'C')),
@@ -60,6 +62,22 @@ const NAMES: [(&str, Code); 41] = [
     ("pgdn", Code::Number(6)),
     ("pgdown", Code::Number(6)),
     ("npage", Code::Number(6)),
+    ("kp0", Code::Keypad(b'0', b'p')),
+    ("kp1", Code::Keypad(b'1', b'q')),
+    ("kp2", Code::Keypad(b'2', b'r')),
+    ("kp3", Code::Keypad(b'3', b's')),
+    ("kp4", Code::Keypad(b'4', b't')),
+    ("kp5", Code::Keypad(b'5', b'u')),
+    ("kp6", Code::Keypad(b'6', b'v')),
+    ("kp7", Code::Keypad(b'7', b'w')),
+    ("kp8", Code::Keypad(b'8', b'x')),
+    ("kp9", Code::Keypad(b'9', b'y')),
+    ("kpenter", Code::Keypad(b'\r', b'M')),
+    ("kp+", Code::Keypad(b'+', b'k')),
+    ("kp-", Code::Keypad(b'-', b'm')),
+    ("kp*", Code::Keypad(b'*', b'j')),
+    ("kp/", Code::Keypad(b'/', b'o')),
+    ("kp.", Code::Keypad(b'.', b'n')),
     ("btab", Code::BackTab),
     ("tab", Code::Control(b'\t', b'\t')),
     ("enter", Code::Control(b'\r', b'\r')),
@@ -108,6 +126,11 @@ pub(crate) fn parse(name: &str) -> Option<Key> {
     if let (Code::Control(b'\t', _), true) = (key.code, key.shift) {
         (key.code, key.shift) = (Code::BackTab, false);
     }
+    if let Code::Keypad(..) = key.code
+        && (key.control || key.shift)
+    {
+        return None;
+    }
     if let Code::Character(character) = key.code {
         key.code = Code::Character(modified(character, key.shift, key.control)?);
         (key.shift, key.control) = (false, false);
@@ -137,13 +160,21 @@ fn modified(character: char, shift: bool, control: bool) -> Option<char> {
     }
 }
 
+/// In which mode a program has asked for keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Application {
+    /// Application cursor keys (DECCKM).
+    pub(crate) cursor: bool,
+    /// The application keypad (DECKPAM, DECNKM).
+    pub(crate) keypad: bool,
+}
+
 impl Key {
-    /// What a terminal sends for it; `application`: the program has asked for
-    /// application cursor keys (DECCKM).
-    pub(crate) fn bytes(self, application: bool) -> Vec<u8> {
+    /// What a terminal sends for it.
+    pub(crate) fn bytes(self, application: Application) -> Vec<u8> {
         let modifiers = 1 + u8::from(self.shift) + 2 * u8::from(self.meta) + 4 * u8::from(self.control);
         let sequence = match (self.code, modifiers) {
-            (Code::Cursor(letter), 1) if application => format!("\x1bO{}", char::from(letter)),
+            (Code::Cursor(letter), 1) if application.cursor => format!("\x1bO{}", char::from(letter)),
             (Code::Cursor(letter), 1) => format!("\x1b[{}", char::from(letter)),
             (Code::Function(letter), 1) => format!("\x1bO{}", char::from(letter)),
             (Code::Cursor(letter) | Code::Function(letter), _) => {
@@ -151,6 +182,10 @@ impl Key {
             }
             (Code::Number(number), 1) => format!("\x1b[{number}~"),
             (Code::Number(number), _) => format!("\x1b[{number};{modifiers}~"),
+            (Code::Keypad(_, letter), _) if application.keypad => {
+                self.after_meta(format!("\x1bO{}", char::from(letter)))
+            }
+            (Code::Keypad(character, _), _) => self.after_meta(char::from(character).to_string()),
             (Code::BackTab, _) => self.after_meta("\x1b[Z"),
             (Code::Control(_, byte), _) if self.control => self.after_meta(char::from(byte).to_string()),
             (Code::Control(byte, _), _) => self.after_meta(char::from(byte).to_string()),
@@ -252,7 +287,37 @@ mod tests {
         ];
         for (name, bytes) in cases {
             let key = parse(name).unwrap_or_else(|| panic!("no {name:?}"));
-            assert_eq!(String::from_utf8(key.bytes(false)).unwrap(), bytes, "{name:?}");
+            assert_eq!(String::from_utf8(key.bytes(Application::default())).unwrap(), bytes, "{name:?}");
+        }
+    }
+
+    const CURSOR: Application = Application { cursor: true, keypad: false };
+    const KEYPAD: Application = Application { cursor: false, keypad: true };
+    const NEITHER: Application = Application { cursor: false, keypad: false };
+
+    /// As xterm's and tmux's tables have them.
+    #[test]
+    fn the_keypad_has_a_mode_of_its_own() {
+        let cases = [
+            ("KP0", "0", "\x1bOp"),
+            ("kp1", "1", "\x1bOq"),
+            ("KP9", "9", "\x1bOy"),
+            ("KPEnter", "\r", "\x1bOM"),
+            ("KP+", "+", "\x1bOk"),
+            ("KP-", "-", "\x1bOm"),
+            ("KP*", "*", "\x1bOj"),
+            ("KP/", "/", "\x1bOo"),
+            ("KP.", ".", "\x1bOn"),
+            ("M-KP5", "\x1b5", "\x1b\x1bOu"),
+        ];
+        for (name, plain, keypad) in cases {
+            let key = parse(name).unwrap_or_else(|| panic!("no {name:?}"));
+            let sent = [NEITHER, CURSOR, KEYPAD].map(|mode| String::from_utf8(key.bytes(mode)).unwrap());
+            assert_eq!(sent, [plain, plain, keypad], "{name}");
+        }
+        for name in ["Up", "Home", "5", "Enter", "F1"] {
+            let key = parse(name).unwrap();
+            assert_eq!(key.bytes(KEYPAD), key.bytes(NEITHER), "{name}");
         }
     }
 
@@ -260,19 +325,20 @@ mod tests {
     fn application_mode_changes_the_plain_cursor_keys_only() {
         let changed = [("Up", "\x1bOA"), ("Left", "\x1bOD"), ("Home", "\x1bOH"), ("End", "\x1bOF")];
         for (name, bytes) in changed {
-            assert_eq!(parse(name).unwrap().bytes(true), bytes.as_bytes(), "{name}");
+            assert_eq!(parse(name).unwrap().bytes(CURSOR), bytes.as_bytes(), "{name}");
         }
         for name in ["C-Up", "M-Home", "F1", "F5", "PageUp", "a", "Enter", "BTab"] {
             let key = parse(name).unwrap();
-            assert_eq!(key.bytes(true), key.bytes(false), "{name}");
+            assert_eq!(key.bytes(CURSOR), key.bytes(NEITHER), "{name}");
         }
     }
 
     #[test]
     fn what_is_no_key_is_none() {
-        for name in
-            ["", "hello", "F0", "F13", "C-", "M-", "C-M-", "C-é", "C-1", "S-1", "X-a", "Ctrl-c", "C-hello"]
-        {
+        for name in [
+            "", "KP", "KP10", "C-KP5", "S-KP+", "hello", "F0", "F13", "C-", "M-", "C-M-", "C-é", "C-1",
+            "S-1", "X-a", "Ctrl-c", "C-hello",
+        ] {
             assert_eq!(parse(name), None, "{name:?}");
         }
     }
@@ -280,9 +346,9 @@ mod tests {
     #[test]
     fn any_name_is_a_key_or_none() {
         for (seed, mut random) in rounds(500) {
-            for name in ["C-M-S-F12", "C-Left", "M-x", "PageUp", "S-Tab", "é", "^C", "C-@"] {
+            for name in ["C-M-S-F12", "C-Left", "M-x", "PageUp", "S-Tab", "é", "^C", "C-@", "M-KP+"] {
                 let name = String::from_utf8_lossy(&spoiled(name.as_bytes(), &mut random)).into_owned();
-                for application in [false, true] {
+                for application in [NEITHER, CURSOR, KEYPAD] {
                     let bytes = parse(&name).map(|key| key.bytes(application));
                     assert!(
                         bytes.is_none_or(|bytes| (1..=16).contains(&bytes.len())),

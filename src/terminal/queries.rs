@@ -394,6 +394,11 @@ impl PrivateModes {
         MODES.iter().position(|(known, _)| *known == mode).is_some_and(|at| self.private & 1 << at != 0)
     }
 
+    /// Has the keypad sequences of its own, by either of the two ways to ask for them?
+    pub(crate) fn has_keypad(&self) -> bool {
+        self.keypad || self.has(66)
+    }
+
     /// DECRPM: the answer to the question whether a mode is set.
     fn report(&self, private: bool, mode: u16) -> String {
         let known = if private { MODES.iter().any(|(known, _)| *known == mode) } else { mode == 4 };

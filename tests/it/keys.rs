@@ -58,6 +58,22 @@ fn cursor_keys_are_sent_as_the_program_wants_them() {
 }
 
 #[test]
+fn the_keypad_sends_what_the_program_wants() {
+    let keys = ["KP0", "KP9", "KPEnter", "KP+", "KP-", "KP*", "KP/", "KP.", "M-KP5"];
+    for (asks, expected) in [
+        ("", &b"09\r+-*/.\x1b5"[..]),
+        (r"printf '\033='", b"\x1bOp\x1bOy\x1bOM\x1bOk\x1bOm\x1bOj\x1bOo\x1bOn\x1b\x1bOu"),
+        (r"printf '\033=\033>'", b"09\r+-*/.\x1b5"),
+    ] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(&format!("stty raw -echo; {asks}\necho ready; exec cat > got"));
+        scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+        scratch.ts(&[&["key", &handle], &keys[..]].concat()).code(0);
+        got(&scratch, expected);
+    }
+}
+
+#[test]
 fn an_interrupt_overtakes_what_is_queued() {
     let scratch = Scratch::new();
     let command = "trap 'echo interrupted' INT; echo ready; while ! [ -e go ]; do sleep 0.05; done; exec cat";

@@ -3,10 +3,11 @@
 //! Usage: nbs-ts key [options] SESSION KEY...
 //!
 //! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
-//! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12, BTab, and every single
+//! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12, BTab, those of the
+//! keypad (KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/, KP.), and every single
 //! character, with C- (or ^), M- and S- before it for Ctrl, Meta and Shift: C-c,
 //! M-x, C-Left, ^D. They are typed as xterm does it, and in the sequences that
-//! the program has asked for (application cursor keys).
+//! the program has asked for (application cursor keys, application keypad).
 //!
 //! A key that is a signal on the terminal as it is now (C-c, C-\, C-z) acts at
 //! once, also where the program does not read and typed input is queued. That
@@ -32,7 +33,7 @@ use crate::{
         client::{RelayClient, sending},
     },
     sys::deadline::Deadline,
-    terminal::keys::{self, Key},
+    terminal::keys::{self, Application, Key},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -80,13 +81,13 @@ fn press_all(
 ) -> Result<u64> {
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let modes = client.modes()?.ok_or_else(|| session.ended())?;
-    let is_text = |key: &Key| key.bytes(false).iter().all(|byte| !byte.is_ascii_control());
+    let is_text = |key: &Key| key.bytes(Application::default()).iter().all(|byte| !byte.is_ascii_control());
     if no_secret && modes.secret && keys.iter().any(is_text) {
         return Err(sending::is_secret(session));
     }
     let (mut pending, mut count) = (Vec::new(), 0);
     for key in keys {
-        let bytes = key.bytes(modes.application_cursor);
+        let bytes = key.bytes(modes.application);
         match bytes[..] {
             [byte] if modes.signals.contains(&byte) => {
                 if !pending.is_empty() {

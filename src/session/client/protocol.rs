@@ -576,6 +576,7 @@ fn decode_standing(words: &str) -> Option<Standing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::keys::Application;
     use crate::{
         rounds::{rounds, spoiled},
         session::client::typing::{Keys, Mode},
@@ -679,14 +680,14 @@ mod tests {
             Response::Ended { code: None },
             Response::Ended { code: Some(137) },
             Response::Modes(KeyModes {
-                application_cursor: true,
+                application: Application { cursor: true, keypad: false },
                 bracketed_paste: false,
                 secret: true,
                 end_of_input: Some(4),
                 signals: vec![3, 28, 26],
             }),
             Response::Modes(KeyModes {
-                application_cursor: false,
+                application: Application { cursor: false, keypad: true },
                 bracketed_paste: true,
                 secret: false,
                 end_of_input: None,

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     session::shell::Dialect,
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
+    terminal::keys::Application,
 };
 
 /// Who wants to be told of changes.
@@ -65,8 +66,7 @@ impl SignalKey {
 /// How a terminal takes keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyModes {
-    /// The program has asked for application cursor keys.
-    pub(crate) application_cursor: bool,
+    pub(crate) application: Application,
     /// The program has asked for pasted text to be bracketed.
     pub(crate) bracketed_paste: bool,
     /// A hidden line is asked for.
@@ -79,7 +79,8 @@ pub(crate) struct KeyModes {
 
 impl KeyModes {
     pub(super) fn encode(&self) -> String {
-        let flags = [self.application_cursor, self.bracketed_paste, self.secret];
+        let Application { cursor, keypad } = self.application;
+        let flags = [cursor, self.bracketed_paste, self.secret, keypad];
         let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
         let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
         let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
@@ -88,8 +89,13 @@ impl KeyModes {
 
     pub(super) fn decode(words: &str) -> Option<KeyModes> {
         let words: Vec<&str> = words.split(' ').collect();
-        let [application_cursor, bracketed_paste, secret, end, signals @ ..] = &words[..] else {
-            return None;
+        // A relay of an older version knows nothing of the keypad.
+        let (cursor, bracketed_paste, secret, keypad, end, signals) = match &words[..] {
+            [cursor, paste, secret, keypad @ ("yes" | "no"), end, signals @ ..] => {
+                (cursor, paste, secret, *keypad, end, signals)
+            }
+            [cursor, paste, secret, end, signals @ ..] => (cursor, paste, secret, "no", end, signals),
+            _ => return None,
         };
         let flag = |word: &str| match word {
             "yes" => Some(true),
@@ -97,7 +103,7 @@ impl KeyModes {
             _ => None,
         };
         Some(KeyModes {
-            application_cursor: flag(application_cursor)?,
+            application: Application { cursor: flag(cursor)?, keypad: flag(keypad)? },
             bracketed_paste: flag(bracketed_paste)?,
             secret: flag(secret)?,
             end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
