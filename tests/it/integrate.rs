@@ -216,9 +216,11 @@ impl Sshd {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let conf = format!(
             "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
-             UsePAM no\nPermitRootLogin yes\nForceCommand {program}\n",
+             UsePAM no\nPermitRootLogin yes\nSetEnv HOME={}\nForceCommand {program}\n",
             path("host"),
-            path("user.pub")
+            path("user.pub"),
+            // Else shells there would write into the history of whoever runs the tests.
+            scratch.home().display()
         );
         fs::write(path("conf"), conf).unwrap();
         // Where it separates its privileges, as root, it wants this, which starts with Debian.
@@ -294,6 +296,8 @@ fn what_ssh_asks_and_what_is_asked_behind_it() {
     let words = ["send", "--secret-stdin", "--prompt=Password: *$", &handle];
     scratch.ts_with_input(&words, b"hidden\n").code(0);
     scratch.ts(&["ask", &handle, "echo; echo ${#x}"]).code(0).stdout("\n6\n");
+    let home = format!("{}/.bash_history\n", scratch.home().display());
+    scratch.ts(&["ask", &handle, "echo $HISTFILE"]).code(0).stdout(home);
     assert!(!scratch.file(&handle, "output.log").contains("hidden"));
 }
 
