@@ -19,10 +19,12 @@
 //! INSTRUCTIONS are taken as they are, unless they are an option of ours.
 //!
 //! --list shows a line for each worker, oldest first, with tabs between: handle,
-//! state, session (or -), age. Lost is one that is at work by its task file, and
-//! has neither session nor monitor. --wait waits until a worker's state is
-//! final, and prints it: exit 0 for completed and done, 1 for failed, escalated
-//! and lost, 2 if there is no such worker.
+//! state, session (or -), age. One whose time was over is `timeout`, and one that
+//! was ended because somebody said so is `ended`: its monitor has written that
+//! into the task file. Lost is one that is at work by its task file, and has
+//! neither session nor monitor. --wait waits until a worker has ended, and prints
+//! its state: exit 0 for completed and done, 1 for failed, escalated, ended and
+//! lost, 2 if there is no such worker, 3 for timeout.
 //!
 //! --foreground is a worker as a job, of a scheduler or of cron: it does not
 //! return before the worker has ended, and prints its state (with --json: a
@@ -224,7 +226,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     if let Some(told) = foreground.told(&task) {
         return Err(told);
     }
-    report(&task, &ended, limits.timeout, args.json())
+    report(&task, &ended, Some(limits.timeout), args.json())
 }
 
 /// The root of a project, as an absolute path: the agent need not be where we are.
@@ -283,18 +285,17 @@ fn object(view: &View) -> String {
 fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: bool) -> Result<()> {
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
     let task = TaskFile::of(&project(root)?, worker.clone());
-    let ended = worker::wait(&task, deadline)?;
-    if let WorkerEnd::TimedOut = ended {
+    let Some(ended) = worker::wait(&task, deadline)? else {
         return Err(Failure::timed_out(format!(
             "cannot wait for worker '{worker}': timed out after {:?}; it is still at work",
             timeout.unwrap_or_default()
         )));
-    }
-    report(&task, &ended, Duration::ZERO, json)
+    };
+    report(&task, &ended, None, json)
 }
 
-/// Prints the state that a worker has ended in; `timeout` is what it had.
-fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Duration, json: bool) -> Result<()> {
+/// Prints the state that a worker has ended in; `timeout` is what it had, where that is known.
+fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: bool) -> Result<()> {
     let (worker, path) = (task.worker(), task.path());
     cli::print(match json {
         true => Object::new().text("handle", worker.as_str()).text("state", ended.state()).line(),
@@ -304,7 +305,12 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Duration, json: bool) -> 
         WorkerEnd::State(_, true) => Ok(()),
         WorkerEnd::State(..) => Err(Failure::Quiet),
         WorkerEnd::TimedOut => Err(Failure::timed_out(format!(
-            "worker '{worker}' has timed out after {timeout:?}, and was ended; see '{}'",
+            "worker '{worker}' has timed out{}, and was ended; see '{}'",
+            timeout.map_or(String::new(), |timeout| format!(" after {timeout:?}")),
+            path.display()
+        ))),
+        WorkerEnd::Ended => Err(Failure::failed(format!(
+            "worker '{worker}' was ended before it was done; see '{}'",
             path.display()
         ))),
         WorkerEnd::Lost => Err(Failure::failed(format!(

@@ -21,9 +21,7 @@ use crate::{
         processes::Process,
         signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    worker::{
-        TaskFile, Watched, WorkerEnd, WorkerLimits, phase::Reading, remains, sessions, status::verdict,
-    },
+    worker::{TaskFile, Watched, WorkerEnd, WorkerLimits, remains, sessions},
 };
 
 /// How long the sessions of a worker may take to end, once it is over. Less than
@@ -97,9 +95,10 @@ impl Foreground {
         let mut over = Deadline::after(limits.timeout.saturating_add(ENDING));
         let (mut monitors, mut stops) = (1, false);
         loop {
-            if !stops && (self.is_told() || startup.has_passed() && self.is_forsaken(task, monitor.pid())?) {
+            let is_told = self.is_told();
+            if !stops && (is_told || startup.has_passed() && self.is_forsaken(task, monitor.pid())?) {
                 stops = true;
-                monitor.stop();
+                monitor.stop(!is_told);
                 over = over.min(Deadline::after(ENDING));
             }
             if let Some(ended) = collect(monitor.pid())? {
@@ -130,13 +129,10 @@ impl Foreground {
         if self.adopts {
             remains::end_descendants()?;
         }
-        Ok(match task.reading()? {
-            Reading::Final(state) => {
-                let done = verdict(&state) == Some(true);
-                WorkerEnd::State(state, done)
-            }
-            _ if begun.elapsed() >= limits.timeout => WorkerEnd::TimedOut,
-            _ => WorkerEnd::Lost,
+        Ok(match WorkerEnd::read(task)? {
+            // Its monitor was stopped, or killed too often.
+            WorkerEnd::Lost if begun.elapsed() >= limits.timeout => WorkerEnd::TimedOut,
+            end => end,
         })
     }
 

@@ -32,6 +32,7 @@ use crate::{
         phase::{Next, Standing, Why, WorkerPhase},
         remains,
         sessions::{self, Followed},
+        status,
     },
 };
 
@@ -53,10 +54,12 @@ impl WorkerLimits {
 /// started. Then `STARTED`: it runs; `UNKNOWN`: it runs, but its handle could be told to
 /// nobody; or `NEVER_MIND`: it could not be started. Who hangs up before the first has
 /// started nothing; who hangs up between the two was killed, and may have. Who waits in the
-/// foreground hangs up when it ends, and may say `STOP` before: end the worker.
+/// foreground hangs up when it ends, and may say `STOP` before: end the worker; or `FORSAKEN`: that,
+/// for nobody is left who could do the task.
 const GO: u8 = b'+';
 const GO_IN_FOREGROUND: u8 = b'&';
 const STOP: u8 = b'.';
+const FORSAKEN: u8 = b'!';
 const STARTED: u8 = b'=';
 const UNKNOWN: u8 = b'?';
 const NEVER_MIND: u8 = b'-';
@@ -111,9 +114,9 @@ impl Watched {
         self.word.write_all(&[GO_IN_FOREGROUND]).trying("tell the monitor to begin")
     }
 
-    /// Has it end the worker. Where it has ended by now, so has the worker.
-    pub(crate) fn stop(&mut self) {
-        let _ = self.word.write_all(&[STOP]);
+    /// Has it end the worker, who may be forsaken. Where it has ended by now, so has the worker.
+    pub(crate) fn stop(&mut self, is_forsaken: bool) {
+        let _ = self.word.write_all(&[if is_forsaken { FORSAKEN } else { STOP }]);
     }
 
     /// Tells it that the agent has been started, and whether anybody knows of it. A
@@ -142,6 +145,8 @@ pub(crate) struct Monitor {
     word: Option<UnixStream>,
     // The agent has been started, as it said.
     started: bool,
+    // Nobody is left who could do the task, as whoever waits for it said.
+    forsaken: bool,
     followed: Vec<Followed>,
     phase: WorkerPhase,
     // What was in the way the last time, so that it is said once.
@@ -197,6 +202,7 @@ impl Monitor {
             stop,
             word: Some(word),
             started: false,
+            forsaken: false,
             followed,
             phase,
             trouble: None,
@@ -292,9 +298,10 @@ impl Monitor {
                             self.log.say("its handle could not be told to anybody");
                         }
                         Some(STARTED) if self.phase.in_foreground => self.started = true,
-                        Some(STOP) => {
+                        Some(word @ (STOP | FORSAKEN)) => {
                             self.word = None;
                             self.phase.told = true;
+                            self.forsaken = word == FORSAKEN;
                             self.log.say("told to end by who waits for the worker");
                         }
                         None if self.phase.in_foreground => {
@@ -402,6 +409,15 @@ impl Monitor {
         let is_gone = matches!(why, Why::SessionGone | Why::NeverBegun);
         if !is_gone || self.phase.in_foreground {
             self.end_all(if *why == Why::TimedOut { EndedBy::Timeout } else { EndedBy::Kill });
+        }
+        let state = match why {
+            Why::TimedOut => status::TIMED_OUT,
+            Why::State(_) | Why::FileGone => return,
+            _ if self.phase.told && !self.forsaken => status::ENDED,
+            Why::Told | Why::SessionGone | Why::NeverBegun => return,
+        };
+        if let Err(failure) = self.task.conclude(state) {
+            self.log.say(&failure.to_string());
         }
     }
 

@@ -4,19 +4,43 @@
 //! and of a field the last line in it, since an agent may add one below the old.
 //! A code fence is text as any other.
 
+use std::ops::Range;
+
+/// What the monitor writes of a worker that it has ended before that said how: its time was over,
+/// or somebody told it to. A worker that writes so itself has not ended by it: it is told of others.
+pub(crate) const TIMED_OUT: &str = "timeout";
+pub(crate) const ENDED: &str = "ended";
+
 /// A field of the block, as in `State: running`, without blanks around it.
 pub(crate) fn field<'a>(content: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    place(content, name).map(|place| &content[place])
+}
+
+/// The content with another value of a field, if it has that.
+pub(crate) fn with(content: &[u8], name: &str, value: &str) -> Vec<u8> {
+    let Some(Range { start, end }) = place(content, name) else { return content.to_vec() };
+    let gap = if content[..start].ends_with(b":") { " " } else { "" };
+    [&content[..start], gap.as_bytes(), value.as_bytes(), &content[end..]].concat()
+}
+
+/// Where the value of a field stands.
+fn place(content: &[u8], name: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut inside = false;
-    for line in content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end) {
+    let mut begin = 0;
+    for whole in content.split_inclusive(|byte| *byte == b'\n') {
+        let line = whole.trim_ascii_end();
         if line.starts_with(b"## ") || line.starts_with(b"# ") {
             inside = line.eq_ignore_ascii_case(b"## Status");
             if inside {
                 found = None;
             }
         } else if inside && let Some(value) = value(line.trim_ascii_start(), name) {
-            found = Some(value);
+            // It is what the line ends with.
+            let end = begin + line.len();
+            found = Some(end - value.len()..end);
         }
+        begin += whole.len();
     }
     found
 }
@@ -71,10 +95,35 @@ mod tests {
     }
 
     #[test]
+    fn a_field_gets_another_value_and_nothing_else_changes() {
+        let cases = [
+            ("## Status\nState: running\nCompleted:\n", "State", "## Status\nState: x\nCompleted:\n"),
+            (
+                "## Status\nState: running\nCompleted:\n",
+                "Completed",
+                "## Status\nState: running\nCompleted: x\n",
+            ),
+            ("## Status\r\nstate:  a b \r\né", "State", "## Status\r\nstate:  x \r\né"),
+            (
+                "## Status\nState: a\n## Status\nState: b\nState: c",
+                "State",
+                "## Status\nState: a\n## Status\nState: b\nState: x",
+            ),
+            ("State: a\n## Status\n## Log\nState: b\n", "State", "State: a\n## Status\n## Log\nState: b\n"),
+        ];
+        for (content, name, expected) in cases {
+            let changed = with(content.as_bytes(), name, "x");
+            assert_eq!(String::from_utf8_lossy(&changed), expected, "{content:?}");
+        }
+    }
+
+    #[test]
     fn four_states_are_final_and_nothing_like_them() {
         let verdicts = ["completed", "done", "failed", "escalated"].map(verdict);
         assert_eq!(verdicts, [Some(true), Some(true), Some(false), Some(false)]);
-        for state in ["running", "done when tests pass", "not done", "complete", "undone", ""] {
+        for state in
+            ["running", TIMED_OUT, ENDED, "done when tests pass", "not done", "complete", "undone", ""]
+        {
             assert_eq!(verdict(state), None, "{state:?}");
         }
     }

@@ -138,6 +138,30 @@ impl TaskFile {
         })
     }
 
+    /// Writes down how a worker was ended that has not said how it ended itself.
+    pub(crate) fn conclude(&self, state: &str) -> Result<()> {
+        let name = format!("{}.md", self.worker);
+        let conclude = || -> io::Result<()> {
+            let folder = Folder::open(&self.folder)?;
+            let content = folder.read(&name, LONGEST)?;
+            if status::state(&content).is_some_and(|state| verdict(&state).is_some()) {
+                return Ok(());
+            }
+            let mut concluded = status::with(&content, "State", state);
+            if status::field(&content, "Completed") == Some(b"") {
+                concluded = status::with(&concluded, "Completed", &clock::plain(SystemTime::now()));
+            }
+            let mode = folder.open_file(&name)?.metadata()?.permissions();
+            // Left only by one that was killed while it wrote.
+            let _ = fs::remove_file(self.beside());
+            let mut beside = OpenOptions::new().write(true).create_new(true).open(self.beside())?;
+            beside.set_permissions(mode)?;
+            beside.write_all(&concluded)?;
+            fs::rename(self.beside(), self.path())
+        };
+        conclude().trying(format_args!("write the state into '{}'", self.path().display()))
+    }
+
     /// A further piece of what the worker's sessions printed: `<handle>.log`,
     /// beside the task file.
     pub(crate) fn output(&self) -> io::Result<fs::File> {
@@ -199,6 +223,30 @@ const TIPS: &str = "
 mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn a_worker_that_was_ended_is_told_of_unless_it_has_said_how_it_ended() {
+        let root = std::env::temp_dir().join(format!("nbs-conclude-{}", std::process::id()));
+        let task = TaskFile::of(&root, WorkerHandle::parse(b"pythia-01234abc").unwrap());
+        task.write(&root, b"skill", b"task").unwrap();
+        let fresh = fs::read_to_string(task.path()).unwrap();
+        for (said, state) in
+            [("running", "timeout"), ("Done", "done"), ("odd", "timeout"), ("ended", "timeout")]
+        {
+            fs::write(task.path(), fresh.replace("State: running", &format!("State: {said}"))).unwrap();
+            task.conclude(status::TIMED_OUT).unwrap();
+            assert_eq!(task.read().unwrap().unwrap().0.as_deref(), Some(state), "{said}");
+        }
+        fs::write(task.path(), fresh.replace("Completed:", "Completed: now")).unwrap();
+        task.conclude(status::ENDED).unwrap();
+        let content = fs::read_to_string(task.path()).unwrap();
+        let expected =
+            fresh.replace("Completed:", "Completed: now").replace("State: running", "State: ended");
+        assert_eq!(content, expected);
+        fs::remove_file(task.path()).unwrap();
+        assert!(task.conclude(status::ENDED).is_err() && !task.path().exists());
+        fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn what_is_given_stands_in_it_byte_for_byte_and_does_not_pass_for_its_state() {

@@ -18,7 +18,7 @@ use crate::{
         lookout::Lookout,
         phase::{Reading, Standing},
         sessions::{self, Followed},
-        status::verdict,
+        status::{self, verdict},
     },
 };
 
@@ -50,7 +50,8 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
         let Some((state, started)) = task.read()? else { continue };
         let state = state.unwrap_or_else(|| "unknown".into());
         let is_here = || task.elsewhere().is_none();
-        let is_lost = verdict(&state).is_none() && session.is_none() && monitor.is_none() && is_here();
+        let has_ended = WorkerEnd::of(&state).is_some();
+        let is_lost = !has_ended && session.is_none() && monitor.is_none() && is_here();
         let state = if is_lost { LOST.into() } else { state };
         views.push(View { task, state, session, monitor, started });
     }
@@ -76,20 +77,39 @@ pub(crate) enum WorkerEnd {
     /// Without any: nobody is left who could write one.
     Lost,
     TimedOut,
+    /// Its monitor was told to end it.
+    Ended,
 }
 
 impl WorkerEnd {
+    /// What its task file tells, where nobody is left who could write another state.
+    pub(super) fn of(state: &str) -> Option<WorkerEnd> {
+        match (verdict(state), state) {
+            (Some(done), _) => Some(WorkerEnd::State(state.to_owned(), done)),
+            (None, status::TIMED_OUT) => Some(WorkerEnd::TimedOut),
+            (None, status::ENDED) => Some(WorkerEnd::Ended),
+            (None, _) => None,
+        }
+    }
+
+    /// The same; lost, where it tells nothing.
+    pub(super) fn read(task: &TaskFile) -> Result<WorkerEnd> {
+        let state = task.read()?.and_then(|(state, _)| state);
+        Ok(state.and_then(|state| WorkerEnd::of(&state)).unwrap_or(WorkerEnd::Lost))
+    }
+
     pub(crate) fn state(&self) -> &str {
         match self {
             WorkerEnd::State(state, _) => state,
             WorkerEnd::Lost => LOST,
-            WorkerEnd::TimedOut => "timeout",
+            WorkerEnd::TimedOut => status::TIMED_OUT,
+            WorkerEnd::Ended => status::ENDED,
         }
     }
 }
 
-/// Waits until a worker has ended.
-pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<WorkerEnd> {
+/// Waits until a worker has ended; `None`: it has not within the time.
+pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Option<WorkerEnd>> {
     let state_dir = StateDir::open()?;
     let mut lookout = Lookout::default();
     let mut standing = Standing::new(Instant::now());
@@ -103,13 +123,10 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<WorkerEnd> {
         let counts = standing.counts_from().filter(|_| !is_over);
         let stands = counts.is_none_or(|counts| Instant::now() >= counts);
         match reading {
-            Reading::Final(state) if stands => {
-                let done = verdict(&state) == Some(true);
-                return Ok(WorkerEnd::State(state, done));
-            }
+            Reading::Final(state) if stands => return Ok(WorkerEnd::of(&state)),
             Reading::Absent if stands => return Err(task.missing()),
-            Reading::Open if is_over => return Ok(WorkerEnd::Lost),
-            _ if deadline.has_passed() => return Ok(WorkerEnd::TimedOut),
+            Reading::Open if is_over => return WorkerEnd::read(task).map(Some),
+            _ if deadline.has_passed() => return Ok(None),
             _ => {}
         }
         let until = counts.map_or(deadline, |counts| deadline.min(Deadline::at(counts)));

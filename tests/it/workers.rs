@@ -442,7 +442,8 @@ fn a_worker_has_so_much_time_and_no_more() {
     let worker = project.spawn(&["--timeout=2"]);
     worker.is_cleaned_up();
     assert!(worker.log().contains("timed out after 2s"), "{}", worker.log());
-    worker.wait(&[]).code(1).stdout("lost\n");
+    assert!(project.list().contains("\ttimeout\t-\t"), "{}", project.list());
+    worker.wait(&[]).code(3).stdout("timeout\n").complains("has timed out");
 }
 
 #[test]
@@ -486,7 +487,7 @@ fn a_worker_whose_handle_cannot_be_printed_is_ended() {
     let mut spawning = scratch.command("bash");
     spawning.args(["-c", "exec nbs-spawn-worker tester project skill.md 'Test it.' > /dev/full"]);
     run(spawning.env("TMPDIR", scratch.path.join("tmp"))).code(1).complains("standard output");
-    eventually("it being lost", || project.list().contains("\tlost\t-\t"));
+    eventually("its end", || project.list().contains("\tended\t-\t"));
     eventually("no process being left", || scratch.processes().is_empty());
     scratch.ts(&["list"]).code(0).stdout("");
 }
@@ -508,9 +509,21 @@ fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
     let project = Project::new(&scratch);
     let worker = project.spawn(&[]);
     worker.session();
+    let begun = worker.content();
+    fs::set_permissions(worker.task(), fs::Permissions::from_mode(0o640)).unwrap();
     signal("-TERM", &worker.monitor);
     worker.is_cleaned_up();
     assert!(worker.log().contains("told to end by a signal"), "{}", worker.log());
+    assert!(project.list().contains("\tended\t-\t"), "{}", project.list());
+    worker.wait(&[]).code(1).stdout("ended\n").complains("was ended before it was done");
+    let (before, status) = worker
+        .content()
+        .rsplit_once("\n## Status\n")
+        .map(|(before, status)| (before.to_owned(), status.to_owned()))
+        .unwrap();
+    assert!(begun.starts_with(&before) && status.contains("\nState: ended\nStarted: 2"), "{status}");
+    assert!(status.contains("\nCompleted: 2") && status.ends_with("\n\n## Log\n\n"), "{status}");
+    assert_eq!(fs::metadata(worker.task()).unwrap().permissions().mode() & 0o777, 0o640);
 }
 
 #[test]
@@ -812,6 +825,8 @@ fn a_worker_in_the_foreground_is_a_job_that_ends_as_it_has() {
         let ran = if complaint.is_empty() { ran.silent() } else { ran.complains(complaint) };
         assert!(scratch.processes().is_empty(), "{} {:?}", ran.err(), scratch.processes());
         assert_eq!(project.live_sessions(), "");
+        let listed = project.list();
+        assert!(listed.contains(&format!("\t{}\t-\t", said.trim_end())), "{listed}");
     }
 }
 
@@ -866,7 +881,7 @@ fn a_worker_in_the_foreground_ends_with_all_its_sessions_when_it_is_told_to() {
             .collect();
         left.sort();
         assert_eq!(left, ["log", "md"]);
-        assert!(project.list().contains("\tlost\t-\t"), "{}", project.list());
+        assert!(project.list().contains("\tended\t-\t"), "{}", project.list());
     }
 }
 
@@ -939,7 +954,7 @@ fn a_job_that_is_cancelled_as_it_begins_leaves_its_task_file_and_nothing_else() 
             // It may be ended before or after.
             _ => {}
         }
-        assert!(project.list().contains("\tlost\t-\t"), "{}", project.list());
+        assert!(project.list().contains("\tended\t-\t"), "{}", project.list());
         assert_eq!(project.live_sessions(), "");
     }
 }
