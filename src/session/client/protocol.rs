@@ -576,10 +576,10 @@ fn decode_standing(words: &str) -> Option<Standing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::keys::Application;
     use crate::{
         rounds::{rounds, spoiled},
         session::client::typing::{Keys, Mode},
+        terminal::keys::Application,
     };
 
     fn without_end(line: &str) -> &[u8] {
