@@ -77,8 +77,8 @@ pub(super) fn await_prompt(
         }
         let (mut doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
         // Where nothing is echoed, that is what is told of any program, also of a shell that
-        // comes to its prompt.
-        if doing == Doing::Secret && turn.holder()?.flatten().is_some_and(|holder| !holder.waits) {
+        // comes to its prompt, or has not taken the foreground back from its last command.
+        if doing == Doing::Secret && turn.holder()?.flatten().is_none_or(|holder| !holder.waits) {
             doing = Doing::Running;
         }
         let deadline = match (prompt, doing, place.seq) {
