@@ -46,6 +46,10 @@ pub(crate) enum Piece<'a> {
 /// enough to stay in a processor's cache.
 const BLOCK: usize = 256 * 1024;
 
+/// As much as is read at once where there is not more now: a buffer costs what it takes to
+/// clear it.
+const LITTLE: usize = 8 * 1024;
+
 /// Where a byte lies in its page of the file, it lies in one of the buffer: the kernel
 /// may take six times as long to copy to 16 bytes behind that (seen on an AMD EPYC).
 const PAGE: usize = 4096;
@@ -81,7 +85,10 @@ impl OutputLog {
 
     /// The bytes from `start` to `end`, or to where there are no more.
     pub(crate) fn pieces(&self, start: u64, end: u64) -> Pieces<'_> {
-        let length = BLOCK.min(usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK));
+        let length = usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK);
+        let there =
+            self.length().map_or(BLOCK, |there| there.saturating_sub(start).min(BLOCK as u64) as usize);
+        let length = length.min(there.max(LITTLE));
         let buffer = vec![0; if length < BLOCK { length } else { 2 * PAGE + length }];
         let page = if length < BLOCK { 0 } else { buffer.as_ptr().align_offset(PAGE) };
         Pieces { log: self, offset: start, end, length, buffer, page, read: 0..0 }
