@@ -83,14 +83,19 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
     if matches!(doing, Doing::Running | Doing::Prompt) {
         return sample;
     }
-    let members = RefCell::new(Vec::new());
+    let (members, client) = (RefCell::new(Vec::new()), RefCell::new(None));
     let session = i32::try_from(shell).unwrap_or_default();
     let roots = [std::process::id(), shell, group.unsigned_abs()];
     processes::any_in_group(group, session, &roots, |process| {
         members.borrow_mut().push(process.pid);
+        if server_of(process).is_some() {
+            *client.borrow_mut() = Some(process.clone());
+        }
         false
     });
-    let members = members.into_inner();
+    let mut members = members.into_inner();
+    let servers = client.into_inner().map(|client| servers_of(&client)).unwrap_or_default();
+    members.extend(servers.iter().map(|server| server.pid));
     // What works for them may have groups of its own, as a shell's jobs have.
     for process in processes::family(&members, |_| true) {
         sample.processes.insert(process.pid);
@@ -110,13 +115,42 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
     sample
 }
 
-fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
-    // The reader mostly is the group's leader; the others are below the shell,
-    // or orphans that we have adopted.
+/// Where the processes of the foreground group are, and the session that they are of. The reader
+/// mostly is the group's leader; the others are below the shell, or orphans that we have adopted.
+fn roots(group: i32, shell: u32) -> (Vec<u32>, i32) {
     let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
-    let roots: Vec<u32> = roots.into_iter().flatten().collect();
-    let session = i32::try_from(shell).unwrap_or_default();
-    processes::any_in_group(group, session, &roots, |process| process.threads().any(|thread| test(&thread)))
+    (roots.into_iter().flatten().collect(), i32::try_from(shell).unwrap_or_default())
+}
+
+/// Does a thread of the foreground group, or of who has been handed the terminal by one, pass a
+/// test?
+fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
+    let (roots, session) = roots(group, shell);
+    let client = RefCell::new(None);
+    let tests = |process: &Process| process.threads().any(|thread| test(&thread));
+    processes::any_in_group(group, session, &roots, |process| {
+        if server_of(process).is_some() {
+            *client.borrow_mut() = Some(process.clone());
+        }
+        tests(process)
+    }) || client.into_inner().is_some_and(|client| servers_of(&client).iter().any(tests))
+}
+
+/// Programs that hand the terminal to a server of theirs, by the names of both: the server opens
+/// it, and reads it, but is neither of the group nor of the session.
+const HANDING_ON: [(&str, &str); 2] = [("tmux: client", "tmux: server"), ("screen", "screen")];
+
+/// The name of the server that a program hands the terminal to, if it does.
+fn server_of(process: &Process) -> Option<&'static str> {
+    HANDING_ON.iter().find(|(client, _)| *client == process.name).map(|(_, server)| *server)
+}
+
+/// All who may have been handed the terminal by such a program.
+fn servers_of(client: &Process) -> Vec<Process> {
+    let Some(name) = server_of(client) else { return Vec::new() };
+    let mut servers = processes::all().unwrap_or_default();
+    servers.retain(|process| process.name == name && process.group != client.group);
+    servers
 }
 
 /// Does who waits for input wait as much for somebody behind a socket or another
@@ -139,8 +173,13 @@ pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
 pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return false };
     let line = modes.is_canonical();
-    master.foreground() == Some(group)
-        && any_in_foreground(group, shell, |thread| waits_for(device, thread, line))
+    master.foreground() == Some(group) && {
+        // Who has handed the terminal on does not read it.
+        let (roots, session) = roots(group, shell);
+        processes::any_in_group(group, session, &roots, |process| {
+            process.threads().any(|thread| waits_for(device, &thread, line))
+        })
+    }
 }
 
 /// Who has the foreground: of its group the one who waits for input, else its leader, or
@@ -149,9 +188,13 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let (group, session) = (master.foreground()?, i32::try_from(shell).unwrap_or_default());
     let (waiting, any, leads_elsewhere) = (RefCell::new(None), RefCell::new(None), Cell::new(false));
+    let client = RefCell::new(None);
     let roots = [std::process::id(), shell, group.unsigned_abs()];
     processes::any_in_group(group, session, &roots, |process| {
         let is_leader = process.pid == group.unsigned_abs();
+        if server_of(process).is_some() {
+            *client.borrow_mut() = Some(process.clone());
+        }
         // Both of one look: at the next it may be at work.
         let looks = process.threads().filter_map(|thread| attention(device, &thread, modes.is_canonical()));
         let looks: Vec<Attention> = looks.collect();
@@ -166,20 +209,27 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
         false
     });
     let waiting = waiting.into_inner();
-    let waits = waiting.is_some();
-    let process = waiting.or(any.into_inner())?;
+    let reads =
+        |server: &Process| server.threads().any(|thread| waits_for(device, &thread, modes.is_canonical()));
+    let handing_on = client.into_inner().filter(|_| waiting.is_none());
+    let handing_on = handing_on.filter(|client| servers_of(client).iter().any(reads));
+    let by_server = handing_on.is_some();
+    let waits = waiting.is_some() || by_server;
+    let process = waiting.or(handing_on).or(any.into_inner())?;
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
         waits,
         shell: Dialect::of_process(&process.arguments()),
-        leads_elsewhere: leads_elsewhere.get() || is_hidden && PASSING_ON.contains(&&*process.name),
+        leads_elsewhere: leads_elsewhere.get()
+            || by_server
+            || is_hidden && PASSING_ON.contains(&&*process.name),
         name: process.name,
     })
 }
 
 /// Programs of other users, which we may not look at, that pass on what is typed.
-const PASSING_ON: [&str; 6] = ["sudo", "su", "doas", "ssh", "runuser", "pkexec"];
+const PASSING_ON: [&str; 7] = ["sudo", "su", "doas", "ssh", "runuser", "pkexec", "screen"];
 
 /// The name of the program that has taken the shell's place (`exec`); `None`
 /// where there is none. A shell of ours has the arguments that it was started with.

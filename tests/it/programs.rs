@@ -49,3 +49,8 @@ fn zsh() {
 fn fish() {
     answers("fish", "fish --no-config");
 }
+
+#[test]
+fn tmux() {
+    answers("tmux", "tmux -S \"$HOME/tmux\" -f /dev/null new-session 'bash --norc'");
+}

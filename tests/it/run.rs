@@ -375,20 +375,27 @@ fn usable_after(scratch: &Scratch, handle: &str, ran: &Ran) {
 #[test]
 fn a_timeout_covers_all_that_comes_before_the_command() {
     let scratch = Scratch::new();
-    // A shell that does not come to its prompt, and one that another program has.
-    for rcfile in ["sleep 1000", "tmux -f /dev/null -S \"$HOME/tmux\" new-session 'sleep 1000'"] {
-        fs::write(scratch.home().join(".bashrc"), rcfile).unwrap();
-        let handle = scratch.create("bash");
-        let begun = || rcfile.starts_with("sleep") || !scratch.ts(&["read", &handle]).stdout.is_empty();
-        eventually("its start", begun);
-        for timeout in ["--timeout=0", "--timeout=1"] {
-            let ran = scratch.ts(&["run", timeout, "--json", &handle, "echo typed"]).code(124);
-            assert_eq!([ran.field("result"), ran.field("exit_code")], ["\"timeout\"", "null"], "{ran:?}");
-            ran.complains("timed out after").complains("nothing was typed");
-        }
-        scratch.ts(&["kill", "--keep", &handle]).code(0);
-        assert!(scratch.file(&handle, "typed").starts_with("0 0"), "{}", scratch.file(&handle, "typed"));
+    let nothing_was_typed = |handle: &str| {
+        scratch.ts(&["kill", "--keep", handle]).code(0);
+        assert!(scratch.file(handle, "typed").starts_with("0 0"), "{}", scratch.file(handle, "typed"));
+    };
+    // A shell that does not come to its prompt.
+    fs::write(scratch.home().join(".bashrc"), "sleep 1000").unwrap();
+    let handle = scratch.create("bash");
+    for timeout in ["--timeout=0", "--timeout=1"] {
+        let ran = scratch.ts(&["run", timeout, "--json", &handle, "echo typed"]).code(124);
+        assert_eq!([ran.field("result"), ran.field("exit_code")], ["\"timeout\"", "null"], "{ran:?}");
+        ran.complains("timed out after").complains("nothing was typed");
     }
+    nothing_was_typed(&handle);
+    // One that another program has.
+    let tmux = "tmux -f /dev/null -S \"$HOME/tmux\" new-session 'sleep 1000'";
+    fs::write(scratch.home().join(".bashrc"), tmux).unwrap();
+    let handle = scratch.create("bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));
+    let ran = scratch.ts(&["run", "--timeout=60", &handle, "echo typed"]).code(125);
+    ran.complains("it is busy: 'tmux: client' has the foreground");
+    nothing_was_typed(&handle);
     fs::write(scratch.home().join(".bashrc"), "").unwrap();
     let handle = scratch.create("bash");
     let first = scratch.start(&["run", &handle, "read x"]);

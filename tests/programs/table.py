@@ -5,7 +5,8 @@ Usage: table.py NBS NAME=COMMAND...
 
 NBS is the file to try, NAME a row of the table below, COMMAND what starts that program.
 A row: what is typed, and what `ask` must print of it; `re:` before an expression that must
-match all of it. Exits 1 after all rows if one was wrong.
+match all of it. Some are asked in a shell instead, by several commands: `run` comes back at
+their first question. Exits 1 after all rows if one was wrong.
 """
 
 import os
@@ -182,6 +183,33 @@ ROWS = {
 }
 
 
+# Of a talk: the command of nbs-ts, its text if it has one, its exit code, and what it prints. The
+# command of the row is run first, and has to ask.
+NPM = [
+    ("run --rendered", None, 123, "re:(?s).*\npackage name: \\(.*\\) "),
+    ("ask", "a-name", 0, "version: (1.0.0) "),
+    ("ask", "1.2.3", 0, "description: "),
+    ("ask", "what it is", 0, "entry point: (index.js) "),
+    ("ask", "", 0, "test command: "),
+    ("send", "", 0, ""),
+    ("run --rendered --resume", None, 123, "re:(?s).*\ngit repository: "),
+    ("ask", "", 0, "keywords: "),
+]
+
+# Of what draws all of the screen, that is the answer.
+MULTIPLEXER = [
+    ("run", None, 123, "re:(?s).*"),
+    ("ask", "echo $((6 * 7))", 0, "re:(?s).*\n42\n.*"),
+    ("ask", "read -p 'name? ' x; echo \"<$x>\"", 0, "re:(?s).*\nname\\?\n.*"),
+    ("ask", "me", 0, "re:(?s).*\n<me>\n.*"),
+    ("ask", "sleep 1.5; echo late", 0, "re:(?s).*\nlate\n.*"),
+    ("ask", "exit", 0, "re:(?s).*"),
+    ("run --resume", None, 0, "re:(?s).*"),
+]
+
+TALKS = {"npm": NPM, "tmux": MULTIPLEXER, "screen": MULTIPLEXER}
+
+
 class Sessions:
     def __init__(self, nbs, home):
         self.nbs = nbs
@@ -213,6 +241,22 @@ def is_right(expected, printed):
     return printed == expected
 
 
+def talk(sessions, name, command):
+    """In a shell of its own."""
+    made = sessions.call("create", "--no-helper", "--env=TERM=xterm-256color", "bash --norc")
+    handle = made.stdout.strip()
+    wrong = []
+    for words, text, code, expected in TALKS[name]:
+        text = command if words.startswith("run") and not words.endswith("--resume") else text
+        timeout = ["--timeout=60"] if words.split()[0] in ("run", "ask") else []
+        ran = sessions.call(*words.split(), *timeout, handle, *([] if text is None else [text]))
+        if ran.returncode != code or not is_right(expected, ran.stdout):
+            shown = f"exit {ran.returncode}, not {code}; not {expected!r} but {ran.stdout!r} {ran.stderr}"
+            wrong.append(f"{name}: {words} {text!r}: {shown}")
+    sessions.call("kill", handle)
+    return wrong
+
+
 def table(sessions, name, command):
     made = sessions.call("create", "--no-helper", "--env=TERM=xterm-256color", command)
     handle = made.stdout.strip()
@@ -240,7 +284,7 @@ def main():
     try:
         for program in programs:
             name, _, command = program.partition("=")
-            found = table(sessions, name, command)
+            found = (talk if name in TALKS else table)(sessions, name, command)
             print(f"{name}: {'WRONG' if found else 'as it should be'}", flush=True)
             wrong += found
     finally:
