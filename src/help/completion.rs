@@ -100,7 +100,7 @@ impl<'a> WordPosition<'a> {
 fn operand<'a>(page: &Page<'a>, number: usize) -> Option<&'a str> {
     let words = page.usage.first()?.split(' ');
     let operands: Vec<&str> =
-        words.filter(|word| word.contains(char::is_uppercase) && !word.contains('-')).collect();
+        words.filter(|word| word.contains(|c: char| c.is_ascii_uppercase()) && !word.contains('-')).collect();
     let last = operands.last().filter(|last| last.contains("..."));
     let operand = operands.get(number).or(last)?;
     Some(operand.trim_matches(['[', ']', '.']))

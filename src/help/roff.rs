@@ -16,7 +16,7 @@ pub(crate) fn man_page(
 ) -> String {
     let mut roff = format!(
         ".TH {} 1 {} \"nbs {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
-        name.to_uppercase(),
+        name.to_ascii_uppercase(),
         env!("NBS_DATE"),
         env!("CARGO_PKG_VERSION"),
         escaped(name),
@@ -45,7 +45,7 @@ pub(crate) fn man_page(
         lines(&mut roff, &page.example);
     }
     for topic in topics {
-        roff += &format!(".SH {} \\- {}\n", topic.name.to_uppercase(), escaped(topic.summary()));
+        roff += &format!(".SH {} \\- {}\n", topic.name.to_ascii_uppercase(), escaped(topic.summary()));
         markdown(&mut roff, topic.body());
     }
     let see_also: Vec<String> = see_also.iter().map(|name| format!("\\fB{}\\fR(1)", escaped(name))).collect();

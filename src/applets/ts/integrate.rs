@@ -233,7 +233,7 @@ impl<'a> Integration<'a> {
         let log = self.session.log()?;
         let tail = log.bytes(offset.saturating_sub(LONGEST), offset).trying("read the output")?;
         let line = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        let shown = text::last_line_shown(line).unwrap_or_default().to_lowercase();
+        let shown = text::last_line_shown(line).unwrap_or_default().to_ascii_lowercase();
         let asks = ["password", "passphrase", "passcode", "pin", "code", "(yes/no", "[y/n", "(y/n"];
         let is_question = shown.trim_end().ends_with([':', '?', ')', ']']);
         if is_question && asks.iter().any(|word| shown.contains(word)) {

@@ -47,8 +47,9 @@ pub(super) enum Stdin {
 impl Scanned {
     pub(super) fn of(page: &Page, words: &[OsString]) -> Scanned {
         let mut scanned = Scanned::default();
-        let operands =
-            page.usage[0].split(' ').filter(|word| word.contains(char::is_uppercase) && !word.contains('-'));
+        let operands = page.usage[0]
+            .split(' ')
+            .filter(|word| word.contains(|c: char| c.is_ascii_uppercase()) && !word.contains('-'));
         let operands: Vec<&str> = operands.map(|word| word.trim_matches(['[', ']'])).collect();
         let is_many = operands.first() == Some(&"SESSION...");
         let is_one = operands.first() == Some(&"SESSION");

@@ -130,14 +130,14 @@ impl Model {
 
     /// Those that the filter lets through.
     pub(crate) fn shown(&self) -> Vec<&Overview> {
-        let text = self.filter.to_lowercase();
+        let text = lower(&self.filter);
         let has_it = |overview: &&Overview| {
             let glance = &overview.glance;
             text.is_empty()
-                || self.name(&overview.address()).to_lowercase().contains(&text)
+                || lower(&self.name(&overview.address())).contains(&text)
                 || glance.handle.as_str().contains(&text)
                 || overview.word().contains(&text)
-                || glance.command.to_lowercase().contains(&text)
+                || lower(&glance.command).contains(&text)
         };
         self.overviews.iter().filter(has_it).collect()
     }
@@ -293,6 +293,11 @@ fn edit(text: &mut String, key: Key) {
         Key::Erase => text.clear(),
         _ => {}
     }
+}
+
+/// As one is found whichever way it is typed.
+fn lower(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
