@@ -43,7 +43,7 @@ use crate::{
         poll::PollSet,
         pty::{Master, Size},
         signals::{self, SIGCHLD, Signals},
-        socket,
+        socket::{self, Entrance},
     },
     terminal::text,
 };
@@ -58,10 +58,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many conversations there may be at a time; who comes then waits in the
 /// socket's queue. Each costs a descriptor, of which many systems give 1,024.
 const MOST: usize = 256;
-
-/// How long to wait before looking for a connection again when there was no
-/// descriptor for the last one, and no conversation whose end would free one.
-const RETRY: Duration = Duration::from_millis(250);
 
 /// How much of what a refused client still sends is read and thrown away, so
 /// that it sees the end of the connection and not an error (unix(7)).
@@ -109,8 +105,7 @@ struct Helper {
     policy: WriteRootPolicy,
     conversations: Map<u64, Conversation>,
     last: u64,
-    // No descriptor could be had for the last connection.
-    full_until: Deadline,
+    entrance: Entrance,
     ended: Signals,
     // Those of the base protocol.
     children: Set<u32>,
@@ -134,7 +129,7 @@ impl Helper {
             policy: WriteRootPolicy::ours(None),
             conversations: Map::new(),
             last: 0,
-            full_until: Deadline::NEVER,
+            entrance: Entrance::default(),
             ended: Signals::catch(&[SIGCHLD])?,
             children: Set::new(),
             keepers: Map::new(),
@@ -151,10 +146,8 @@ impl Helper {
         let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         let late = self.late();
-        if self.is_full() {
-            deadline = self.full_until;
-        } else if self.conversations.len() < MOST {
-            poll_set.readable(&self.start.listener, HelperEvent::Connection);
+        if self.conversations.len() < MOST {
+            deadline = self.entrance.watch(&self.start.listener, &mut poll_set, HelperEvent::Connection);
         }
         for (id, conversation) in self.conversations.iter() {
             poll_set.readable(conversation, HelperEvent::Client(*id));
@@ -180,22 +173,8 @@ impl Helper {
         Ok(true)
     }
 
-    fn is_full(&self) -> bool {
-        self.full_until != Deadline::NEVER && !self.full_until.has_passed()
-    }
-
     fn welcome(&mut self) {
-        self.full_until = Deadline::NEVER;
-        let stream = match self.start.listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
-                if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
-                    self.full_until = Deadline::after(RETRY);
-                }
-                return;
-            }
-        };
+        let Some(stream) = self.entrance.take(self.start.listener.accept()) else { return };
         let peer = socket::peer_pid(&stream).unwrap_or(0);
         if !socket::peer_is_us(&stream).unwrap_or(false) {
             return self.refuse("it is another user's", peer);

@@ -36,7 +36,8 @@ use crate::{
         deadline::Deadline,
         files::Folder,
         poll::{self, PollSet},
-        random, socket,
+        random,
+        socket::{self, Entrance},
     },
     terminal::text,
 };
@@ -130,6 +131,7 @@ struct Bridge {
     tick: Deadline,
     /// `None`: nobody is let in any more.
     door: Option<Door>,
+    entrance: Entrance,
     idle: Duration,
     /// When nobody calls until then, we end.
     until: Deadline,
@@ -225,6 +227,7 @@ impl Bridge {
             copies: content::copies().trying("read our own file")?,
             tick: Deadline::after(KEEP_ALIVE),
             door: None,
+            entrance: Entrance::default(),
             idle: IDLE,
             until: Deadline::after(IDLE),
             callers: Vec::new(),
@@ -280,7 +283,7 @@ impl Bridge {
         let mut poll_set = PollSet::new();
         let mut deadline = if self.is_wanted() { self.tick } else { self.until };
         if let Some(door) = &self.door {
-            poll_set.readable(&door.listener, BridgeEvent::Caller);
+            deadline = deadline.min(self.entrance.watch(&door.listener, &mut poll_set, BridgeEvent::Caller));
         }
         let mut takes_more = true;
         match &self.link {
@@ -378,7 +381,8 @@ impl Bridge {
     }
 
     fn accept(&mut self) {
-        let Some(Ok((stream, _))) = self.door.as_ref().map(|door| door.listener.accept()) else { return };
+        let Some(came) = self.door.as_ref().map(|door| door.listener.accept()) else { return };
+        let Some(stream) = self.entrance.take(came) else { return };
         let ours = socket::peer_is_us(&stream).unwrap_or(false);
         if !ours || stream.set_nonblocking(true).is_err() {
             return;

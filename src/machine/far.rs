@@ -40,7 +40,8 @@ use crate::{
         poll::{self, PollSet},
         processes::PidFd,
         pty::{Master, Size},
-        random, socket,
+        random,
+        socket::{self, Entrance},
     },
 };
 
@@ -99,6 +100,7 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
     };
     let mut far = Far {
         listener,
+        entrance: Entrance::default(),
         umask,
         instance,
         link: None,
@@ -140,6 +142,7 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 
 struct Far {
     listener: UnixListener,
+    entrance: Entrance,
     umask: u32,
     instance: u64,
     link: Option<Link>,
@@ -214,8 +217,7 @@ impl Far {
     fn turn(&mut self) -> io::Result<()> {
         self.fill();
         let mut poll_set = PollSet::new();
-        let mut deadline = Deadline::NEVER;
-        poll_set.readable(&self.listener, FarEvent::Connection);
+        let mut deadline = self.entrance.watch(&self.listener, &mut poll_set, FarEvent::Connection);
         match &self.link {
             Some(link) => {
                 poll_set.readable(&link.input, FarEvent::Input);
@@ -282,7 +284,7 @@ impl Far {
 
     /// A connection takes the place of the one before, which the bridge has given up.
     fn accept(&mut self) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let Some(stream) = self.entrance.take(self.listener.accept()) else { return };
         // What cannot be taken is dropped, and whoever has handed it over ends with it.
         let _ = self.take(stream);
     }

@@ -29,7 +29,13 @@ use crate::{
     },
     session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
     sorted::Set,
-    sys::{deadline::Deadline, poll::PollSet, random, signals::Signals, socket},
+    sys::{
+        deadline::Deadline,
+        poll::PollSet,
+        random,
+        signals::Signals,
+        socket::{self, Entrance},
+    },
 };
 
 // Without comments and indentation (`build.rs`).
@@ -132,8 +138,7 @@ struct Server<'a> {
     roster: Option<Roster>,
     /// When the next screen of the wall may be looked at.
     wall: Deadline,
-    /// When the next connection may be taken.
-    accepting: Deadline,
+    entrance: Entrance,
 }
 
 #[derive(Clone, Copy)]
@@ -193,7 +198,7 @@ impl<'a> Server<'a> {
             is_watched: false,
             roster: None,
             wall: Deadline::after(Duration::ZERO),
-            accepting: Deadline::after(Duration::ZERO),
+            entrance: Entrance::default(),
         })
     }
 
@@ -202,10 +207,8 @@ impl<'a> Server<'a> {
         let mut poll_set = PollSet::new();
         let mut deadline = Deadline::NEVER;
         poll_set.readable(ending, Event::Ending);
-        match &self.door {
-            Some(door) if self.accepting.has_passed() => poll_set.readable(&door.listener, Event::Connected),
-            Some(_) => deadline = self.accepting,
-            None => {}
+        if let Some(door) = &self.door {
+            deadline = self.entrance.watch(&door.listener, &mut poll_set, Event::Connected);
         }
         if let Some(feed) = &self.feed {
             feed.watch(&mut poll_set, Event::Feed);
@@ -409,18 +412,9 @@ impl<'a> Server<'a> {
 
     fn accept(&mut self) {
         while let Some(door) = &self.door {
-            match socket::accept(&door.listener) {
-                Ok(Some(stream)) => {
-                    self.make_room();
-                    self.connections.push(Connection::new(stream));
-                }
-                Ok(None) => return,
-                // There are no more descriptors, most likely: some will be free.
-                Err(_) => {
-                    self.accepting = Deadline::after(Duration::from_secs(1));
-                    return;
-                }
-            }
+            let Some(stream) = self.entrance.take(socket::accept(&door.listener)) else { return };
+            self.make_room();
+            self.connections.push(Connection::new(stream));
         }
     }
 

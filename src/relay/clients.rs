@@ -305,11 +305,7 @@ impl Clients {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) => {
-                let gone = matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                );
-                self.full = (!gone).then(|| Deadline::after(RETRY));
+                self.full = (!socket::is_nobody(&error)).then(|| Deadline::after(RETRY));
                 return None;
             }
         };

@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::{
         fd::{AsFd, AsRawFd},
         unix::net::{UnixListener, UnixStream},
@@ -23,7 +23,7 @@ use rustix::{
     },
 };
 
-use crate::sys::{deadline::Deadline, files::Folder};
+use crate::sys::{deadline::Deadline, files::Folder, poll::PollSet};
 
 fn address(folder: &Folder, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd()))
@@ -46,20 +46,54 @@ pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
     Ok(sockopt::socket_acceptconn(socket)?)
 }
 
-/// Takes what has come in on a listener of TCP; `None` where nobody has. A peer that is gone
-/// without a word is found out by the kernel (tcp(7)).
-pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
-    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
-    let stream = match listener.accept() {
-        Err(error) if matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted) => {
-            return Ok(None);
-        }
-        other => other?.0,
-    };
+/// Takes what has come in on a listener of TCP. A peer that is gone without a word is found out by
+/// the kernel (tcp(7)).
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, address) = listener.accept()?;
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(&stream, true)?;
-    Ok(Some(stream))
+    Ok((stream, address))
+}
+
+/// Was there nobody to be taken, or is there no more (accept(2))?
+pub(crate) fn is_nobody(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+}
+
+/// Where connections come in.
+///
+/// Where there are no more descriptors for one, it stays at the door, and poll(2) tells of it
+/// without end; but of a descriptor that is free nobody tells. So then it is tried again later.
+#[derive(Default)]
+pub(crate) struct Entrance {
+    shut: Option<Deadline>,
+}
+
+impl Entrance {
+    const RETRY: Duration = Duration::from_millis(250);
+
+    /// Waits for somebody, or gives until when nobody can be taken.
+    pub(crate) fn watch<'a, Event: Copy>(
+        &self,
+        listener: &'a impl AsFd,
+        poll_set: &mut PollSet<'a, Event>,
+        event: Event,
+    ) -> Deadline {
+        if let Some(until) = self.shut.filter(|until| !until.has_passed()) {
+            return until;
+        }
+        poll_set.readable(listener, event);
+        Deadline::NEVER
+    }
+
+    /// Gives what was accepted, if it was.
+    pub(crate) fn take<Stream, Address>(&mut self, came: io::Result<(Stream, Address)>) -> Option<Stream> {
+        let is_full = came.as_ref().is_err_and(|error| !is_nobody(error));
+        self.shut = is_full.then(|| Deadline::after(Entrance::RETRY));
+        came.ok().map(|(stream, _)| stream)
+    }
 }
 
 /// Connects. Where so many wait already that the kernel lets nobody else queue,

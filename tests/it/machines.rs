@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    Ran, Scratch, binary, copy_of_binary, eventually, executable, libraries_of, links, run, start,
+    Ran, Scratch, binary, copy_of_binary, eventually, executable, libraries_of, links, run, start, state_of,
 };
 
 /// Another machine: a home folder of its own, and a command that leads there. On drop all that is
@@ -518,6 +518,60 @@ fn a_killed_bridge_loses_nothing() {
     fs::write(&go, "").unwrap();
     call.finish().code(9).stdout("one\ntwo\n").silent();
     there.ts(&["run", &session, "echo three"]).code(0).stdout("three\n").silent();
+}
+
+/// Leaves a process no more descriptors than it has.
+fn exhaust(pid: &str) {
+    let is_free = |number: &u32| !Path::new(&format!("/proc/{pid}/fd/{number}")).exists();
+    let limit = format!("--nofile={}:", (0..).find(is_free).unwrap());
+    run(Command::new("prlimit").args(["--pid", pid, &limit])).code(0);
+}
+
+/// Waits until a process has connected to another one, and both sleep.
+fn rests_while_another_waits(resting: &str, waiting: &str) {
+    let sleeps = |pid: &str| state_of(pid) == Some('S');
+    let links = |pid: &str| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+    let has_socket = |pid: &str| {
+        links(pid).any(|entry| {
+            let link = entry.and_then(|entry| fs::read_link(entry.path())).unwrap_or_default();
+            link.to_string_lossy().starts_with("socket:")
+        })
+    };
+    eventually("somebody waiting", || has_socket(waiting) && sleeps(waiting));
+    // Who tries again and again never sleeps.
+    eventually("rest", || (0..200).all(|_| sleeps(resting)));
+}
+
+#[test]
+fn a_bridge_without_descriptors_rests_until_there_are_some() {
+    let there = Elsewhere::new();
+    let session = there.create("cat");
+    let bridge = there.bridge();
+    exhaust(&bridge);
+    let call = there.scratch.start(&["status", &session]);
+    rests_while_another_waits(&bridge, &call.pid().to_string());
+    run(Command::new("prlimit").args(["--pid", &bridge, "--nofile=1024:"])).code(0);
+    call.finish().code(0).stdout("alive\n");
+}
+
+#[test]
+fn a_far_side_without_descriptors_rests_until_there_are_some() {
+    let there = Elsewhere::new();
+    let session = there.create("cat");
+    let far = |role: &str| {
+        let pids = there.processes().into_iter();
+        let words = |pid: &String| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        pids.filter(|pid| words(pid).contains(&format!("nbs-far\0{role}\0"))).collect::<Vec<_>>()
+    };
+    let serving = far("serve").pop().unwrap();
+    kill(&there.bridge());
+    eventually("the connection being lost", || far("connect").is_empty());
+    exhaust(&serving);
+    let call = there.scratch.start(&["status", &session]);
+    eventually("another connection", || !far("connect").is_empty());
+    rests_while_another_waits(&serving, &far("connect")[0]);
+    run(Command::new("prlimit").args(["--pid", &serving, "--nofile=1024:"])).code(0);
+    call.finish().code(0).stdout("alive\n");
 }
 
 /// Some of those between a call and its session stop: the call comes back all the same, and those
