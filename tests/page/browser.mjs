@@ -285,4 +285,3 @@ if (pictures) {
 }
 await browser.close();
 await server.stop();
-ts("machine", "remove", "box");
