@@ -356,6 +356,22 @@ fn after_a_command_the_terminal_is_at_the_prompt() {
     assert_eq!(["condition", "terminal"].map(|name| asked.field(name)), ["\"complete\"", "\"running\""]);
 }
 
+/// So is the blank line that a prompt has above it, where several lines are asked at once.
+#[test]
+fn each_line_of_a_text_is_asked_at_a_prompt_of_its_own() {
+    let scratch = Scratch::new();
+    let program = "import readline
+while True:
+    print()
+    print('<' + input('In [1]: ') + '>')
+";
+    fs::write(scratch.path.join("asks.py"), program).unwrap();
+    let handle = scratch.create("python3 asks.py");
+    scratch.ts(&["ask", &handle, "one"]).code(0).stdout("<one>\n").silent();
+    let asked = scratch.ts(&["ask", "--pattern=<three>", &handle, "two\nthree"]).code(0).silent();
+    assert!(asked.out().starts_with("<two>\n<three>"), "{asked:?}");
+}
+
 /// What a terminal of endless height would show, and nothing that was drawn over.
 #[test]
 fn an_answer_is_what_is_seen() {

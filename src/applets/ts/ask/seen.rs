@@ -50,7 +50,7 @@ fn joined(parts: &[Part], shown: &Rendered) -> String {
 fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) -> Vec<Part> {
     let whole = |line| Part { line, from: 0, to: usize::MAX };
     let mut parts = Vec::with_capacity(lines.len());
-    let mut typed = typed.split(['\n', '\r']).map(squeezed).peekable();
+    let mut typed = typed.split(['\n', '\r']).map(squeezed).collect::<Vec<_>>().into_iter();
     let first = typed.next().unwrap_or_default();
     // Behind an answer without an end.
     let (rest, prompt) = before.split_at(prompts.place(before).unwrap_or(0));
@@ -82,20 +82,33 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
             parts.push(whole(0));
         }
     }
+    let is_asked = |line: &str, typed: &str| {
+        let prompt = line.strip_suffix(typed).filter(|prompt| prompt.len() <= LONGEST_PROMPT);
+        prompt.is_some_and(|prompt| prompts.have(prompt) || asks(prompt))
+    };
+    let is_echo = |line: &str, typed: &str| is_asked(line, typed) || (typed.is_empty() && line.is_empty());
+    // The kernel echoes all lines at once, where nobody reads them yet.
+    let (below, others) = (lines.len() - rest.len(), typed.len());
+    let echoed = lines[below..].iter().zip(typed.as_slice());
+    if others > 0
+        && rest.len() > others
+        && echoed.clone().all(|(line, typed)| squeezed(line) == *typed)
+        && !lines[below + others..].iter().any(|line| is_asked(&squeezed(line), &typed.as_slice()[0]))
+    {
+        rest.by_ref().take(others).for_each(drop);
+        typed.by_ref().for_each(drop);
+    }
     // Where nobody had asked yet, the kernel has echoed, and the editor draws the line, too.
     let mut again = before.is_empty() && !first.is_empty();
     while let Some((index, line)) = rest.next() {
         let line = squeezed(line);
-        let is_echo = |line: &str, typed: &str| {
-            let prompt = line.strip_suffix(typed).filter(|prompt| prompt.len() <= LONGEST_PROMPT);
-            prompt.is_some_and(|prompt| {
-                prompts.have(prompt) || asks(prompt) || (typed.is_empty() && prompt.is_empty())
-            })
-        };
         if std::mem::take(&mut again) && is_echo(&line, &first) {
             continue;
         }
-        if let Some(next) = typed.peek().filter(|_| index + 1 < lines.len()) {
+        if let Some(next) = typed.as_slice().first().filter(|_| index + 1 < lines.len()) {
+            if line.is_empty() && has_blank_above(lines[index + 1], next, prompts) {
+                continue;
+            }
             let rows = rows_of(&lines[index..], LONGEST_PROMPT + next.len(), |row| is_echo(row, next));
             if let Some(rows) = rows.filter(|rows| index + rows < lines.len()) {
                 rest.by_ref().take(rows - 1).for_each(drop);
@@ -106,6 +119,16 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         parts.push(whole(index));
     }
     parts
+}
+
+/// Is that an echo of what was typed at a prompt to which the blank line above it belongs?
+fn has_blank_above(line: &str, typed: &str, prompts: &Prompts) -> bool {
+    let squeezed = squeezed(line);
+    let prompt = squeezed.strip_suffix(typed).filter(|prompt| !prompt.is_empty());
+    prompt.is_some_and(|prompt| {
+        let prompt: String = line.chars().take(place_behind(line, prompt)).collect();
+        prompts.have_with_blank(&prompt)
+    })
 }
 
 /// How many lines are an echo, and are so long at most: Python's own editor ends a row that goes on
@@ -240,6 +263,15 @@ mod tests {
                 "'long line that has to be broken at the margin'",
                 "'long line that has to be broken at\\\r\n the margin'\r\n'long\\\r\nline'\r\n>>> ",
                 "'long\\\nline'\n",
+            ),
+            ("", "a\nb\n", "a\r\nb\r\n\r\na\r\nb\r\n\r\n", "a\nb\n\n"),
+            ("# ", "echo a\necho b", "echo a\r\necho b\r\na\r\n# b\r\n# ", "a\n# b\n"),
+            (">>> ", "1\n1", "1\r\n1\r\n>>> 1\r\n1\r\n>>> ", "1\n1\n"),
+            (
+                "\r\n\r\nIn [1]: ",
+                "a\nb\n",
+                "a\r\n\r\nIn [2]: b\r\nOut[2]: 5\r\n\r\nIn [3]: \r\n\r\nIn [3]: ",
+                "Out[2]: 5\n",
             ),
             (">>> ", "a\nbcd\n", "a\r\n...> b\\\r\nc\\\r\nd\r\n...> \r\n7\r\n>>> ", "7\n"),
             ("5>>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
