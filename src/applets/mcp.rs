@@ -5,9 +5,12 @@
 //! A server of that protocol on standard input and output, for agents that have
 //! no shell: a client starts it. Its tools are create, run, send (text and keys),
 //! wait, screen, read, list and kill; each is the command of `nbs-ts` of that
-//! name, takes its options as arguments (`--idle-timeout` is idle_timeout), and
-//! gives what that prints: as text, and as the object of --json. What is more
-//! than 40 KB is cut, and tells how to read the rest.
+//! name (`send` with keys: of `key`), takes its options as arguments
+//! (`--idle-timeout` is idle_timeout), and gives what that prints: as text, and
+//! as the object of --json. What is more than 40 KB is cut, and tells how to read
+//! the rest. No arguments are what is of no use to such a client: of `create`
+//! --owner, --parent, --pager, --no-helper and --require-helper, of `list`
+//! --follow, and what is about secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
 //! begin with `initialize`. Calls run side by side. One that is cancelled ends:

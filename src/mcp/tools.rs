@@ -16,7 +16,7 @@ use crate::{
 /// A row: a tool, and how it differs from the commands that it is.
 struct Row {
     name: ToolName,
-    /// The second one is for calls with `keys`.
+    /// The second one is for calls with `keys`, also where they have a `text`.
     commands: &'static [&'static str],
     /// What of their options is no argument.
     without: &'static [&'static str],
@@ -84,17 +84,7 @@ const ROWS: [Row; 8] = [
     Row {
         name: ToolName::Create,
         commands: &["create"],
-        without: &[
-            "owner",
-            "parent",
-            "title",
-            "description",
-            "record",
-            "max-log",
-            "no-helper",
-            "require-helper",
-            "pager",
-        ],
+        without: &["owner", "parent", "no-helper", "require-helper", "pager"],
         hints: ADDS,
         ..PLAIN
     },
@@ -287,8 +277,9 @@ const TIME: &str = "a time like 30, 500ms or 2m";
 const SIZE: &str = "a size like 512, 64K or 2M";
 const SESSION: &str = "a session: its handle, or @ and its name";
 const SESSIONS: &str = "sessions: their handles, or @ and their names";
-const KEYS: &str = "keys to type instead of a text, like Enter, C-c, Up";
-const TEXT: &str = "what to type; Enter follows it";
+const KEYS: &str = "keys to type, after the text if there is one, like Enter, C-c, Up";
+const TEXT: &str = "what to type; Enter follows it, unless there are keys, or no_enter is true; with keys it \
+    does where no_enter is false";
 const COMMAND: &str = "the command line; of any length, and of several lines where it is for a shell";
 
 /// What the usage calls the operands.
@@ -357,6 +348,7 @@ impl Tool<'_> {
     }
 
     fn invocation(&self, given: &Map<String, Value>) -> Result<Invocation, String> {
+        let given = &self.in_our_words(given);
         if let Some(name) = given.keys().find(|name| self.arguments.iter().all(|known| known.name != **name))
         {
             let names: Vec<&str> = self.arguments.iter().map(|argument| &*argument.name).collect();
@@ -371,8 +363,8 @@ impl Tool<'_> {
             return Err(format!("missing the argument '{}': {}", missing.name, missing.help));
         }
         let has_keys = is_given("keys");
-        if has_keys && is_given("text") {
-            return Err("text and keys exclude each other: send the one, then the other".to_owned());
+        if has_keys && given.get("paste").and_then(Value::as_bool) == Some(true) {
+            return Err("keys are no paste: send the paste, with no_enter, and then the keys".to_owned());
         }
         let command = self.row.commands[usize::from(has_keys)];
         let draws = given.get("svg").and_then(Value::as_bool) == Some(true);
@@ -395,6 +387,8 @@ impl Tool<'_> {
                     _ => word,
                 };
                 match argument.place {
+                    // A text with keys has one only if that is said.
+                    Place::Option("--no-enter") if has_keys => {}
                     Place::Machine if names_session => {}
                     Place::Machine => invocation.words.push(format!("--on={word}").into()),
                     Place::Option(option) if argument.takes == Takes::Nothing => {
@@ -405,6 +399,9 @@ impl Tool<'_> {
                     Place::Input => {
                         invocation.words.push("--stdin".into());
                         invocation.input = word.into_bytes();
+                        if has_keys && given.get("no_enter").and_then(Value::as_bool) == Some(false) {
+                            invocation.input.push(b'\r');
+                        }
                     }
                 }
             }
@@ -412,6 +409,22 @@ impl Tool<'_> {
         invocation.words.push("--".into());
         invocation.words.extend(operands);
         Ok(invocation)
+    }
+}
+
+impl Tool<'_> {
+    /// The arguments as we call them: who has one session in mind calls it so everywhere.
+    fn in_our_words(&self, given: &Map<String, Value>) -> Map<String, Value> {
+        let has = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
+        let mut given = given.clone();
+        if has("sessions")
+            && !has("session")
+            && !given.contains_key("sessions")
+            && let Some(session) = given.remove("session")
+        {
+            given.insert("sessions".to_owned(), session);
+        }
+        given
     }
 }
 
@@ -487,9 +500,11 @@ mod tests {
     use crate::help;
 
     const SEND: &str = "send - type text\n\nUsage: nbs-ts send [options] SESSION TEXT...\n\n\
-        See --paste.\n\nOptions:\n  --paste  as a paste\n  --stdin  from there\n  --timeout=TIME  how long\n";
+        See --paste.\n\nOptions:\n  --paste  as a paste\n  --no-enter  as it is\n  --stdin  from there\n  --timeout=TIME  how long\n";
     const KEY: &str = "key - type keys\n\nUsage: nbs-ts key [options] SESSION KEY...\n\n\
         Names.\n\nOptions:\n  --timeout=TIME  how long\n";
+    const KILL: &str =
+        "kill - end\n\nUsage: nbs-ts kill [options] SESSION...\n\nAll.\n\nOptions:\n  --all  all sessions\n";
     const OTHER: &str = "other - do it\n\nUsage: nbs-ts other [options] SESSION COMMAND...\n\n\
         About --idle-time, and `status --json`.\n\nOptions:\n  --strip  plain\n  --max=SIZE  so much\n  \
         --idle-time=TIME  wait (default: 1)\n  --last=N  lines\n  --env=K=V  more; may be repeated\n  --svg  draw\n";
@@ -499,6 +514,7 @@ mod tests {
             help::parse(match command {
                 "send" => SEND,
                 "key" => KEY,
+                "kill" => KILL,
                 _ => OTHER,
             })
         })
@@ -537,6 +553,11 @@ mod tests {
         for (tool, arguments, line) in cases {
             assert_eq!(words(tool, arguments), Ok((line.to_owned(), Vec::new())), "{arguments}");
         }
+        for (no_enter, typed) in [("", "x"), (",\"no_enter\":true", "x"), (",\"no_enter\":false", "x\r")] {
+            let given = format!("{{\"session\":\"a\",\"text\":\"x\",\"keys\":[\"Up\"]{no_enter}}}");
+            let line = "key --json --no-secret --stdin -- a Up".to_owned();
+            assert_eq!(words("send", &given), Ok((line, typed.into())), "{given}");
+        }
         let (line, input) =
             words("send", "{\"session\":\"a\",\"text\":\"x\\u0000--y\",\"paste\":true}").unwrap();
         assert_eq!((&*line, &*input), ("send --json --no-secret --stdin --paste -- a", &b"x\0--y"[..]));
@@ -551,7 +572,9 @@ mod tests {
             ("run", "{\"session\":{},\"command\":\"b\"}", "what is given for session is not a text"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
-            ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"text\":\"c\"}", "exclude each other"),
+            ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "keys are no paste"),
+            ("list", "{\"follow\":true}", "'follow' is no argument of list"),
+            ("kill", "{\"session\":\"a\",\"sessions\":[\"b\"]}", "'session' is no argument of kill"),
         ];
         for (tool, arguments, why) in cases {
             let said = words(tool, arguments).unwrap_err();

@@ -334,10 +334,20 @@ fn each_tool_does_what_its_command_does() {
     // The first bytes of an SVG picture, in base64.
     assert!(content["data"].as_str().unwrap().starts_with("PHN2Zy"), "{content}");
 
+    // Both: the text, and then the keys in place of Enter.
+    client.text("send", json!({"session": "@work", "text": "echo ab", "keys": ["BSpace", "Enter"]}));
+    client.text("wait", json!({"session": "@work", "complete": true}));
+    let screen = client.text("screen", json!({"session": "@work"}));
+    assert!(screen.contains("$ echo a\na\n"), "{screen}");
+    let told = json!({"command": "true", "title": "A", "description": "B", "record": true, "max_log": "1M"});
+    let told = client.call("create", told)["structuredContent"]["handle"].as_str().unwrap().to_owned();
+    let exit = scratch.ts(&["wait", "--exit", &told]).code(0);
+    assert!(scratch.file(&told, "exit.json").contains("\"session_description\":\"B\""), "{exit:?}");
+    client.text("kill", json!({"sessions": told}));
     let listed = client.call("list", json!({"name": "wor"}));
     assert_eq!(text(&listed), format!("{handle}\talive\twork\tbash\n"));
     assert_eq!(listed["structuredContent"]["sessions"][0]["handle"], handle);
-    let killed = client.call("kill", json!({"sessions": [handle]}));
+    let killed = client.call("kill", json!({"session": handle}));
     assert_eq!(killed["structuredContent"]["sessions"][0]["handle"], handle);
     assert_eq!(client.text("list", json!({})), "no sessions");
     client.is_well();
@@ -601,6 +611,7 @@ fn a_secret_does_not_go_through_a_model() {
         json!({"session": "@work", "text": "hunter2"}),
         json!({"session": "@work", "text": "hunter2", "paste": true, "no_enter": true}),
         json!({"session": "@work", "keys": ["h", "u", "n"]}),
+        json!({"session": "@work", "text": "hunter2", "keys": ["Enter"]}),
     ] {
         let said = client.failure("send", arguments);
         assert!(said.contains(&format!("nbs-ts send --secret-stdin {handle}")), "{said}");

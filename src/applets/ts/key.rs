@@ -15,6 +15,7 @@
 //! typed; a `send` that had begun fails, and one that waits its turn goes on.
 //!
 //! Options:
+//!   --stdin           type the text on standard input first, without Enter
 //!   --no-secret       type no text, only keys, while the program asks for a
 //!                     secret: exit 1
 //!   --timeout=TIME    how long a program that does not read may hold this up
@@ -39,9 +40,10 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut target, mut names, mut timeout) = (None, Vec::new(), sending::TIMEOUT);
-    let mut no_secret = false;
+    let (mut from_stdin, mut no_secret) = (false, false);
     while let Some(arg) = args.next()? {
         match arg {
+            Long("stdin") => from_stdin = true,
             Long("no-secret") => no_secret = true,
             Long("timeout") => timeout = args.time_value("timeout")?,
             Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
@@ -54,9 +56,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(Failure::bad_args("missing a key, like Enter or C-c".into()));
     }
 
+    let text = if from_stdin { cli::whole_stdin(Deadline::NEVER)? } else { Vec::new() };
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
-    let count = press_all(&session, &names, no_secret, |bytes| sending::type_all(&session, bytes, timeout))?;
+    let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, timeout);
+    let count = press_all(&session, text, &names, no_secret, type_all)?;
     if args.json() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
@@ -72,9 +76,10 @@ fn key(word: &std::ffi::OsStr) -> Result<Key> {
     })
 }
 
-/// Types what lies between signals at once, so that nobody comes between.
+/// Types the text, then the keys; what lies between signals at once, so that nobody comes between.
 fn press_all(
     session: &SessionDir,
+    text: Vec<u8>,
     keys: &[Key],
     no_secret: bool,
     type_all: impl Fn(&[u8]) -> Result<u64>,
@@ -82,10 +87,10 @@ fn press_all(
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let modes = client.modes()?.ok_or_else(|| session.ended())?;
     let is_text = |key: &Key| key.bytes(Application::default()).iter().all(|byte| !byte.is_ascii_control());
-    if no_secret && modes.secret && keys.iter().any(is_text) {
+    if no_secret && modes.secret && (!text.is_empty() || keys.iter().any(is_text)) {
         return Err(sending::is_secret(session));
     }
-    let (mut pending, mut count) = (Vec::new(), 0);
+    let (mut pending, mut count) = (text, 0);
     for key in keys {
         let bytes = key.bytes(modes.application);
         match bytes[..] {
