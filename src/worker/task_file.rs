@@ -141,7 +141,7 @@ impl TaskFile {
     /// Writes down how a worker was ended that has not said how it ended itself.
     pub(crate) fn conclude(&self, state: &str) -> Result<()> {
         let name = format!("{}.md", self.worker);
-        let conclude = || -> io::Result<()> {
+        let conclude = || loop {
             let folder = Folder::open(&self.folder)?;
             let content = folder.read(&name, LONGEST)?;
             if status::state(&content).is_some_and(|state| verdict(&state).is_some()) {
@@ -157,7 +157,10 @@ impl TaskFile {
             let mut beside = OpenOptions::new().write(true).create_new(true).open(self.beside())?;
             beside.set_permissions(mode)?;
             beside.write_all(&concluded)?;
-            fs::rename(self.beside(), self.path())
+            // Nothing that somebody has written meanwhile is lost.
+            if folder.read(&name, LONGEST)? == content {
+                return fs::rename(self.beside(), self.path());
+            }
         };
         conclude().trying(format_args!("write the state into '{}'", self.path().display()))
     }
