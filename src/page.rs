@@ -10,6 +10,7 @@
 //! screen has changed, `stream.rs` what of all sessions, `tile.rs` looks after one, `far.rs` after
 //! those of another machine, where `feed.rs` tells of them; `server.rs` is the loop.
 
+mod connection;
 mod far;
 mod feed;
 mod frame;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    FIRST_LOOK, Run,
+    Run,
     foreground::{Blocked, Foreground},
     status,
+    watching::FIRST_LOOK,
 };
 use crate::{
     outcome::{Failure, Result},

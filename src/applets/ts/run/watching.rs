@@ -1,0 +1,276 @@
+//! Watching over a command that has been handed over: whether it has begun, what it does,
+//! and how it ends.
+
+use std::time::Duration;
+
+use super::{Cause, GLANCE, LAST_PROMPT, Outcome, Run, replaced};
+use crate::{
+    outcome::{Failure, Result},
+    session::{
+        client::{Diagnosis, Doing, News, Prompt, sending},
+        shell::{LOOK, Stage},
+    },
+    sys::deadline::Deadline,
+};
+
+/// How long a command may take to begin, before we look whether it ever will,
+/// twice: what was typed is on its way for a moment.
+const BEGIN: Duration = Duration::from_millis(500);
+/// The same where that has been interrupted, or the shell has taken it.
+const BEGIN_NOW: Duration = Duration::from_millis(100);
+/// How often a command is handed over: a key may be lost in the middle of another, and a
+/// shell may have to mend itself first.
+const ATTEMPTS: u32 = 4;
+/// How long a command may go on after its first interrupt.
+const STUBBORN: Duration = Duration::from_secs(3);
+/// Nor that no end of a command can come any more. So we look when something
+/// has been printed and then nothing for so long, and again at intervals that
+/// grow to the second.
+pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LATER_LOOKS: Duration = Duration::from_secs(5);
+
+/// Why there will never be a mark that tells a command's end.
+enum Lost {
+    /// A program of this name has taken the shell's place.
+    Replaced(String),
+    /// The shell's prompt is back.
+    Unreported,
+}
+
+impl Lost {
+    fn reason(self) -> String {
+        match self {
+            Lost::Replaced(name) => replaced(&name),
+            Lost::Unreported => "its prompt has come back, and nobody has told the command's exit code: \
+                                 something keeps the shell from that ('enable -n', functions or aliases \
+                                 named as builtins or reserved words, readonly variables)"
+                .to_owned(),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Until the command is done, or we give up on it.
+    pub(super) fn watch(&mut self, cause: &mut Option<Cause>) -> Result<Outcome> {
+        let mut deadline = self.wishes.deadline;
+        let mut begin = Deadline::after(BEGIN);
+        let (mut doubts, mut interval, mut look) = (0, FIRST_LOOK, Deadline::NEVER);
+        let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
+        let mut over = false;
+        loop {
+            let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
+            self.trace.look(&self.printer.log)?;
+            if std::mem::take(&mut self.trace.gap) {
+                self.look_behind_gap()?;
+            }
+            if self.trace.next > seen {
+                (doubts, interval) = (0, FIRST_LOOK);
+                look = self.trace.begun.map_or(Deadline::NEVER, |_| Deadline::after(interval));
+                self.question.note_change();
+            }
+            if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
+                self.trace.again = false;
+                self.hand_over_again()?;
+                begin = Deadline::after(BEGIN);
+            }
+            self.hand_text_over()?;
+            if let Some(outcome) = self.look_for_outer()? {
+                return Ok(outcome);
+            }
+            let mut soon = Deadline::NEVER;
+            if self.trace.unfinished && matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. })
+            {
+                return Ok(Outcome::Unfinished);
+            }
+            if self.trace.unfinished {
+                // What is printed again is none of its doing.
+                if self.relay.shell()?.is_some_and(|(waits, _)| waits) {
+                    self.interrupt_unfinished()?;
+                    return Ok(Outcome::Unfinished);
+                }
+                soon = Deadline::after(GLANCE);
+            }
+            if self.trace.begun.is_some() && !had_begun {
+                begin = Deadline::NEVER;
+                self.printer.from = self.trace.output().start;
+                self.printer.lost = self.trace.unseen;
+            }
+            self.stream_what_came()?;
+            if let Stage::Done { code, .. } | Stage::Prompt { code, .. } = self.trace.stage {
+                return Ok(Outcome::Done(code));
+            }
+            if over {
+                return Ok(Outcome::Ended);
+            }
+            let signalled = self.signals.take() || self.unread;
+            if cause.is_none() && (signalled || deadline.has_passed()) {
+                let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
+                self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
+                self.interrupted_at = Some(self.trace.next);
+                *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
+                (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
+                deadline = Deadline::NEVER;
+                if self.trace.begun.is_none() {
+                    begin = begin.min(Deadline::after(BEGIN_NOW));
+                }
+                self.question.end();
+            }
+            if let Some(waiting) = self.look_for_question()? {
+                return Ok(Outcome::Asks(waiting));
+            }
+            if give_up.has_passed() {
+                return Ok(Outcome::GivenUp);
+            }
+            if again.has_passed() {
+                // Who waits for input after the first has had it: another shell,
+                // say, which would draw a prompt for each that follows.
+                let had_it = self.interrupts > 0
+                    && self
+                        .relay
+                        .state()?
+                        .is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
+                if !had_it {
+                    over = !self.relay.interrupt()?;
+                    self.interrupts += 1;
+                }
+                again = Deadline::after(sending::REPEAT);
+                continue;
+            }
+            if begin.has_passed() {
+                doubts = if self.is_passed_over()? { doubts + 1 } else { 0 };
+                if doubts > 1 && cause.is_some() {
+                    // The interrupt has come before it.
+                    self.await_shell()?;
+                    return Ok(Outcome::GivenUp);
+                }
+                if doubts > 1 && matches!(self.trace.stage, Stage::Taken { .. }) {
+                    // It waits for the rest, and says so to nobody (`exec 2>file`).
+                    self.trace.unfinished = true;
+                    continue;
+                }
+                if doubts > 1 {
+                    // A key that is lost a second time will not come.
+                    self.attempts += 1;
+                    self.hand_over_again()?;
+                    doubts = 0;
+                }
+                begin = Deadline::after(if cause.is_some() { BEGIN_NOW } else { BEGIN });
+            }
+            if self.trace.begun.is_some() && look.has_passed() {
+                let lost = self.lost()?;
+                doubts = if lost.is_some() { doubts + 1 } else { 0 };
+                // Seen once, its report may be on its way to the log.
+                if doubts > 1 && matches!(lost, Some(Lost::Unreported)) && self.ask_how_it_ended()? {
+                    (doubts, look) = (0, Deadline::after(BEGIN));
+                    continue;
+                }
+                if let Some(lost) = lost.filter(|_| doubts > 1) {
+                    return Ok(Outcome::Lost(lost.reason()));
+                }
+                interval = if doubts > 0 { FIRST_LOOK } else { (interval * 2).min(LATER_LOOKS) };
+                look = Deadline::after(interval);
+            }
+            let until =
+                deadline.min(begin).min(again).min(give_up).min(look).min(soon).min(self.question.look());
+            over = self.await_output(until)? == News::Ended;
+        }
+    }
+
+    /// Marks may have been in what is gone of a bounded log: the command's end,
+    /// too, which the relay has seen.
+    fn look_behind_gap(&mut self) -> Result<()> {
+        let last = self.relay.place()?.and_then(|(_, last)| last);
+        self.trace.look(&self.printer.log)?;
+        if let Stage::Running { seq, start } = self.trace.stage
+            && last >= Some(self.number_of(seq))
+            && let Some(done) = self.session.completion_from(self.number_of(seq))?
+        {
+            self.trace.stage = Stage::Done { start, end: self.trace.next.max(start), code: done.code };
+        }
+        Ok(())
+    }
+
+    /// Our line has been typed, and the text has not begun: does the shell wait
+    /// for another?
+    fn is_passed_over(&mut self) -> Result<bool> {
+        if self.inner.is_some() {
+            // How long it is on its way to another machine nobody knows: its prompt tells.
+            return Ok(self.relay.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
+        }
+        let all_read = self.relay.look()?.is_some_and(|(_, unread, _)| unread == 0);
+        Ok(all_read && self.relay.shell()?.is_some_and(|(waits, _)| waits))
+    }
+
+    /// Not for ever: gives up with the reason.
+    fn hand_over_again(&mut self) -> Result<()> {
+        if self.attempts < ATTEMPTS && self.handover.is_taken {
+            self.type_in(self.handover.before_again)?;
+            return self.hand_over();
+        }
+        Err(self.passed_over())
+    }
+
+    /// Has the shell look whether it can tell how the command has ended, if it can look
+    /// and has not often been asked to.
+    fn ask_how_it_ended(&mut self) -> Result<bool> {
+        if !self.handover.can_look || self.looks >= ATTEMPTS {
+            return Ok(false);
+        }
+        self.looks += 1;
+        self.type_in(LOOK)?;
+        Ok(true)
+    }
+
+    /// Gives the shell its prompt back.
+    fn interrupt_unfinished(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LAST_PROMPT);
+        let patience = if self.handover.leaves_unfinished { sending::REPEAT } else { Duration::ZERO };
+        let mut again = Deadline::after(patience);
+        loop {
+            self.trace.look(&self.printer.log)?;
+            if matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. }) || deadline.has_passed()
+            {
+                return self.await_shell();
+            }
+            if self.relay.news_or(deadline.min(again), None)? == News::Ended {
+                return Err(self.session.ended());
+            }
+            if again.has_passed() {
+                self.relay.interrupt()?;
+                again = Deadline::after(sending::REPEAT);
+            }
+        }
+    }
+
+    /// What to say then. What may be left of our line must not be there for the
+    /// next call.
+    fn passed_over(&mut self) -> Failure {
+        let handle = self.session.handle();
+        let why = Failure::failed(format!(
+            "cannot run a command in session '{handle}': its shell did not take it; what may keep it from that \
+             are key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
+             'enable -n' that take builtins or names of ours away"
+        ));
+        // Where it cannot be sent, the next call finds out.
+        if self.relay.interrupt().is_ok() {
+            let _ = self.await_shell();
+        }
+        why
+    }
+
+    /// Why there will never be a mark that tells the command's end, if that is so.
+    fn lost(&mut self) -> Result<Option<Lost>> {
+        let Some((waits, successor)) = self.relay.shell()? else { return Ok(None) };
+        if let Some(name) = successor {
+            // One that wants nothing may end, and so tell its code.
+            let asks = waits || self.relay.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
+            return Ok(asks.then_some(Lost::Replaced(name)));
+        }
+        let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
+        if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
+            // Who waits with the line editor on is at its prompt, or in `read -e`.
+            unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
+        }
+        Ok(unreported.then_some(Lost::Unreported))
+    }
+}

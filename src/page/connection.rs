@@ -1,0 +1,191 @@
+//! A connection to the page's server: what it has asked, and what it is told.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    time::Duration,
+};
+
+use crate::{
+    page::{
+        http::{self, Request},
+        stream::{Entry, Stream},
+    },
+    sys::deadline::Deadline,
+};
+
+/// How long a request may take to come, and an answer to be taken: whoever is slower is
+/// another's fault, and holds up nobody.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same of what is done on another machine, which is given up before that.
+pub(super) const ELSEWHERE: Duration = Duration::from_secs(90);
+
+/// How long a connection is kept for the next request.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long, and how far, one is read that we have done with: what is closed with something
+/// unread is reset, and then the last answer may be lost (RFC 9112, 9.6).
+const FAREWELL: Duration = Duration::from_secs(2);
+const UNWANTED: usize = 256 * 1024;
+
+/// What a connection is for at the moment.
+pub(super) enum Phase {
+    /// A request is to come, or to come to its end.
+    Asked,
+    /// It is being answered.
+    Answering,
+    /// What is asked is being done on another machine, by that number.
+    Elsewhere(u64),
+    Stream(Stream),
+    /// The last answer has been sent; so much that came since was not wanted.
+    Leaving(usize),
+    Over,
+}
+
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) phase: Phase,
+    /// What has come and is not dealt with.
+    pub(super) inbox: Vec<u8>,
+    /// What is to be sent, and how much of it has been.
+    pub(super) outbox: Vec<u8>,
+    pub(super) sent: usize,
+    pub(super) closes: bool,
+    pub(super) deadline: Deadline,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> Connection {
+        Connection {
+            stream,
+            phase: Phase::Asked,
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            sent: 0,
+            closes: false,
+            deadline: Deadline::after(PATIENCE),
+        }
+    }
+
+    /// Is there something to be told on it that could be told now?
+    pub(super) fn owes(&self, entries: &[&Entry]) -> bool {
+        let Phase::Stream(stream) = &self.phase else { return false };
+        self.outbox.is_empty() && stream.lacks(entries)
+    }
+
+    /// Of one that is being answered no more is read; of an open page its end.
+    pub(super) fn reads(&self) -> bool {
+        !matches!(self.phase, Phase::Answering | Phase::Elsewhere(_))
+    }
+
+    pub(super) fn read(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        while self.reads() {
+            let count = match self.stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.phase = Phase::Over;
+                    return;
+                }
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    self.phase = Phase::Over;
+                    return;
+                }
+            };
+            match &mut self.phase {
+                Phase::Asked => {
+                    if self.inbox.is_empty() {
+                        self.deadline = Deadline::after(PATIENCE);
+                    }
+                    self.inbox.extend_from_slice(&buffer[..count]);
+                    if self.inbox.len() >= http::LONGEST_HEAD + http::LONGEST_BODY {
+                        return;
+                    }
+                }
+                Phase::Leaving(unwanted) => {
+                    *unwanted += count;
+                    if *unwanted > UNWANTED {
+                        self.phase = Phase::Over;
+                        return;
+                    }
+                }
+                // An open page has nothing more to ask here.
+                Phase::Stream(_) | Phase::Answering | Phase::Elsewhere(_) | Phase::Over => {
+                    self.phase = Phase::Over;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next request, if it is there with its body; one that is none is answered at once.
+    pub(super) fn request(&mut self) -> Option<(Request, Vec<u8>)> {
+        if !matches!(self.phase, Phase::Asked) {
+            return None;
+        }
+        match http::parse(&self.inbox) {
+            Ok(Some((request, head))) if self.inbox.len() >= head + request.length => {
+                let rest = self.inbox.split_off(head + request.length);
+                let body = std::mem::replace(&mut self.inbox, rest).split_off(head);
+                Some((request, body))
+            }
+            Ok(_) => None,
+            Err(refusal) => {
+                self.closes = true;
+                self.answer(http::refused(refusal, true));
+                self.write();
+                None
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, bytes: Vec<u8>) {
+        (self.outbox, self.sent) = (bytes, 0);
+        self.phase = Phase::Answering;
+        self.deadline = Deadline::after(PATIENCE);
+    }
+
+    pub(super) fn stream_from(&mut self, stream: Stream) {
+        (self.outbox, self.sent) = (http::stream(), 0);
+        self.phase = Phase::Stream(stream);
+        // It may sleep.
+        self.deadline = Deadline::NEVER;
+    }
+
+    /// Sends what the client takes at once.
+    pub(super) fn write(&mut self) {
+        while self.sent < self.outbox.len() {
+            match self.stream.write(&self.outbox[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.phase = Phase::Over;
+                    return;
+                }
+            }
+        }
+        (self.outbox, self.sent) = (Vec::new(), 0);
+        if matches!(self.phase, Phase::Answering) {
+            if self.closes {
+                self.phase = match self.stream.shutdown(Shutdown::Write) {
+                    Ok(()) => Phase::Leaving(0),
+                    Err(_) => Phase::Over,
+                };
+                self.deadline = Deadline::after(FAREWELL);
+            } else {
+                self.phase = Phase::Asked;
+                self.deadline = Deadline::after(if self.inbox.is_empty() { IDLE } else { PATIENCE });
+            }
+        }
+    }
+
+    pub(super) fn expire(&mut self) {
+        if self.deadline.has_passed() {
+            self.phase = Phase::Over;
+        }
+    }
+}
