@@ -44,6 +44,8 @@ fn several_questions_one_after_another() {
     for (answer, output) in [("a", "<a>\n2? "), ("2? ", "<2? >\n3? ")] {
         scratch.ts(&["send", &handle, answer]).code(0);
         scratch.ts(&["run", "--resume", "--input-after=300ms", &handle]).code(123).stdout(output);
+        // The shell itself waits, and it has begun long ago.
+        scratch.ts(&["run", "--resume", "--input-after=2", &handle]).code(123).stdout("");
     }
     // Nobody has answered: it waits on, and says so again.
     scratch.ts(&["run", "--resume", "--input-after=100ms", &handle]).code(123).stdout("");

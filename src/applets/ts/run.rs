@@ -468,8 +468,7 @@ impl<'a> Run<'a> {
     /// Sees the command to its end, and prints what it prints.
     fn finish(mut self) -> Result<()> {
         let typed = Instant::now();
-        let mut cause = None;
-        let mut outcome = self.watch(&mut cause)?;
+        let (mut outcome, cause) = self.watch()?;
         let duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
         if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished)
             && !self.await_next_prompt(cause.is_some())?

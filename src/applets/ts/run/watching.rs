@@ -23,11 +23,94 @@ const BEGIN_NOW: Duration = Duration::from_millis(100);
 const ATTEMPTS: u32 = 4;
 /// How long a command may go on after its first interrupt.
 const STUBBORN: Duration = Duration::from_secs(3);
-/// Nor that no end of a command can come any more. So we look when something
-/// has been printed and then nothing for so long, and again at intervals that
+/// The kernel tells nobody that no end of a command can come any more. So we look when
+/// something has been printed and then nothing for so long, and again at intervals that
 /// grow to the second.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(5);
+
+/// How long the command may go on.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// Until then, or until we are told to end it.
+    Until(Deadline),
+    /// It is being interrupted: again then, and given up then.
+    Interrupted { cause: Cause, again: Deadline, give_up: Deadline },
+}
+
+impl Limit {
+    fn cause(self) -> Option<Cause> {
+        match self {
+            Limit::Until(_) => None,
+            Limit::Interrupted { cause, .. } => Some(cause),
+        }
+    }
+
+    fn next(self) -> Deadline {
+        match self {
+            Limit::Until(deadline) => deadline,
+            Limit::Interrupted { again, give_up, .. } => again.min(give_up),
+        }
+    }
+}
+
+/// What nobody would tell us, and is looked for at times: that the command will never begin,
+/// or, once it has, that nobody will ever tell its end. Seen once, what tells it may be on
+/// its way; seen twice, it is certain.
+struct Doubt {
+    of: DoubtOf,
+    look: Deadline,
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DoubtOf {
+    Beginning,
+    /// Where nothing is printed, it is looked less and less often.
+    End {
+        interval: Duration,
+    },
+}
+
+impl Doubt {
+    fn new(begun: bool) -> Doubt {
+        match begun {
+            true => Doubt { of: DoubtOf::End { interval: FIRST_LOOK }, look: Deadline::NEVER, seen: false },
+            false => Doubt { of: DoubtOf::Beginning, look: Deadline::after(BEGIN), seen: false },
+        }
+    }
+
+    /// Something has been printed.
+    fn note_output(&mut self, begun: bool) {
+        self.seen = false;
+        if begun {
+            *self = Doubt { look: Deadline::after(FIRST_LOOK), ..Doubt::new(true) };
+        }
+    }
+
+    /// It is being interrupted.
+    fn hurry(&mut self) {
+        if self.of == DoubtOf::Beginning {
+            self.look = self.look.min(Deadline::after(BEGIN_NOW));
+        }
+    }
+
+    /// It has been looked, and `is_so`, or not. Is it certain?
+    fn heed(&mut self, is_so: bool, is_interrupted: bool) -> bool {
+        let is_certain = is_so && self.seen;
+        self.seen = is_so && !is_certain;
+        let until = match &mut self.of {
+            DoubtOf::Beginning if is_interrupted => BEGIN_NOW,
+            DoubtOf::Beginning => BEGIN,
+            DoubtOf::End { interval } => {
+                *interval = if is_so { FIRST_LOOK } else { (*interval * 2).min(LATER_LOOKS) };
+                *interval
+            }
+        };
+        self.look = Deadline::after(until);
+        is_certain
+    }
+}
 
 /// Why there will never be a mark that tells a command's end.
 enum Lost {
@@ -50,12 +133,16 @@ impl Lost {
 }
 
 impl Run<'_> {
-    /// Until the command is done, or we give up on it.
-    pub(super) fn watch(&mut self, cause: &mut Option<Cause>) -> Result<Outcome> {
-        let mut deadline = self.wishes.deadline;
-        let mut begin = Deadline::after(BEGIN);
-        let (mut doubts, mut interval, mut look) = (0, FIRST_LOOK, Deadline::NEVER);
-        let (mut again, mut give_up) = (Deadline::NEVER, Deadline::NEVER);
+    /// Until the command is done, or we give up on it; and why we have interrupted it, if we
+    /// have.
+    pub(super) fn watch(&mut self) -> Result<(Outcome, Option<Cause>)> {
+        let mut limit = Limit::Until(self.wishes.deadline);
+        let outcome = self.watch_within(&mut limit)?;
+        Ok((outcome, limit.cause()))
+    }
+
+    fn watch_within(&mut self, limit: &mut Limit) -> Result<Outcome> {
+        let mut doubt = Doubt::new(self.trace.begun.is_some());
         let mut over = false;
         loop {
             let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
@@ -64,14 +151,13 @@ impl Run<'_> {
                 self.look_behind_gap()?;
             }
             if self.trace.next > seen {
-                (doubts, interval) = (0, FIRST_LOOK);
-                look = self.trace.begun.map_or(Deadline::NEVER, |_| Deadline::after(interval));
+                doubt.note_output(self.trace.begun.is_some());
                 self.question.note_change();
             }
             if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
                 self.trace.again = false;
                 self.hand_over_again()?;
-                begin = Deadline::after(BEGIN);
+                doubt = Doubt::new(false);
             }
             self.hand_text_over()?;
             if let Some(outcome) = self.look_for_outer()? {
@@ -91,7 +177,6 @@ impl Run<'_> {
                 soon = Deadline::after(GLANCE);
             }
             if self.trace.begun.is_some() && !had_begun {
-                begin = Deadline::NEVER;
                 self.printer.from = self.trace.output().start;
                 self.printer.lost = self.trace.unseen;
             }
@@ -103,77 +188,79 @@ impl Run<'_> {
                 return Ok(Outcome::Ended);
             }
             let signalled = self.signals.take() || self.unread;
-            if cause.is_none() && (signalled || deadline.has_passed()) {
+            if let Limit::Until(deadline) = *limit
+                && (signalled || deadline.has_passed())
+            {
                 let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
                 self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
                 self.interrupted_at = Some(self.trace.next);
-                *cause = Some(if signalled { Cause::Signal } else { Cause::Timeout });
-                (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
-                deadline = Deadline::NEVER;
-                if self.trace.begun.is_none() {
-                    begin = begin.min(Deadline::after(BEGIN_NOW));
-                }
+                let cause = if signalled { Cause::Signal } else { Cause::Timeout };
+                let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
+                *limit = Limit::Interrupted { cause, again, give_up };
+                doubt.hurry();
                 self.question.end();
             }
             if let Some(waiting) = self.look_for_question()? {
                 return Ok(Outcome::Asks(waiting));
             }
-            if give_up.has_passed() {
-                return Ok(Outcome::GivenUp);
-            }
-            if again.has_passed() {
-                // Who waits for input after the first has had it: another shell,
-                // say, which would draw a prompt for each that follows.
-                let had_it = self.interrupts > 0
-                    && self
-                        .relay
-                        .state()?
-                        .is_some_and(|(doing, _)| matches!(doing, Doing::Raw | Doing::Line));
-                if !had_it {
-                    over = !self.relay.interrupt()?;
-                    self.interrupts += 1;
-                }
-                again = Deadline::after(sending::REPEAT);
-                continue;
-            }
-            if begin.has_passed() {
-                doubts = if self.is_passed_over()? { doubts + 1 } else { 0 };
-                if doubts > 1 && cause.is_some() {
-                    // The interrupt has come before it.
-                    self.await_shell()?;
+            if let Limit::Interrupted { again, give_up, .. } = limit {
+                if give_up.has_passed() {
                     return Ok(Outcome::GivenUp);
                 }
-                if doubts > 1 && matches!(self.trace.stage, Stage::Taken { .. }) {
-                    // It waits for the rest, and says so to nobody (`exec 2>file`).
-                    self.trace.unfinished = true;
+                if again.has_passed() {
+                    over = !self.interrupt_again()?;
+                    *again = Deadline::after(sending::REPEAT);
                     continue;
                 }
-                if doubts > 1 {
-                    // A key that is lost a second time will not come.
-                    self.attempts += 1;
-                    self.hand_over_again()?;
-                    doubts = 0;
-                }
-                begin = Deadline::after(if cause.is_some() { BEGIN_NOW } else { BEGIN });
             }
-            if self.trace.begun.is_some() && look.has_passed() {
-                let lost = self.lost()?;
-                doubts = if lost.is_some() { doubts + 1 } else { 0 };
-                // Seen once, its report may be on its way to the log.
-                if doubts > 1 && matches!(lost, Some(Lost::Unreported)) && self.ask_how_it_ended()? {
-                    (doubts, look) = (0, Deadline::after(BEGIN));
-                    continue;
+            if doubt.look.has_passed() {
+                let is_interrupted = limit.cause().is_some();
+                if doubt.of == DoubtOf::Beginning {
+                    if doubt.heed(self.is_passed_over()?, is_interrupted) {
+                        if is_interrupted {
+                            // The interrupt has come before it.
+                            self.await_shell()?;
+                            return Ok(Outcome::GivenUp);
+                        }
+                        if matches!(self.trace.stage, Stage::Taken { .. }) {
+                            // It waits for the rest, and says so to nobody (`exec 2>file`).
+                            self.trace.unfinished = true;
+                            continue;
+                        }
+                        // A key that is lost a second time will not come.
+                        self.attempts += 1;
+                        self.hand_over_again()?;
+                        doubt = Doubt::new(false);
+                    }
+                } else {
+                    let lost = self.lost()?;
+                    if doubt.heed(lost.is_some(), is_interrupted)
+                        && let Some(lost) = lost
+                    {
+                        // Its report may be on its way to the log.
+                        if matches!(lost, Lost::Unreported) && self.ask_how_it_ended()? {
+                            doubt.look = Deadline::after(BEGIN);
+                            continue;
+                        }
+                        return Ok(Outcome::Lost(lost.reason()));
+                    }
                 }
-                if let Some(lost) = lost.filter(|_| doubts > 1) {
-                    return Ok(Outcome::Lost(lost.reason()));
-                }
-                interval = if doubts > 0 { FIRST_LOOK } else { (interval * 2).min(LATER_LOOKS) };
-                look = Deadline::after(interval);
             }
-            let until =
-                deadline.min(begin).min(again).min(give_up).min(look).min(soon).min(self.question.look());
+            let until = limit.next().min(doubt.look).min(soon).min(self.question.look());
             over = self.await_output(until)? == News::Ended;
         }
+    }
+
+    /// Interrupts the command; `false` where the session has ended.
+    fn interrupt_again(&mut self) -> Result<bool> {
+        // Who waits for input after the first has had it: another shell, say, which would draw
+        // a prompt for each that follows.
+        let waits = |doing| matches!(doing, Doing::Raw | Doing::Line);
+        if self.interrupts > 0 && self.relay.state()?.is_some_and(|(doing, _)| waits(doing)) {
+            return Ok(true);
+        }
+        self.interrupts += 1;
+        self.relay.interrupt()
     }
 
     /// Marks may have been in what is gone of a bounded log: the command's end,
@@ -272,5 +359,37 @@ impl Run<'_> {
             unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
         }
         Ok(unreported.then_some(Lost::Unreported))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_seen_twice_is_certain_and_not_what_was_seen_before_something_was_printed() {
+        let mut doubt = Doubt::new(false);
+        let certain = [true, false, true, true, true].map(|is_so| doubt.heed(is_so, false));
+        assert_eq!(certain, [false, false, false, true, false]);
+        doubt.note_output(false);
+        assert_eq!((doubt.of, doubt.heed(true, false)), (DoubtOf::Beginning, false));
+        doubt.note_output(true);
+        assert_eq!((doubt.of, doubt.heed(true, false)), (DoubtOf::End { interval: FIRST_LOOK }, false));
+        assert!(doubt.heed(true, false));
+    }
+
+    #[test]
+    fn the_end_is_looked_for_less_and_less_often_while_nothing_tells_of_it() {
+        let mut doubt = Doubt::new(true);
+        let mut interval = |is_so| {
+            doubt.heed(is_so, false);
+            doubt.of
+        };
+        let ends = |factor: u32| DoubtOf::End { interval: (FIRST_LOOK * factor).min(LATER_LOOKS) };
+        assert_eq!([interval(false), interval(false), interval(true)], [ends(2), ends(4), ends(1)]);
+        for _ in 0..20 {
+            interval(false);
+        }
+        assert_eq!(interval(false), DoubtOf::End { interval: LATER_LOOKS });
     }
 }
