@@ -30,7 +30,7 @@ __nbs_last='{ __nbs_prompt "$?" "$_"; } 3>&2 >/dev/null 2>&1'
 __nbs_hook() {
     # As it was left, mostly.
     if [[ ${__nbs_hooked-} && "${PROMPT_COMMAND[*]-}" == "$__nbs_hooked" ]]; then builtin return 0; fi
-    builtin local __nbs_set __nbs_item __nbs_all
+    builtin local __nbs_set __nbs_item __nbs_all __nbs_end_at
     # PS0, which C needs, is of bash 4.4.
     if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)) || [[ $- != *i* ]]; then
         builtin return 0
@@ -38,10 +38,16 @@ __nbs_hook() {
     if [[ ${PROMPT_COMMAND+${PROMPT_COMMAND@a}} == *[rA]* ]]; then
         builtin return 0 # readonly, or no array that bash would execute
     fi
-    if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[${#PROMPT_COMMAND[@]}-1]}" == *"$__nbs_last" ]]; then
+    __nbs_end_at=0
+    if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)); then
+        builtin : # bash executes a string, or element 0 alone
+    elif [[ ${PROMPT_COMMAND-} == "$__nbs_first"* ]]; then
+        __nbs_end_at=$((${#PROMPT_COMMAND[@]} - 1))
+    fi
+    if [[ ${PROMPT_COMMAND-} == "$__nbs_first"* && "${PROMPT_COMMAND[__nbs_end_at]}" == *"$__nbs_last" ]]; then
         __nbs_hooked="${PROMPT_COMMAND[*]}"
         __nbs_bare=
-        if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) && [[ $__nbs_hooked == "$__nbs_first"?"$__nbs_last" ]]; then
+        if ((__nbs_end_at > 0)) && [[ $__nbs_hooked == "$__nbs_first"?"$__nbs_last" ]]; then
             __nbs_bare=$__nbs_hooked
         fi
         builtin return 0
@@ -64,7 +70,6 @@ __nbs_hook() {
         # and one that can not be parsed does not take the others with it.
         PROMPT_COMMAND=("${__nbs_all[@]}" "$__nbs_last")
     else
-        # bash executes a string, or element 0 alone.
         PROMPT_COMMAND=${__nbs_all[0]}$'\n'$__nbs_last
     fi
     if [[ $__nbs_set ]]; then builtin set "-$__nbs_set"; fi
