@@ -568,14 +568,17 @@ impl SessionDir {
     pub(crate) fn connect(&self) -> Result<Option<UnixStream>> {
         let what = format!("reach the relay of session '{}'", self.handle);
         match socket::connect(&self.folder, SOCKET, self.patience.deadline()) {
-            // It lets go of the lock before it closes the socket.
+            // It lets go of the lock before it closes the socket; for one that was killed the
+            // kernel may close the socket first.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
             {
                 let alive = self.is_locked();
                 match (alive, self.elsewhere()) {
                     (Ok(true), Some(host)) => Err(self.is_elsewhere(&host)),
-                    (Ok(true), None) => Err(error).trying(format_args!("{what}, which is alive")),
+                    (Ok(true), None) if !self.ends()? => {
+                        Err(error).trying(format_args!("{what}, which is alive"))
+                    }
                     _ => Ok(None),
                 }
             }
