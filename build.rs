@@ -55,12 +55,21 @@ fn main() {
     }
     texts.write(&out);
 
-    for name in ["bash.bash", "run.bash", "zsh.zsh", "fish.fish", "posix.sh", "read.sh"] {
+    let of_shell = |name: &&str| {
         let text = fs::read_to_string(root.join("src/session/shell").join(name)).unwrap();
-        let is_told = |line: &&str| !line.trim_start().starts_with('#');
-        let lines: Vec<&str> = text.lines().filter(is_told).collect();
-        fs::write(out.join(name), lines.join("\n") + "\n").unwrap();
+        // Nor is how far a line is indented.
+        let is_told = |line: &&str| !line.starts_with('#');
+        let lines: Vec<&str> = text.lines().map(str::trim_start).filter(is_told).collect();
+        lines.join("\n") + "\n"
+    };
+    // These are read often, or where it counts how long that takes.
+    for name in ["bash.bash", "run.bash"] {
+        fs::write(out.join(name), of_shell(&name)).unwrap();
     }
+    let others: Vec<String> = ["zsh.zsh", "fish.fish", "posix.sh", "read.sh"].iter().map(of_shell).collect();
+    let others = others.join("\0");
+    fs::write(out.join("shells.deflated"), packed(&others)).unwrap();
+    fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
@@ -68,6 +77,11 @@ fn main() {
     for part in PARTS {
         println!("cargo::rerun-if-changed={part}");
     }
+}
+
+/// As `src/packed.rs` unpacks it.
+fn packed(text: &str) -> Vec<u8> {
+    miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 10)
 }
 
 /// All that goes into the file.
@@ -96,8 +110,7 @@ impl Texts {
     }
 
     fn write(&self, out: &Path) {
-        let packed = miniz_oxide::deflate::compress_to_vec(self.all.as_bytes(), 10);
-        fs::write(out.join("texts.deflated"), packed).unwrap();
+        fs::write(out.join("texts.deflated"), packed(&self.all)).unwrap();
         let table = format!(
             "/// How long all of them are together.\nconst LENGTH: usize = {};\n\n\
              /// Where each begins and ends.\nconst PLACES: &[(&str, usize, usize)] = &[\n{}];\n",

@@ -1,16 +1,16 @@
 //! What `nbs --install --prefix=DIR` puts below DIR: the file, its links, man pages and
 //! completions.
 //!
-//! All or nothing: what is in the way is found before anything is made; and each file is
-//! put there whole, so that one in use may be replaced. Everybody may read it, whatever the
-//! umask.
+//! What is in the way is found before anything is made; and each file is put there whole, so
+//! that one in use may be replaced. Everybody may read it, whatever the umask, and whatever the
+//! mode of one that is there already.
 
 use std::{
     env::consts::ARCH,
     fs,
     io::{self, ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
 };
 
 use crate::{
@@ -19,11 +19,9 @@ use crate::{
         files,
         links::{self, LinkKind},
         program::Program,
+        siblings::{self, Sibling},
     },
 };
-
-/// The architectures that there are files for, as `uname -m` has them.
-const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
 /// A file to be put there, below the prefix.
 pub(crate) struct Item {
@@ -42,9 +40,29 @@ impl Item {
         Ok(Item { path: format!("bin/{name}"), content, mode: 0o755 })
     }
 
-    /// Is it there already, byte for byte?
-    fn is_at(&self, path: &Path) -> bool {
-        fs::read(path).is_ok_and(|content| content == self.content)
+    /// What is there in its place; an error if that cannot be replaced.
+    fn look(&self, path: &Path) -> io::Result<Place> {
+        let own = match fs::symlink_metadata(path) {
+            Ok(own) => own,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Free),
+            Err(error) => return Err(error),
+        };
+        if own.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        // Behind a link there may be anything; a FIFO would keep us.
+        let is_same = |file: &fs::Metadata| {
+            file.len() == self.content.len() as u64
+                && file.is_file()
+                && fs::read(path).is_ok_and(|content| content == self.content)
+        };
+        let Some(file) = fs::metadata(path).ok().filter(is_same) else { return Ok(Place::Taken) };
+        Ok(match file.permissions().mode() & self.mode == self.mode {
+            true => Place::Right,
+            // What a link leads to is not ours to change.
+            false if own.is_symlink() => Place::Taken,
+            false => Place::Closed,
+        })
     }
 
     fn put(&self, path: &Path) -> io::Result<()> {
@@ -64,6 +82,17 @@ impl Item {
         }
         put
     }
+}
+
+/// What is in the place of a file.
+enum Place {
+    Free,
+    /// The file itself, byte for byte.
+    Right,
+    /// The same, but not everybody may use it.
+    Closed,
+    /// Something else, which can be replaced.
+    Taken,
 }
 
 /// Fails where our own file is not all there: what runs of it now may not the next time.
@@ -87,45 +116,40 @@ pub(crate) fn below(
     force: bool,
 ) -> Result<()> {
     let mut items = vec![Item::program("nbs", ourselves)?];
-    for architecture in ARCHITECTURES.into_iter().filter(|architecture| *architecture != ARCH) {
-        items.extend(foreign(ourselves, architecture)?);
+    for architecture in siblings::architectures() {
+        match siblings::look(ourselves, architecture) {
+            (path, Sibling::Usable) => items.push(Item::program(&format!("nbs-{architecture}"), &path)?),
+            (_, Sibling::Absent) => {}
+            (path, Sibling::Unusable(why)) => return refused(&path, &format!("it {why}")),
+        }
     }
     items.extend(texts);
 
     let bin = prefix.join("bin");
     let nbs = bin.join("nbs");
-    let places = items.iter().map(|item| (prefix.join(&item.path), item));
-    let missing: Vec<(PathBuf, &Item)> = places.filter(|(path, item)| !item.is_at(path)).collect();
-    for (path, _) in &missing {
-        match fs::symlink_metadata(path) {
-            Ok(taken) if taken.is_dir() => return refused(path, "Is a directory"),
-            Ok(_) if !force => return Err(taken(path, &ErrorKind::AlreadyExists.into())),
-            _ => {}
+    let mut wanted = Vec::new();
+    for item in &items {
+        let path = prefix.join(&item.path);
+        match item.look(&path).map_err(|error| taken(&path, &error))? {
+            Place::Right => {}
+            Place::Taken if !force => return Err(taken(&path, &ErrorKind::AlreadyExists.into())),
+            place => wanted.push((path, item, place)),
         }
     }
-    if !force {
-        links::check(&nbs, &bin, names).map_err(|(name, error)| taken(&bin.join(name), &error))?;
-    }
+    let links_checked = match force {
+        true => links::check_folders(&bin, names),
+        false => links::check(&nbs, &bin, names),
+    };
+    links_checked.map_err(|(name, error)| taken(&bin.join(name), &error))?;
     files::set_umask(0o022);
-    for (path, item) in missing {
-        item.put(&path).trying(format!("put '{}' there", path.display()))?;
+    for (path, item, place) in wanted {
+        match place {
+            Place::Closed => fs::set_permissions(&path, fs::Permissions::from_mode(item.mode))
+                .trying(format!("let everybody use '{}'", path.display()))?,
+            _ => item.put(&path).trying(format!("put '{}' there", path.display()))?,
+        }
     }
     links::make(&nbs, &bin, names, kind, force).map_err(|(name, error)| taken(&bin.join(name), &error))
-}
-
-/// The file for another architecture that lies beside ours, if there is one.
-fn foreign(ourselves: &Path, architecture: &str) -> Result<Option<Item>> {
-    let name = format!("nbs-{architecture}");
-    let path = ourselves.with_file_name(&name);
-    match Program::look(&path) {
-        Ok(Some(program)) if program.is_whole() && program.is_for(architecture) => {
-            Item::program(&name, &path).map(Some)
-        }
-        Ok(Some(program)) => refused(&path, &format!("it is {program}")),
-        Ok(None) => refused(&path, "it is no program"),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).trying(format!("read '{}'", path.display())),
-    }
 }
 
 /// Says why something cannot be made, what is in its place, and how to go on.

@@ -20,17 +20,18 @@ pub(crate) mod call;
 pub(crate) mod content;
 mod daemon;
 pub(crate) mod far;
+pub(crate) mod far_lines;
 pub(crate) mod frames;
 pub(crate) mod name;
 pub(crate) mod outbox;
 mod silence;
 
-use std::{env, ffi::OsStr, io};
+use std::{env, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
 use crate::{
     outcome::{Result, Trying},
     session::{Handle, StateDir},
-    sys::files::Folder,
+    sys::{files::Folder, host::Host},
 };
 
 /// What this file says of itself: calls and bridges of one version belong together.
@@ -52,13 +53,19 @@ pub(crate) fn as_called(handle: &Handle) -> String {
     machine.map_or_else(|| handle.to_string(), |machine| format!("{machine}:{handle}"))
 }
 
-/// Opens a folder of ours in the state folder, and makes it where it is not.
+/// Opens a folder of ours in the state folder, and makes it where it is not. What listens there is
+/// reached on its own machine only, so each that shares the state folder has one in it.
 pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
+    let inside = |folder: &Folder, name: &OsStr| match folder.make_folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => folder.open_folder(name),
+        other => other,
+    };
     let make = || {
-        let state = Folder::open(state_dir.path())?;
-        match state.make_folder(OsStr::new(name)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => state.open_folder(OsStr::new(name)),
-            other => other,
+        let folder = inside(&Folder::open(state_dir.path())?, name.as_ref())?;
+        if folder.may_be_shared() {
+            inside(&folder, OsStr::from_bytes(&Host::ours()?.name))
+        } else {
+            Ok(folder)
         }
     };
     make().trying(format_args!("open '{}'", state_dir.path().join(name).display()))

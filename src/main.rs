@@ -14,6 +14,7 @@ mod machine;
 mod mcp;
 mod numbers;
 mod outcome;
+mod packed;
 mod page;
 mod relay;
 #[cfg(test)]

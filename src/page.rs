@@ -1,8 +1,9 @@
 //! The sessions as a web page: a server of HTTP for one user's browsers.
 //!
 //! What is served are three files of ours, and what the verbs would print: events out
-//! (text/event-stream), a few requests in. Nothing is started, and nothing is made but the
-//! token and the port, in the state folder.
+//! (text/event-stream), a few requests in. For the sessions here nothing is started, and nothing is
+//! made but the token and the port, in the state folder; for those of another machine, the bridge to
+//! it is, as for any call there.
 //!
 //! Who may: whoever has the token, which comes in a header that our own script sets. There is
 //! no cookie, since a browser sends those to every port of a machine, and so to other users'

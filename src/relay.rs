@@ -45,17 +45,14 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy,
-        client::{
-            Prompt,
-            protocol::{Response, SizeSince},
-        },
+        client::protocol::{Response, SizeSince},
     },
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::PollSet,
         processes::PidFd,
-        pty::{Master, Size},
+        pty::{Master, Size, TerminalModes},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
 };
@@ -142,9 +139,10 @@ pub(crate) struct Relay {
     child: u32,
     keeper: Option<KeeperClient>,
     recorder: Recorder,
-    // The group that had the foreground when a shell inside the session's own came to its
-    // prompt.
+    // The group that had the foreground when a shell inside the session's own came to its first
+    // prompt, and which shell that is, counted from the outermost.
     inner_group: Option<i32>,
+    inner_level: usize,
     fifo: File,
     typed: Flow,
     keyboard: Keyboard,
@@ -203,6 +201,7 @@ impl Relay {
             child: start.child,
             keeper: start.keeper,
             recorder,
+            inner_level: 0,
             inner_group: None,
             fifo,
             typed: Flow::new(),
@@ -326,9 +325,7 @@ impl Relay {
         if let Some(screen) = self.answers.screen_process() {
             poll_set.readable(screen, RelayEvent::Screen);
         }
-        if self.clients.have_room() {
-            poll_set.readable(&self.listener, RelayEvent::Connection);
-        }
+        let full = self.clients.watch(&self.listener, &mut poll_set, RelayEvent::Connection);
         for (id, client) in self.clients.all() {
             let (read, write) = (self.clients.wants_read(id, client), client.wants_write());
             let left = (!client.has_hung_up()).then_some(RelayEvent::ClientLeft(id));
@@ -348,7 +345,10 @@ impl Relay {
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
-        poll_set.wait(linger.min(keyboard).min(limit).min(others))
+        // What has been asked already wakes nobody.
+        let unheeded =
+            if self.clients.unheeded().is_some() { Deadline::after(Duration::ZERO) } else { Deadline::NEVER };
+        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(full).min(unheeded))
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -416,8 +416,11 @@ impl Relay {
         }
     }
 
-    /// Something has been typed: what the session said of itself holds no longer.
-    fn note_typed(&mut self) {
+    /// These bytes have been typed in these modes: what the session said of itself holds no longer.
+    fn note_typed(&mut self, bytes: &[u8], modes: &TerminalModes) {
+        self.keyboard.note_typed(bytes, modes, Instant::now());
+        let to_shell = self.master.foreground() == Some(self.reporting());
+        self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
         self.limits.note_activity();
         if self.judge.note_typed(Instant::now()) {
             // Where the file cannot be removed, it counts only once the session is dead.
@@ -463,8 +466,10 @@ impl Relay {
                 if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
                     self.recorder.note_untranslated(count as u64);
                 }
-                if self.recorder.level().0 > 0 && self.recorder.prompt() == Prompt::Stands {
-                    self.inner_group = self.master.foreground();
+                // Once: at a later prompt it may execute by now what was typed ahead.
+                let level = self.recorder.level().0;
+                if level != self.inner_level && self.recorder.prompt().is_there() {
+                    (self.inner_level, self.inner_group) = (level, self.master.foreground());
                 }
                 self.keyboard.release();
                 self.limits.note_activity();
@@ -581,9 +586,7 @@ impl Relay {
                     let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));
                     self.awaited = Some(next);
                 }
-                self.keyboard.note_typed(&bytes[..count], &modes, Instant::now());
-                self.recorder.note_typed(&bytes[..count]);
-                self.note_typed();
+                self.note_typed(&bytes[..count], &modes);
                 Some(count)
             }
             _ => None,
@@ -695,8 +698,9 @@ impl Relay {
             output_bytes: self.recorder.output_bytes(),
             drained,
         };
-        // Only waits need it, to tell an echo; without it they take all for output.
-        let typed = self.journal.since(0).encode();
+        // Only waits need it, to tell an echo, and whose completion they wait for; without it
+        // they take all for output, and none for that.
+        let typed = format!("{}\n{}\n", self.journal.since(0).encode(), self.begun_last());
         let _ = self.pending.folder.replace(crate::session::TYPED, typed.as_bytes());
         match self.recorder.conclude(exit_record, self.interactive, &self.events) {
             Ok(written) => Ok(written || self.ending.is_killed()),

@@ -79,6 +79,14 @@ impl<K: Ord, V> Map<K, V> {
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
     }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.0.retain_mut(|(key, value)| keep(key, value));
+    }
 }
 
 impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
@@ -181,7 +189,7 @@ mod tests {
             let (mut set, mut as_set) = (Set::new(), BTreeSet::new());
             for _ in 0..random.usize(..60) {
                 let (key, value) = (random.u8(..20), random.u32(..));
-                match random.u8(..6) {
+                match random.u8(..8) {
                     0 => {
                         map.insert(key, value);
                         as_map.insert(key, value);
@@ -190,6 +198,14 @@ mod tests {
                     2 => assert_eq!(map.remove(&key), as_map.remove(&key)),
                     3 => assert_eq!(set.insert(key), as_set.insert(key)),
                     4 => assert_eq!(set.remove(&key), as_set.remove(&key)),
+                    5 => {
+                        map.retain(|key, value| (u32::from(*key) ^ *value) % 8 > 0);
+                        as_map.retain(|key, value| (u32::from(*key) ^ *value) % 8 > 0);
+                    }
+                    6 => {
+                        map.values_mut().for_each(|value| *value ^= 1);
+                        as_map.values_mut().for_each(|value| *value ^= 1);
+                    }
                     _ => {
                         set.extend([key, key / 2]);
                         as_set.extend([key, key / 2]);

@@ -1,9 +1,8 @@
 //! call - one call of a command of nbs-ts, for another process
 //!
-//! An internal role. `nbs-call PARENT UMASK pipes|terminal COMMAND...` is started by `nbs-mcp` or
-//! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts` as if called with that
-//! umask, or `nbs-spawn-worker` where COMMAND is `spawn-worker`, or tells a page of the sessions where
-//! it is `page`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
+//! An internal role. `nbs-call PARENT pipes|terminal COMMAND...` is started by `nbs-mcp` or
+//! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts`, or `nbs-spawn-worker`
+//! where COMMAND is `spawn-worker`, or tells a page of the sessions where it is `page`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
 //! of no use without who started it, and ends with it: what it waits for goes on. The others are
 //! brief, and end by themselves.
 
@@ -24,7 +23,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [parent, umask, how, words @ ..] = &words[..] else { return Err(cli::by_hand()) };
+    let [parent, how, words @ ..] = &words[..] else { return Err(cli::by_hand()) };
     let parent = parent.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
     if std::os::unix::process::parent_id() != parent {
         return Err(cli::by_hand());
@@ -35,10 +34,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if machine::waits(words.iter().map(|word| word.as_bytes())) {
         child::die_with_parent(parent).trying("end with who started this")?;
     }
-    let umask = cli::umask(umask)?;
     match words {
         [worker, words @ ..] if worker.as_bytes() == machine::WORKER.as_bytes() => {
-            *args = Args::new(words.to_vec(), umask);
+            *args = Args::new(words.to_vec(), args.umask);
             applets::run_worker(args)
         }
         [page] if page.as_bytes() == machine::PAGE => {
@@ -46,7 +44,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             page::feed(&StateDir::open_or_make()?, &mut ending)
         }
         words => {
-            *args = Args::new(words.to_vec(), umask);
+            *args = Args::new(words.to_vec(), args.umask);
             applets::run_verb(args)
         }
     }

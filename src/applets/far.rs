@@ -29,7 +29,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         ["serve", bridge, content] if is_digits(bridge) && is_digits(content) => {
             cli::started_by_us()?;
             inherited::shed().trying("shed what was inherited")?;
-            far::serve(bridge, content, args.umask)
+            far::serve(bridge, content)
         }
         _ => Err(cli::by_hand()),
     }

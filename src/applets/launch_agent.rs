@@ -40,5 +40,5 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
 
     inherited::shed().trying("shed what was inherited")?;
-    Launch::check(handle, root, agent)?.start(prompt, args.umask)
+    Launch::check(handle, root, agent)?.start(prompt)
 }

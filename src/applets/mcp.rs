@@ -50,5 +50,5 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             "waits for messages of the model context protocol, which a client sends; see 'nbs-mcp --help'";
         cli::warn("nbs-mcp", hint);
     }
-    mcp::serve(&Tools::new(applets::page_of_verb), args.umask, owner)
+    mcp::serve(&Tools::new(applets::page_of_verb), owner)
 }

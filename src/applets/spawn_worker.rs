@@ -189,9 +189,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     prompt.push(task.path());
     prompt.push(" and execute the task. Update the Status and Log sections when complete.");
     // The project's files are as its other files are.
-    let ours = files::set_umask(args.umask);
-    let written = task.write(root, &skill, instructions.as_encoded_bytes());
-    files::set_umask(ours);
+    let written = files::with_callers_umask(|| task.write(root, &skill, instructions.as_encoded_bytes()));
     let began = written.and_then(|()| match foreground {
         Some(_) => monitor.go_in_foreground(),
         None => monitor.go(),
@@ -199,7 +197,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     let started = began.and_then(|()| {
         // It may have been told to end before there is an agent.
         let is_over = foreground.as_mut().is_some_and(Foreground::is_told);
-        if is_over { Ok(()) } else { launch.start(&prompt, args.umask) }
+        if is_over { Ok(()) } else { launch.start(&prompt) }
     });
     let (pid, log) = (monitor.pid(), monitor.log.clone());
     if let Err(failure) = started {

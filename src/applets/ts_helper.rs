@@ -37,8 +37,7 @@ use crate::{
         deadline::Deadline,
         files::{self, Folder},
         inherited,
-        processes::Process,
-        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
+        signals::{self, Signals},
         socket,
     },
 };
@@ -70,7 +69,7 @@ fn serve(umask: u32) -> Result<()> {
         Folder::open(state_dir.path()).trying(format_args!("open '{}'", state_dir.path().display()))?;
     let lock = take_lock(&folder)?;
     state_dir.forget_missed_helper().trying("forget that there was no helper")?;
-    let mut stop = catch_stop().trying("catch signals")?;
+    let mut stop = Signals::catch(signals::to_end()).trying("catch signals")?;
     let (listener, made_socket_in) = match handed {
         Some(listener) => (listener, None),
         None => (listen(&folder, &state_dir)?, Some(folder)),
@@ -105,12 +104,6 @@ fn take_lock(folder: &Folder) -> Result<File> {
 
 fn already_runs(pid: &str) -> Failure {
     Failure::failed(format!("cannot start: a helper is already running (pid {pid})"))
-}
-
-/// SIGHUP is the end, too, where nobody told us (as nohup does) to live on.
-fn catch_stop() -> io::Result<Signals> {
-    let hang_up_ignored = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
-    Signals::catch(if hang_up_ignored { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] })
 }
 
 /// How long a socket that is there may keep us waiting before we call it

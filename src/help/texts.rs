@@ -1,12 +1,12 @@
 //! The texts that people read, and what is sent elsewhere as it is: packed, for together
 //! they would be a tenth of the file.
 //!
-//! `build.rs` packs them as one stream (RFC 1951). It is unpacked whole when the first of
+//! `build.rs` packs them as one stream. It is unpacked whole when the first of
 //! them is read, once in a process; most calls read none.
 
 use std::sync::OnceLock;
 
-use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+use crate::packed::unpack;
 
 include!(concat!(env!("OUT_DIR"), "/texts.rs"));
 
@@ -39,7 +39,7 @@ impl Text {
 
     pub(crate) fn get(self) -> &'static str {
         static ALL: OnceLock<String> = OnceLock::new();
-        &ALL.get_or_init(unpack)[self.start..self.end]
+        &ALL.get_or_init(|| unpack(PACKED, LENGTH))[self.start..self.end]
     }
 }
 
@@ -49,13 +49,6 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
         at += 1;
     }
     at == one.len() && at == other.len()
-}
-
-fn unpack() -> String {
-    let mut all = vec![0; LENGTH];
-    let count = decompress_slice_iter_to_slice(&mut all, [PACKED].into_iter(), false, true);
-    assert_eq!(count, Ok(LENGTH), "build.rs has packed it");
-    String::from_utf8(all).expect("build.rs has packed what is UTF-8")
 }
 
 #[cfg(test)]

@@ -9,15 +9,15 @@ use std::{
     time::SystemTime,
 };
 
-use crate::sys::{clock, deadline::Deadline, poll::PollSet};
+use crate::sys::{
+    clock,
+    deadline::Deadline,
+    poll::{PIPE_ROOM, PollSet},
+};
 
 /// How much may wait for a reader; lines that come on top of it are lost, and
 /// counted.
 const WAITING: usize = 256 * 1024;
-
-/// poll(2) promises room for so much in a pipe that can be written to (pipe(7)),
-/// and standard output is not ours to make non-blocking.
-const AT_ONCE: usize = 4_096;
 
 #[derive(Default)]
 pub(crate) struct HelperLog {
@@ -52,7 +52,8 @@ impl HelperLog {
     /// Writes what there is room for.
     pub(crate) fn write(&mut self) {
         while !self.waiting.is_empty() && self.has_room() {
-            let count = self.waiting.len().min(AT_ONCE);
+            // Standard output is not ours to make non-blocking.
+            let count = self.waiting.len().min(PIPE_ROOM);
             let mut stdout = io::stdout().lock();
             if stdout.write_all(&self.waiting[..count]).and_then(|()| stdout.flush()).is_err() {
                 // The helper's work goes on where nobody reads of it.

@@ -312,6 +312,8 @@ impl Bridge {
             match event {
                 BridgeEvent::Caller => self.accept(),
                 BridgeEvent::FromCaller(number) => self.hear_caller(number, takes_more),
+                // It has gone, which poll tells of for ever: it is read to its end, also where more
+                // waits for the connection than `MOST_UNSENT`. That is no more than a socket holds.
                 BridgeEvent::ToCaller(number) => self.hear_caller(number, true),
                 BridgeEvent::Input => self.hear(),
                 BridgeEvent::Output => {

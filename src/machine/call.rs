@@ -26,7 +26,6 @@ use crate::{
     sys::{
         child,
         deadline::Deadline,
-        files::Folder,
         poll::{self, PollSet},
         processes, random, socket,
     },
@@ -169,7 +168,7 @@ impl Call {
     fn greet(&mut self) {
         self.decoder = Decoder::default();
         self.unsent.clear();
-        let has_begun = self.progress != Progress::NotBegun;
+        let has_begun = self.was_sent();
         Frame::Caller { has_begun, version: machine::VERSION.as_bytes().to_vec() }.put(0, &mut self.unsent);
     }
 
@@ -200,6 +199,11 @@ impl Call {
     /// Has it begun there, and is there a connection?
     pub(crate) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// May it have begun there?
+    pub(crate) fn was_sent(&self) -> bool {
+        self.progress != Progress::NotBegun
     }
 
     /// Why there is no connection, where there is none.
@@ -556,10 +560,11 @@ pub(crate) fn bridge_id(machine: &MachineName) -> String {
 
 /// The machines that a bridge runs for, or has run for.
 pub(crate) fn bridged(state_dir: &StateDir) -> Result<Vec<MachineName>> {
-    let names = match Folder::open(&state_dir.path().join(BRIDGES)).and_then(|bridges| bridges.names()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.trying("list the bridges")?,
-    };
+    // Nothing is made for a look.
+    if !state_dir.path().join(BRIDGES).exists() {
+        return Ok(Vec::new());
+    }
+    let names = machine::folder(state_dir, BRIDGES)?.names().trying("list the bridges")?;
     let of_socket = |name: std::ffi::OsString| {
         let name = name.to_str()?.strip_suffix(".sock")?.to_owned();
         MachineName::parse(name.as_bytes())

@@ -1,12 +1,16 @@
 //! Which file this is, by what is in it; so both ends know whether they are the same.
 
 use std::{
-    fs::File,
+    env::consts::ARCH,
+    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use crate::sys::program::Program;
+use crate::sys::{
+    program::Program,
+    siblings::{self, ARCHITECTURES, Sibling},
+};
 
 /// What we are started from, whatever its name is now.
 const OURSELVES: &str = "/proc/self/exe";
@@ -21,11 +25,16 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
+    fn read(architecture: &'static str, path: PathBuf) -> io::Result<Copy> {
+        let (content, size) = of(&path)?;
+        Ok(Copy { architecture, path, content, size })
+    }
+
     /// What the machines that it is for are called, as `uname -m` has it there. Where there
     /// is no uname, ours is tried.
     pub(crate) fn machines(&self) -> Vec<&'static str> {
         let names = ARCHITECTURES.into_iter().filter(|(name, _)| *name == self.architecture);
-        let unknown = (self.architecture == std::env::consts::ARCH).then_some(UNKNOWN);
+        let unknown = (self.architecture == ARCH).then_some(UNKNOWN);
         names.flat_map(|(name, alias)| [name, alias]).chain(unknown).collect()
     }
 }
@@ -33,33 +42,18 @@ impl Copy {
 /// What a machine without uname is called.
 const UNKNOWN: &str = "unknown";
 
-/// Architectures that nbs is built for, and what else they are called.
-const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
-
-/// The copies that we have: ourselves, and those that lie beside us as `nbs-ARCH`.
+/// The copies that we have: ourselves, and those that lie beside us. What keeps one of these from
+/// being sent is told when it is wanted.
 pub(crate) fn copies() -> io::Result<Vec<Copy>> {
-    let mut copies = Vec::new();
-    for (architecture, _) in ARCHITECTURES {
-        let path = match architecture == std::env::consts::ARCH {
-            true => PathBuf::from(OURSELVES),
-            false => beside(architecture)?,
-        };
-        match Program::look(&path) {
-            Ok(Some(program)) if program.is_whole() && program.is_for(architecture) => {
-                let (content, size) = of(&path)?;
-                copies.push(Copy { architecture, path, content, size });
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+    let ours = Program::look(Path::new(OURSELVES))?.filter(Program::is_whole);
+    let ours = ours.map(|_| Copy::read(ARCH, OURSELVES.into())).transpose()?;
+    let (mut copies, ourselves) = (Vec::from_iter(ours), fs::read_link(OURSELVES)?);
+    for architecture in siblings::architectures() {
+        if let (path, Sibling::Usable) = siblings::look(&ourselves, architecture) {
+            copies.extend(Copy::read(architecture, path));
         }
     }
     Ok(copies)
-}
-
-/// Where the file for another architecture lies.
-fn beside(architecture: &str) -> io::Result<PathBuf> {
-    Ok(std::fs::read_link(OURSELVES)?.with_file_name(format!("nbs-{architecture}")))
 }
 
 /// Why there is no copy for a machine of that name, as `uname -m` has it there, and what to do.
@@ -68,14 +62,17 @@ pub(crate) fn missing(machine: &str) -> String {
     let Some((architecture, _)) = ARCHITECTURES.iter().find(of) else {
         return format!("nbs is not built for its architecture, '{machine}'");
     };
-    let Ok(path) = beside(architecture) else { return "our own file has no name".into() };
-    let is = match Program::look(&path) {
-        Ok(Some(program)) => format!("which is {program}"),
-        Ok(None) => "which is no program".to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "where there is none".to_owned(),
-        Err(error) => format!("which cannot be read: {error}"),
+    if *architecture == ARCH {
+        return "our own file is not all there".into();
+    }
+    let Ok(ourselves) = fs::read_link(OURSELVES) else { return "our own file has no name".into() };
+    let (path, sibling) = siblings::look(&ourselves, architecture);
+    let (word, is) = match &sibling {
+        Sibling::Usable => ("which", "has come since"),
+        Sibling::Absent => ("where", "there is none"),
+        Sibling::Unusable(why) => ("which", &**why),
     };
-    format!("it wants nbs for {architecture} from '{}', {is}", path.display())
+    format!("it wants nbs for {architecture} from '{}', {word} {is}", path.display())
 }
 
 /// That of our own file.

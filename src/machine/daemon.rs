@@ -13,7 +13,12 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    sys::{self, child, deadline::Deadline, files::Folder, lock, poll},
+    sys::{
+        self, child,
+        deadline::Deadline,
+        files::{self, Folder},
+        lock, poll,
+    },
 };
 
 /// How long the start of one may take, on a machine that is busy.
@@ -96,7 +101,8 @@ fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<
     let (mut reader, writer) = io::pipe().trying(what)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     // It goes its own way, and outlives us: nobody need collect it, but whoever gets orphans.
-    let started = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
+    let started =
+        files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves).trying(what)?;
     drop((command, started));
     let mut said = Vec::new();
     while said != READY {

@@ -36,8 +36,8 @@ use crate::{
         child,
         deadline::Deadline,
         fdpass,
-        files::Folder,
-        poll::{self, PollSet},
+        files::{self, Folder},
+        poll::{self, PIPE_ROOM, PollSet},
         processes::PidFd,
         pty::{Master, Size},
         random,
@@ -56,9 +56,6 @@ const SILENCE: Duration = Duration::from_secs(75);
 /// So much waits for the connection at most, before more is taken of any call: what comes behind
 /// it, of another call, is held up no longer than that takes.
 const MOST_UNSENT: usize = 128 * 1024;
-
-/// What poll(2) is sure to let be written without a wait (pipe(7), PIPE_BUF).
-const AT_ONCE: usize = 4096;
 
 /// A caller that has room sends all that it has read.
 const READ_AT_ONCE: u64 = 64 * 1024;
@@ -88,7 +85,7 @@ pub(crate) fn connect(id: &str, content: &str) -> Result<()> {
 }
 
 /// Becomes what executes calls, until nobody wants it any more.
-pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
+pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
     let listening = begin(id, content);
     let (folder, listener, instance) = match listening {
         Ok(begun) => begun,
@@ -101,7 +98,6 @@ pub(crate) fn serve(id: &str, content: &str, umask: u32) -> Result<()> {
     let mut far = Far {
         listener,
         entrance: Entrance::default(),
-        umask,
         instance,
         link: None,
         calls: Vec::new(),
@@ -143,7 +139,6 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 struct Far {
     listener: UnixListener,
     entrance: Entrance,
-    umask: u32,
     instance: u64,
     link: Option<Link>,
     calls: Vec<Call>,
@@ -375,7 +370,7 @@ impl Far {
         if !self.calls.iter().any(is_it) {
             let call = match self.calls.len() < MOST_CALLS {
                 _ if self.abandoned.contains(&order.key) => Err(io::Error::other("it was given up there")),
-                true => Call::start(&order, self.umask),
+                true => Call::start(&order),
                 false => Err(io::Error::other("too many calls at the same time")),
             };
             let call = call.unwrap_or_else(|error| Call { refused: Some(error.to_string()), ..Call::none() });
@@ -431,10 +426,10 @@ impl Far {
 }
 
 impl Call {
-    fn start(order: &Order, umask: u32) -> io::Result<Call> {
+    fn start(order: &Order) -> io::Result<Call> {
         let mut command = child::ourselves(machine::CALL);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
-        command.args([std::process::id().to_string(), format!("{umask:o}"), how.to_owned()]);
+        command.args([&std::process::id().to_string(), how]);
         command.args(order.words.iter().map(|word| OsString::from_vec(word.clone())));
         for name in ["NBS_TS_ON", "NBS_TS_SESSION"] {
             command.env_remove(name);
@@ -459,7 +454,7 @@ impl Call {
                 command.stdin(stdin).stdout(Stdio::piped()).process_group(0);
             }
         }
-        let mut process = command.spawn().map_err(child::why_not_ourselves)?;
+        let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         // It holds the slave, which would so never hang up.
         drop(command);
         let mut held = || -> io::Result<_> {
@@ -570,7 +565,7 @@ impl Call {
         }
         while let Some(stdin) = self.stdin.as_mut().filter(|_| !self.pending.is_empty()) {
             let bytes = self.pending.as_slices().0;
-            match stdin.write(&bytes[..bytes.len().min(AT_ONCE)]) {
+            match stdin.write(&bytes[..bytes.len().min(PIPE_ROOM)]) {
                 Ok(count) => {
                     self.pending.iter_mut().take(count).for_each(|byte| *byte = 0);
                     drop(self.pending.drain(..count));

@@ -39,6 +39,11 @@ impl MachineName {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A message that may begin with it, without that.
+    pub(crate) fn left_out_of<'m>(&self, message: &'m str) -> &'m str {
+        message.strip_prefix(self.as_str()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
+    }
 }
 
 impl fmt::Display for MachineName {

@@ -2,21 +2,26 @@
 
 use std::{
     io::{self, Read, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
+    os::unix::process::CommandExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio},
 };
 
 use crate::{
-    machine,
+    machine::{self, outbox},
     mcp::tools::Invocation,
-    sys::{child, processes::PidFd},
+    sys::{
+        child::{self, ExitStatus},
+        files,
+        poll::PIPE_ROOM,
+        processes::PidFd,
+    },
 };
 
 /// More is kept of no answer. A command's own bound is far below it, unless told otherwise.
 const MOST: usize = 32 << 20;
 
-/// What poll(2) is sure to let be written without a wait (pipe(7), PIPE_BUF).
-pub(crate) const AT_ONCE: usize = 4096;
+/// So much is kept of what it says of itself: that is one line, and never long.
+const MOST_WORDS: usize = 4096;
 
 /// What it came to.
 pub(crate) struct Ended {
@@ -39,17 +44,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// `umask` is that of whoever called us, which is not ours.
-    pub(crate) fn start(invocation: Invocation, umask: u32) -> io::Result<Call> {
+    pub(crate) fn start(invocation: Invocation) -> io::Result<Call> {
         let mut command = child::ourselves(machine::CALL);
-        command
-            .args([std::process::id().to_string(), format!("{umask:o}"), "pipes".to_owned()])
-            .args(invocation.words);
+        command.args([&std::process::id().to_string(), "pipes"]).args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         // A Ctrl-C that is meant for the client interrupts nothing in a session.
         command.process_group(0);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().map_err(child::why_not_ourselves)?;
+        let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let ended = Ended { code: 0, stdout: Vec::new(), stderr: Vec::new(), too_much: false };
         Ok(Call { process, input: invocation.input, written: 0, ended, stdin, stdout, stderr })
@@ -59,7 +61,7 @@ impl Call {
     pub(crate) fn write(&mut self) {
         let Some(stdin) = &mut self.stdin else { return };
         let rest = &self.input[self.written..];
-        match stdin.write(&rest[..rest.len().min(AT_ONCE)]) {
+        match stdin.write(&rest[..rest.len().min(PIPE_ROOM)]) {
             Ok(count) => self.written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // It has ended, and will say why.
@@ -83,8 +85,7 @@ impl Call {
 
     pub(crate) fn read_stderr(&mut self) {
         read(&mut self.stderr, &mut self.ended.stderr);
-        // That is one line, and never long.
-        self.ended.stderr.truncate(AT_ONCE);
+        self.ended.stderr.truncate(MOST_WORDS);
     }
 
     /// Has it printed all that it will?
@@ -104,7 +105,7 @@ impl Call {
     pub(crate) fn finish(mut self) -> io::Result<Ended> {
         drop(self.stdin.take());
         let status = self.process.wait()?;
-        self.ended.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        self.ended.code = ExitStatus::number_of(status);
         Ok(self.ended)
     }
 }
@@ -113,11 +114,10 @@ impl Call {
 fn read(pipe: &mut Option<impl Read>, onto: &mut Vec<u8>) {
     let Some(reader) = pipe else { return };
     let mut buffer = [0; 16 * 1024];
-    match reader.read(&mut buffer) {
-        Ok(0) => *pipe = None,
-        Ok(count) => onto.extend_from_slice(&buffer[..count]),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        // As good as its end: what it came to, its exit code tells.
-        Err(_) => *pipe = None,
+    match outbox::read(reader, &mut buffer) {
+        Ok(None) => {}
+        Ok(Some(count)) if count > 0 => onto.extend_from_slice(&buffer[..count]),
+        // An error is as good as its end: what it came to, its exit code tells.
+        _ => *pipe = None,
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     json::Object,
     mcp::{
         answer,
-        call::{AT_ONCE, Call},
+        call::Call,
         frames::{Frame, Frames, LONGEST},
         message::{
             self, BATCHING, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message,
@@ -29,7 +29,7 @@ use crate::{
     sys::{
         child,
         deadline::Deadline,
-        poll::PollSet,
+        poll::{PIPE_ROOM, PollSet},
         signals::{SIGKILL, SIGTERM},
     },
 };
@@ -54,16 +54,17 @@ const FRESH_MS: i64 = 3_600_000;
 /// How long the calls under way may take when the client has gone: most of them, some ms. Less than
 /// clients wait before they kill.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// The same of those that wait for something, as for a command that is run.
+const WAITING: Duration = Duration::from_secs(1);
 
 /// Serves the client until its end of input, and then to the end of the calls that are brief.
-/// `umask` is what sessions shall have; with `owner` they end when we do.
-pub(crate) fn serve(tools: &Tools, umask: u32, owner: bool) -> Result<()> {
+/// With `owner` the sessions end when we do.
+pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
     let mut server = Server {
         tools,
-        umask,
         owner,
         handshake: None,
-        farewell: Deadline::NEVER,
+        farewell: [Deadline::NEVER; 2],
         calls: Vec::new(),
         subscriptions: Vec::new(),
         batches: Vec::new(),
@@ -79,12 +80,12 @@ pub(crate) fn serve(tools: &Tools, umask: u32, owner: bool) -> Result<()> {
 
 struct Server<'a> {
     tools: &'a Tools<'a>,
-    umask: u32,
     owner: bool,
     /// The version that `initialize` agreed on: from then on requests may be without one.
     handshake: Option<&'static str>,
-    /// When what is under way is ended, for the client has gone.
-    farewell: Deadline,
+    /// When those calls are ended that wait for something, and when all are, for the client has
+    /// gone.
+    farewell: [Deadline; 2],
     calls: Vec<Pending>,
     /// Requests to be told of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
@@ -151,7 +152,7 @@ impl Server<'_> {
         if !self.unsent.is_empty() {
             poll_set.writable(&stdout, Event::Output);
         }
-        let mut deadline = self.farewell;
+        let mut deadline = self.farewell[0].min(self.farewell[1]);
         for (index, pending) in self.calls.iter().enumerate() {
             let call = &pending.call;
             if let Some(stdin) = &call.stdin {
@@ -177,9 +178,12 @@ impl Server<'_> {
             }
         }
         self.tell_progress();
-        if self.farewell.has_passed() {
-            self.give_up(|_| true);
-            self.farewell = Deadline::NEVER;
+        for all in [false, true] {
+            let due = &mut self.farewell[usize::from(all)];
+            if due.has_passed() {
+                *due = Deadline::NEVER;
+                self.give_up(|pending| all || pending.tool.waits());
+            }
         }
         self.answer_calls();
         Ok(())
@@ -213,11 +217,10 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// The client has gone. What waits for something does not do so any more; but what it waits
-    /// for goes on. What is brief comes to its end, unless something holds it up.
+    /// The client has gone, or says no more. What waits for something does not do so for long any
+    /// more; but what it waits for goes on. The rest comes to its end, unless something holds it up.
     fn bid_farewell(&mut self) {
-        self.give_up(|pending| pending.tool.waits());
-        self.farewell = Deadline::after(FAREWELL);
+        self.farewell = [WAITING, FAREWELL].map(Deadline::after);
         for (id, reply) in std::mem::take(&mut self.subscriptions) {
             let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
             let over = complete(Object::new(), meta);
@@ -235,7 +238,7 @@ impl Server<'_> {
 
     fn write(&mut self) -> Result<()> {
         let (first, _) = self.unsent.as_slices();
-        let count = match child::write_stdout(&first[..first.len().min(AT_ONCE)]) {
+        let count = match child::write_stdout(&first[..first.len().min(PIPE_ROOM)]) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::ReaderGone),
@@ -244,7 +247,7 @@ impl Server<'_> {
         self.unsent.drain(..count);
         if self.unsent.is_empty() {
             // What one large answer took is not kept for ever.
-            self.unsent.shrink_to(AT_ONCE);
+            self.unsent.shrink_to(PIPE_ROOM);
         }
         Ok(())
     }
@@ -398,7 +401,7 @@ impl Server<'_> {
             invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
         }
         let (tool, draws) = (invocation.tool, invocation.draws);
-        let call = match Call::start(invocation, self.umask) {
+        let call = match Call::start(invocation) {
             Ok(call) => call,
             Err(error) => {
                 self.succeed(&asked, answer::failed(&format!("cannot start the call: {error}")));

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     page::{
-        http::{self, Request},
+        http::{self, Request, UNREACHED},
         stream::{Entry, Stream},
     },
     sys::deadline::Deadline,
@@ -18,7 +18,8 @@ use crate::{
 /// another's fault, and holds up nobody.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The same of what is done on another machine, which is given up before that.
+/// The same of what is done on another machine: it is late where a process there is stopped, since
+/// what keeps the connection to it is another one.
 pub(super) const ELSEWHERE: Duration = Duration::from_secs(90);
 
 /// How long a connection is kept for the next request.
@@ -66,6 +67,11 @@ impl Connection {
             closes: false,
             deadline: Deadline::after(PATIENCE),
         }
+    }
+
+    /// Is it to be told what became of that, which another machine does?
+    pub(super) fn awaits(&self, number: u64) -> bool {
+        matches!(self.phase, Phase::Elsewhere(of) if of == number)
     }
 
     /// Is there something to be told on it that could be told now?
@@ -183,9 +189,38 @@ impl Connection {
         }
     }
 
-    pub(super) fn expire(&mut self) {
-        if self.deadline.has_passed() {
-            self.phase = Phase::Over;
+    /// Ends it where its time has passed. Who waits for another machine is answered instead, which
+    /// is `true`: a browser may send what gets no answer once more, and then it is typed twice.
+    pub(super) fn expire(&mut self) -> bool {
+        if !self.deadline.has_passed() {
+            return false;
         }
+        let waits = matches!(self.phase, Phase::Elsewhere(_));
+        match waits {
+            true => self.answer(http::refused(UNREACHED, self.closes)),
+            false => self.phase = Phase::Over,
+        }
+        waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_another_machine_does_not_answer_is_answered_here() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut connection = Connection::new(listener.accept().unwrap().0);
+        connection.closes = true;
+        (connection.phase, connection.deadline) = (Phase::Elsewhere(7), Deadline::after(Duration::ZERO));
+        assert!(connection.expire());
+        connection.write();
+        drop(connection);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("is not known"), "{answer}");
     }
 }

@@ -12,20 +12,19 @@ use crate::{
     machine::{
         self,
         call::{Call, Came, End},
+        far_lines::FarLines,
         name::MachineName,
     },
     page::{
-        frame::{self, Numbers},
-        http::{BAD, DONE, GONE, NOT_FOUND, OK, Refusal, TOO_MANY, UNREACHED},
+        frame::{self, Frame, Numbers},
+        http::{BAD, DONE, GONE, NOT_FOUND, OK, Refusal, TOO_MANY, UNASKED, UNREACHED},
         stream::{BEGINNING, Entry, View},
     },
     session::{Activity, Handle},
+    sorted::Map,
     sys::{deadline::Deadline, poll::PollSet},
     terminal::{screen::Screen, text},
 };
-
-/// Longer than what is told of any session at once.
-const LONGEST_LINE: usize = 4 << 20;
 
 /// What is told of one beside its screen is shorter.
 const LONGEST_ABOUT: usize = 128 * 1024;
@@ -47,19 +46,31 @@ const LINGER: Duration = Duration::from_secs(10);
 /// What became of something that was to be done there: nothing to be told, or an answer.
 pub(crate) type Done = Result<Option<String>, Refusal>;
 
+/// How it stands with what is told there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// There is no call; the next one is then: never, where nobody looks.
+    Pausing(Deadline),
+    /// By this call it has not told anything yet. When that has passed, that is told.
+    Calling(Deadline),
+    /// It tells of its sessions.
+    Heard,
+    /// It did, and the connection is lost. When that has passed, that is told.
+    Silent(Deadline),
+}
+
 pub(crate) struct Machine {
     name: MachineName,
-    /// `None`: nobody looks, or it could not be reached.
+    // Invariant: `None` exactly while it is pausing.
     call: Option<Call>,
+    standing: Standing,
     /// Something is to be read or sent.
     stirred: bool,
-    /// When to call again, or to tell that there is no answer.
-    due: Deadline,
+    /// How long it is until the next call when this one is over.
     pause: Duration,
     /// When to hang up, where nobody looks any more.
     until: Deadline,
-    line: Vec<u8>,
-    words: Vec<u8>,
+    lines: FarLines,
     /// What it has been told that somebody looks at.
     view: String,
     /// What is being done there, by numbers, and what was.
@@ -68,7 +79,9 @@ pub(crate) struct Machine {
     /// What is told of it where it cannot be reached, and whether that is told.
     itself: Entry,
     is_missing: bool,
-    sessions: Vec<FarSession>,
+    /// By the numbers that their handles are. In boxes, since they come in any order.
+    sessions: Map<u32, Box<FarSession>>,
+    // Invariant: what they weigh.
     bytes: usize,
 }
 
@@ -76,6 +89,8 @@ struct FarSession {
     entry: Entry,
     // The numbers that its rows have there.
     rows: Vec<u64>,
+    // It is in the list that is being read.
+    is_there: bool,
 }
 
 impl Machine {
@@ -84,25 +99,24 @@ impl Machine {
         Machine {
             name,
             call: None,
+            standing: Standing::Pausing(Deadline::NEVER),
             stirred: false,
-            due: Deadline::NEVER,
             pause: PAUSE,
             until: Deadline::NEVER,
-            line: Vec::new(),
-            words: Vec::new(),
+            lines: FarLines::default(),
             view: String::new(),
             asked: Vec::new(),
             done: Vec::new(),
             itself,
             is_missing: false,
-            sessions: Vec::new(),
+            sessions: Map::new(),
             bytes: 0,
         }
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         let itself = Some(&self.itself).filter(|_| self.is_missing);
-        itself.into_iter().chain(self.sessions.iter().map(|session| &session.entry))
+        itself.into_iter().chain(self.sessions.values().map(|session| &session.entry))
     }
 
     /// What a session of it is called there.
@@ -119,7 +133,12 @@ impl Machine {
     /// When it is to be tended at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
         let call = self.call.as_ref().map_or(Deadline::NEVER, Call::deadline);
-        if self.stirred { Deadline::after(Duration::ZERO) } else { self.due.min(self.until).min(call) }
+        let due = match self.standing {
+            _ if self.stirred => return Deadline::after(Duration::ZERO),
+            Standing::Pausing(due) | Standing::Calling(due) | Standing::Silent(due) => due,
+            Standing::Heard => Deadline::NEVER,
+        };
+        due.min(self.until).min(call)
     }
 
     pub(crate) fn note(&mut self) {
@@ -130,7 +149,7 @@ impl Machine {
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
         if self.call.is_none() {
-            self.due = Deadline::after(Duration::ZERO);
+            self.standing = Standing::Pausing(Deadline::after(Duration::ZERO));
         }
     }
 
@@ -157,9 +176,15 @@ impl Machine {
         self.stirred = true;
     }
 
-    /// Nobody knows what became of what was asked.
+    /// Nobody will tell what became of what was asked: where that was sent, it may have been done.
     fn give_up(&mut self) {
-        self.done.extend(self.asked.drain(..).map(|number| (number, Err(UNREACHED))));
+        let refusal = if self.call.as_ref().is_some_and(Call::was_sent) { UNREACHED } else { UNASKED };
+        self.done.extend(self.asked.drain(..).map(|number| (number, Err(refusal))));
+    }
+
+    /// Of what is being done there, nobody waits for the rest any more.
+    pub(crate) fn forget_but(&mut self, is_awaited: impl Fn(u64) -> bool) {
+        self.asked.retain(|number| is_awaited(*number));
     }
 
     /// What was done since it was asked for last.
@@ -167,10 +192,11 @@ impl Machine {
         std::mem::take(&mut self.done)
     }
 
-    fn hang_up(&mut self) {
-        self.call = None;
-        (self.view, self.line, self.words) = Default::default();
+    /// Until then.
+    fn hang_up(&mut self, until: Deadline) {
         self.give_up();
+        (self.call, self.standing) = (None, Standing::Pausing(until));
+        (self.view, self.lines) = Default::default();
     }
 
     /// Takes what has come, tells what somebody looks at, and calls where that is to be done.
@@ -182,15 +208,17 @@ impl Machine {
         }
         self.stirred = false;
         if self.until.has_passed() {
-            self.hang_up();
-            (self.until, self.due) = (Deadline::NEVER, Deadline::NEVER);
+            self.hang_up(Deadline::NEVER);
+            self.until = Deadline::NEVER;
         }
-        if self.call.is_none() && self.due.has_passed() {
+        if let Standing::Pausing(until) = self.standing
+            && until.has_passed()
+        {
             match Call::begin(&self.name, vec![machine::PAGE.into()], None, None) {
                 Ok(call) => self.call = Some(call),
                 Err(failure) => return self.lose(failure.message().unwrap_or_default(), numbers),
             }
-            self.due = Deadline::after(SOON);
+            self.standing = Standing::Calling(Deadline::after(SOON));
         }
         let Some(call) = &mut self.call else { return };
         if line != self.view {
@@ -203,46 +231,56 @@ impl Machine {
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, keys, numbers),
-                Came::Stderr(bytes) => {
-                    self.words.extend(bytes);
-                    self.words.drain(..self.words.len().saturating_sub(4096));
+                Came::Stderr(bytes) => self.lines.take_words(&bytes),
+                Came::Ended(End::Lost(failure)) => {
+                    return self.lose(failure.message().unwrap_or_default(), numbers);
                 }
-                Came::Ended(end) => {
-                    let said = text::last_line_shown(&self.words);
-                    let said = said.unwrap_or_else(|| "there is no news from there any more".into());
-                    let why = match &end {
-                        End::Lost(failure) => failure.message().unwrap_or_default(),
-                        End::Exit(_) => &said,
-                    };
-                    return self.lose(why, numbers);
+                Came::Ended(End::Exit(_)) => {
+                    return self.lose(&self.lines.why(text::last_line_shown), numbers);
                 }
             }
         }
-        match trouble {
-            None => {
-                self.is_missing = false;
-                (self.due, self.pause) = (Deadline::NEVER, PAUSE);
-            }
-            Some(_) if self.due == Deadline::NEVER => self.due = Deadline::after(SOON),
-            Some(why) if self.due.has_passed() => {
-                self.due = Deadline::after(LONGEST_PAUSE);
-                self.miss(&why, numbers);
-            }
-            Some(_) => {}
-        }
+        self.look_at_the_clock(trouble.as_deref(), numbers);
         if self.bytes > MOST_BYTES || self.sessions.len() > MOST_SESSIONS {
-            (self.sessions, self.bytes) = (Vec::new(), 0);
+            (self.sessions, self.bytes) = (Map::new(), 0);
+            // The next call would tell of as much.
+            self.pause = LONGEST_PAUSE;
             self.lose("it tells of more than can be shown", numbers);
         }
     }
 
+    /// To be done when all that has come was heeded; `trouble` is why there is no connection.
+    fn look_at_the_clock(&mut self, trouble: Option<&str>, numbers: &mut Numbers) {
+        match (self.standing, trouble) {
+            (Standing::Heard, Some(_)) => self.standing = Standing::Silent(Deadline::after(SOON)),
+            (Standing::Silent(_), None) => self.hear(),
+            (Standing::Calling(due) | Standing::Silent(due), why) if due.has_passed() => {
+                self.miss(why.unwrap_or("it has not told anything yet"), numbers);
+                // It may be another reason by then.
+                let next = Deadline::after(LONGEST_PAUSE);
+                self.standing = match self.standing {
+                    Standing::Calling(_) => Standing::Calling(next),
+                    _ => Standing::Silent(next),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// It tells of its sessions. That there is a connection is not enough: a call may end at once,
+    /// time and again.
+    fn hear(&mut self) {
+        self.standing = Standing::Heard;
+        self.is_missing = false;
+        self.pause = PAUSE;
+    }
+
     /// There is no call any more: what its sessions do is not known.
     fn lose(&mut self, why: &str, numbers: &mut Numbers) {
-        self.hang_up();
-        self.due = Deadline::after(self.pause);
+        self.hang_up(Deadline::after(self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.miss(why, numbers);
-        for FarSession { entry, .. } in &mut self.sessions {
+        for FarSession { entry, .. } in self.sessions.values_mut().map(|session| &mut **session) {
             let Ok(about) = serde_json::from_slice::<Value>(entry.about().as_bytes()) else { continue };
             if about["state"] != "dead" {
                 let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
@@ -252,16 +290,18 @@ impl Machine {
                 );
             }
         }
+        self.weigh();
     }
 
     fn miss(&mut self, why: &str, numbers: &mut Numbers) {
-        let name = self.name.as_str();
-        let why = why.strip_prefix(name).and_then(|why| why.strip_prefix(": ")).unwrap_or(why);
+        let (name, why) = (self.name.as_str(), self.name.left_out_of(why));
         let about =
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
         let about = about.text("activity", "unknown").text("word", "not reached").text("asks", why);
         if !self.is_missing {
+            // Whoever has been told that it is gone has none of it any more.
             self.itself.describe(String::new(), numbers);
+            self.itself.frame = Frame::default();
         }
         self.itself.describe(about.value(), numbers);
         // There is room for all of it where others have their screens.
@@ -272,17 +312,12 @@ impl Machine {
     }
 
     fn take(&mut self, bytes: &[u8], keys: &mut Numbers, numbers: &mut Numbers) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if !piece.ends_with(b"\n") {
-                // What is none is passed over.
-                self.line.truncate(LONGEST_LINE);
-                continue;
-            }
-            let line = std::mem::take(&mut self.line);
+        for line in self.lines.take(bytes) {
             let told = line.strip_prefix(BEGINNING).and_then(|told| serde_json::from_slice(told).ok());
             // What makes no sense changes nothing.
-            let _ = told.and_then(|told| self.heed(told, keys, numbers));
+            if told.and_then(|told| self.heed(told, keys, numbers)).is_some() {
+                self.hear();
+            }
         }
     }
 
@@ -293,22 +328,38 @@ impl Machine {
             self.done.push((self.asked.remove(at), done(&told)));
             return Some(());
         }
+        let handle = |told: &Value| Handle::parse(told.as_str()?.as_bytes());
         if let Some(all) = told["sessions"].as_array() {
-            self.keep(|there| all.iter().any(|name| name == there));
+            for handle in all.iter().filter_map(handle) {
+                if let Some(session) = self.sessions.get_mut(&handle.number()) {
+                    session.is_there = true;
+                }
+            }
+            self.sessions.retain(|_, session| std::mem::take(&mut session.is_there));
+            self.weigh();
         }
-        if let Some(gone) = told["gone"].as_str() {
-            self.keep(|there| there != gone);
+        if let Some(gone) = handle(&told["gone"])
+            && let Some(session) = self.sessions.remove(&gone.number())
+        {
+            self.bytes -= session.entry.weight();
         }
-        let Some(handle) = told["handle"].as_str() else { return Some(()) };
-        let name = format!("{}:{}", self.name, Handle::parse(handle.as_bytes())?);
-        let at = self.sessions.iter().position(|session| session.entry.name == name).unwrap_or_else(|| {
-            self.sessions.push(FarSession { entry: Entry::new(name, keys.next()), rows: Vec::new() });
-            self.sessions.len() - 1
-        });
-        let FarSession { entry, rows } = &mut self.sessions[at];
+        if told["handle"].is_null() {
+            return Some(());
+        }
+        let handle = handle(&told["handle"])?;
+        let number = handle.number();
+        if !self.sessions.contains_key(&number) {
+            // With one more there are too many, and what comes then is not looked at any more.
+            if self.sessions.len() > MOST_SESSIONS {
+                return None;
+            }
+            let entry = Entry::new(format!("{}:{handle}", self.name), keys.next());
+            self.sessions.insert(number, Box::new(FarSession { entry, rows: Vec::new(), is_there: false }));
+        }
+        let FarSession { entry, rows, .. } = &mut **self.sessions.get_mut(&number)?;
         self.bytes -= entry.weight();
-        if told["about"].is_object() {
-            entry.describe(about(&told["about"], self.name.as_str()).unwrap_or_default(), numbers);
+        if let Some(about) = about(&told["about"], self.name.as_str()) {
+            entry.describe(about, numbers);
         }
         if told["screen"].is_object() {
             let _ = entry.frame.take_told(&told["screen"], rows, numbers);
@@ -317,22 +368,83 @@ impl Machine {
         Some(())
     }
 
-    fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
-        let from = self.name.as_str().len() + 1;
-        self.sessions.retain(|session| is_kept(&session.entry.name[from..]));
-        self.bytes = self.sessions.iter().map(|session| session.entry.weight()).sum();
+    fn weigh(&mut self) {
+        self.bytes = self.sessions.values().map(|session| session.entry.weight()).sum();
     }
 }
 
+/// What a field may be: that, or null.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Number,
+    Truth,
+}
+
+/// The fields of what is told of a session beside its screen (`tile.rs`), but for those that are
+/// looked at one by one.
+const ABOUT: [(&str, Kind); 7] = [
+    ("command", Kind::Text),
+    ("word", Kind::Text),
+    ("terminal", Kind::Text),
+    ("since", Kind::Number),
+    ("asks", Kind::Text),
+    ("started", Kind::Number),
+    ("title", Kind::Text),
+];
+
+/// Those of its exit record that the page has use for.
+const RECEIPT: [(&str, Kind); 9] = [
+    ("exit_code", Kind::Number),
+    ("timed_out", Kind::Truth),
+    ("signal", Kind::Text),
+    ("ended_by", Kind::Text),
+    ("started", Kind::Number),
+    ("ended", Kind::Number),
+    ("duration_ms", Kind::Number),
+    ("output_bytes", Kind::Number),
+    ("drained", Kind::Truth),
+];
+
 /// What is told of a session beside its screen, as it is told here: its name is that of the
-/// machine, too. Only the words that we have ourselves say what it does.
+/// machine, too. `None` for what cannot be: a script that is given an object where it expects a
+/// text may come to grief, and with it the whole page.
 fn about(told: &Value, machine: &str) -> Option<String> {
-    let word = |name: &str| told[name].as_str();
-    let is_known = ["alive", "dead"].contains(&word("state")?)
-        && (word("activity")? == "unknown" || Activity::parse(word("activity")?).is_some());
-    let name = word("name").map_or("null".to_owned(), |name| json::quoted(&format!("{machine}:{name}")));
-    let about = is_known.then(|| json::value_with(told, &[("name", &name)]))?;
-    (about.len() <= LONGEST_ABOUT).then_some(about)
+    let (state, activity) = (told["state"].as_str()?, told["activity"].as_str()?);
+    let is_known =
+        ["alive", "dead"].contains(&state) && (activity == "unknown" || Activity::parse(activity).is_some());
+    let name = match &told["name"] {
+        Value::Null => "null".to_owned(),
+        name => json::quoted(&format!("{machine}:{}", name.as_str()?)),
+    };
+    let receipt = match &told["receipt"] {
+        Value::Null => None,
+        receipt => Some(with_fields(Object::new(), receipt.as_object()?, &RECEIPT)?),
+    };
+    let about = Object::new().json("name", &name).text("state", state).text("activity", activity);
+    let about = with_fields(about, told.as_object()?, &ABOUT)?.object_or_null("receipt", receipt).value();
+    (is_known && about.len() <= LONGEST_ABOUT).then_some(about)
+}
+
+/// Adds those fields to an object, as they are in another one; where one is missing, it is null.
+fn with_fields(
+    mut object: Object,
+    told: &serde_json::Map<String, Value>,
+    fields: &[(&str, Kind)],
+) -> Option<Object> {
+    for (name, kind) in fields {
+        let value = told.get(*name).unwrap_or(&Value::Null);
+        let is_one = match kind {
+            Kind::Text => value.is_string(),
+            Kind::Number => value.is_number(),
+            Kind::Truth => value.is_boolean(),
+        };
+        if !is_one && !value.is_null() {
+            return None;
+        }
+        object = object.json(name, &json::value_with(value, &[]));
+    }
+    Some(object)
 }
 
 /// What became of something that was done there.
@@ -350,7 +462,7 @@ fn done(told: &Value) -> Done {
 mod tests {
     use super::*;
     use crate::{
-        page::{frame::Frame, stream::Stream},
+        page::stream::Stream,
         rounds::{rounds, spoiled},
     };
 
@@ -410,7 +522,7 @@ mod tests {
             "[[\"a\",\",,0\",99999]]",
         ] {
             take(&mut machine, format!("{head}{row}}}}}}}\n").as_bytes());
-            assert_eq!(machine.sessions[0].entry.frame.number(), 0, "{row}");
+            assert_eq!(machine.entries().next().unwrap().frame.number(), 0, "{row}");
         }
         for other in [
             "{\"handle\":\"other:1f3a9c03\",\"about\":{}}",
@@ -422,23 +534,183 @@ mod tests {
         ] {
             take(&mut machine, format!("data: {other}\n").as_bytes());
         }
-        let about = "{\"handle\":\"1f3a9c02\",\"about\":{\"state\":\"alive\",\"activity\":\"x\"}}";
-        take(&mut machine, format!("data: {about}\n").as_bytes());
-        assert_eq!((machine.sessions.len(), machine.sessions[0].entry.about()), (1, ""));
-        assert!(machine.done().is_empty());
+        assert!(machine.sessions.len() == 1 && machine.done().is_empty());
+    }
+
+    #[test]
+    fn what_is_told_beside_a_screen_is_texts_and_numbers_that_we_know_and_else_stays_as_it_was() {
+        let mut machine = machine();
+        let mut take = |about: &str| {
+            take(&mut machine, format!("data: {{\"handle\":\"1f3a9c02\",\"about\":{about}}}\n").as_bytes());
+            machine.entries().next().unwrap().about().to_owned()
+        };
+        let whole = |more: &str| {
+            let named = "\"name\":\"box:a\",\"state\":\"alive\",\"activity\":\"idle\",\"command\":\"b\"";
+            format!("{{{named},{more}}}")
+        };
+        let there = |more: &str| whole(more).replace("box:", "");
+        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"asks\":null,\"started\":1,\"title\":\"<b>\"";
+        let receipt = "\"exit_code\":-1,\"timed_out\":true,\"signal\":null,\"ended_by\":\"kill\",\"started\":1,\
+                       \"ended\":2,\"duration_ms\":3,\"output_bytes\":4,\"drained\":false";
+        // Nothing is known of it yet.
+        assert_eq!(take("{\"state\":\"alive\",\"activity\":\"x\"}"), "");
+        let full = format!("{rest},\"receipt\":{{{receipt}}}");
+        let more = format!("{rest},\"receipt\":{{\"last_lines\":[{{}}],{receipt}}},\"other\":{{}}");
+        assert_eq!(take(&there(&more)), whole(&full));
+        for (field, other) in [
+            ("\"b\"", "[\"b\"]"),
+            ("\"b\"", "7"),
+            ("\"a\"", "{\"toString\":1}"),
+            ("\"word\":\"idle\"", "\"word\":{\"toString\":1}"),
+            ("\"alive\"", "\"undead\""),
+            ("\"activity\":\"idle\"", "\"activity\":\"__proto__\""),
+            ("\"line\"", "true"),
+            ("1.5", "\"1.5\""),
+            ("null,\"started\"", "[],\"started\""),
+            ("\"<b>\"", "[{}]"),
+            ("\"<b>\"", &json::quoted(&"b".repeat(LONGEST_ABOUT))),
+            ("\"receipt\":{", "\"receipt\":[],\"r\":{"),
+            ("\"receipt\":{", "\"receipt\":\"\",\"r\":{"),
+            ("-1", "{}"),
+            ("\"kill\"", "{\"toString\":1}"),
+            ("true", "1"),
+        ] {
+            let lie = there(&full).replacen(field, other, 1);
+            assert_ne!(lie, there(&full), "{field}");
+            assert_eq!(take(&lie), whole(&full), "{lie}");
+        }
+        let without = format!("{rest},\"receipt\":null");
+        assert_eq!(take(&there(&without)), whole(&without));
+    }
+
+    #[test]
+    fn it_is_called_ever_more_rarely_until_it_has_told_something() {
+        let (mut machine, mut numbers) = (machine(), Numbers::default());
+        let passed = Deadline::after(Duration::ZERO);
+        for pause in [2, 4, 8, 16, 32, 60, 60] {
+            // There is a connection, but the call ends at once.
+            machine.standing = Standing::Calling(Deadline::NEVER);
+            machine.look_at_the_clock(None, &mut numbers);
+            take(&mut machine, b"nonsense\n");
+            assert_eq!(
+                (machine.standing, machine.pause.as_secs()),
+                (Standing::Calling(Deadline::NEVER), pause)
+            );
+            machine.lose("it burns", &mut numbers);
+            assert!(machine.is_missing && matches!(machine.standing, Standing::Pausing(_)));
+        }
+        machine.standing = Standing::Calling(passed);
+        machine.look_at_the_clock(None, &mut numbers);
+        assert!(machine.itself.about().contains("not told anything"), "{}", machine.itself.about());
+        take(&mut machine, b"data: {\"sessions\":[]}\n");
+        assert_eq!((machine.standing, machine.pause, machine.is_missing), (Standing::Heard, PAUSE, false));
+        machine.look_at_the_clock(Some("a cable"), &mut numbers);
+        assert!(!machine.is_missing && matches!(machine.standing, Standing::Silent(_)));
+        machine.standing = Standing::Silent(passed);
+        machine.look_at_the_clock(Some("a cable"), &mut numbers);
+        assert!(machine.is_missing && matches!(machine.standing, Standing::Silent(_)));
+        // What goes on need not have anything to tell.
+        machine.look_at_the_clock(None, &mut numbers);
+        assert_eq!((machine.standing, machine.is_missing), (Standing::Heard, false));
+    }
+
+    #[test]
+    fn a_machine_that_is_missing_again_is_told_of_with_its_screen_again() {
+        let (mut machine, mut numbers) = (machine(), Numbers::default());
+        machine.miss("it burns", &mut numbers);
+        let mut stream = Stream::new(View { wall: true, large: Vec::new() }, numbers.last());
+        let mut tell = |machine: &Machine, numbers: &Numbers| {
+            let (entries, mut out) = (machine.entries().collect::<Vec<_>>(), Vec::new());
+            stream.tell(&entries, numbers.last(), "", &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let told = tell(&machine, &numbers);
+        assert!(told.contains("\"sessions\":[\"box:\"]") && !told.contains("burns"), "{told}");
+        machine.is_missing = false;
+        let told = tell(&machine, &numbers);
+        assert!(told.contains("\"gone\":\"box:\""), "{told}");
+        machine.miss("it burns", &mut numbers);
+        let told = tell(&machine, &numbers);
+        assert!(told.contains("\"asks\":\"it burns\"") && told.contains("[\"it burns\"]"), "{told}");
+    }
+
+    #[test]
+    fn what_is_told_after_a_loss_is_counted_with_what_was_told_before() {
+        let (mut machine, mut numbers) = (machine(), Numbers::default());
+        let about = b"data: {\"handle\":\"1f3a9c02\",\"about\":{\"state\":\"alive\",\"activity\":\"idle\",\"word\":\"idle\"}}\n";
+        let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
+        take(&mut machine, about);
+        assert_eq!(machine.bytes, weight(&machine));
+        machine.lose("it burns", &mut numbers);
+        machine.is_missing = false;
+        assert_eq!(machine.bytes, weight(&machine));
+        take(&mut machine, about);
+        assert_eq!(machine.bytes, weight(&machine));
+    }
+
+    #[test]
+    fn sessions_are_kept_by_what_they_are_called_and_no_more_than_can_be_shown() {
+        let mut machine = machine();
+        let handle = |number: usize| format!("{:08x}", (number * 7_919) % 20_011);
+        let mut lines: String =
+            (0..2_000).map(|number| format!("data: {{\"handle\":\"{}\"}}\n", handle(number))).collect();
+        lines += &format!("data: {{\"gone\":\"{}\"}}\ndata: {{\"gone\":\"../x\"}}\n", handle(5));
+        take(&mut machine, lines.as_bytes());
+        let names = |machine: &Machine| machine.entries().map(|entry| entry.name.clone()).collect::<Vec<_>>();
+        let all = names(&machine);
+        assert!(all.len() == 1_999 && all.is_sorted(), "{}", all.len());
+        let nonsense = "1,".repeat(200_000);
+        let kept = format!("\"{}\",\"{}\",\"{}\"", handle(9), handle(3), handle(5));
+        take(&mut machine, format!("data: {{\"sessions\":[{nonsense}{kept}]}}\n").as_bytes());
+        let mut left = [format!("box:{}", handle(9)), format!("box:{}", handle(3))];
+        left.sort();
+        assert_eq!(names(&machine), left);
+        for number in 0..20_011 {
+            take(&mut machine, format!("data: {{\"handle\":\"{}\"}}\n", handle(number)).as_bytes());
+        }
+        assert_eq!(names(&machine).len(), MOST_SESSIONS + 1);
+    }
+
+    #[test]
+    fn what_is_to_be_done_where_there_is_no_call_is_not_done() {
+        let mut machine = machine();
+        machine.ask(7, "1f3a9c02", "line", "x");
+        assert_eq!((machine.done(), &machine.asked[..]), (vec![(7, Err(UNASKED))], &[][..]));
+    }
+
+    #[test]
+    fn what_comes_after_nobody_waits_for_it_changes_nothing() {
+        let mut machine = machine();
+        machine.asked = vec![7, 8];
+        machine.forget_but(|number| number == 8);
+        for number in 7..=8 {
+            let answer = format!("data: {{\"answer\":{number},\"status\":\"{DONE}\",\"body\":null}}\n");
+            take(&mut machine, answer.as_bytes());
+        }
+        assert_eq!((machine.done(), &machine.asked[..]), (vec![(8, Ok(None))], &[][..]));
     }
 
     #[test]
     fn whatever_is_told_there_is_one_line_of_json_here() {
         let told = told(b"a\x1b[1;31mb\x1b[m \xe6\xbc\xa2\r\nc");
-        let mut machine = machine();
+        let (mut machine, mut keys, mut numbers) = (machine(), Numbers::default(), Numbers::default());
+        // One that has seen all before, and one that has seen nothing.
+        let mut old = Stream::new(View { wall: true, large: Vec::new() }, 0);
         for (seed, mut random) in rounds(500) {
-            take(&mut machine, &spoiled(&told, &mut random));
-            take(&mut machine, b"\n");
+            machine.take(&spoiled(&told, &mut random), &mut keys, &mut numbers);
+            machine.take(b"\n", &mut keys, &mut numbers);
+            let entries: Vec<&Entry> = machine.entries().collect();
+            let mut new = Stream::new(View { wall: true, large: Vec::new() }, 0);
+            for stream in [&mut old, &mut new] {
+                let mut out = Vec::new();
+                stream.tell(&entries, numbers.last(), "", &mut out);
+                for event in String::from_utf8(out).unwrap().split_terminator("\n\n") {
+                    let told = event.rsplit_once("data: ").unwrap().1;
+                    let is_json = serde_json::from_str::<Value>(told).is_ok();
+                    assert!(is_json && !told.chars().any(char::is_control), "seed {seed}: {told}");
+                }
+            }
             for entry in machine.entries() {
-                let told = format!("[{}{}]", entry.about(), rows(&entry.frame)).replace("}{", "},{");
-                let is_json = serde_json::from_str::<Value>(&told).is_ok();
-                assert!(is_json && !told.chars().any(char::is_control), "seed {seed}: {told}");
                 assert!(entry.name.starts_with("box:"), "seed {seed}");
             }
         }

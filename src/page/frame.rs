@@ -114,15 +114,15 @@ impl Frame {
             place => Some((side(&place[0])?, side(&place[1])?)),
         };
         let head = Head { cols: side(&told["cols"])?.max(1), rows: side(&told["rows"])?.max(1), cursor };
-        let at = told["at"].as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
+        let at = told["at"].as_array()?.iter().take(MOST_ROWS);
+        let at = at.map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
         let row = |number: &u64| match told["fresh"].get(number.to_string()) {
             Some(row) => row_told(row),
             None => Some(self.rows[theirs.iter().position(|before| before == number)?].json.clone()),
         };
-        let fresh = at.iter().take(MOST_ROWS).map(row).collect::<Option<Vec<String>>>()?;
+        let fresh = at.iter().map(row).collect::<Option<Vec<String>>>()?;
         self.update(fresh, head, numbers);
         *theirs = at;
-        theirs.truncate(MOST_ROWS);
         Some(())
     }
 
@@ -298,6 +298,17 @@ mod tests {
             has.retain(|number, _| shown.frame.rows.iter().any(|row| row.number == *number));
             seen = shown.numbers.last();
         }
+    }
+
+    #[test]
+    fn what_another_process_tells_takes_no_more_room_than_a_screen() {
+        let at = "1,".repeat(100_000);
+        let head = "{\"cols\":1,\"rows\":1,\"cursor\":null,\"fresh\":{\"1\":[\"a\"]}";
+        let told = serde_json::from_str(&format!("{head},\"at\":[{at}1]}}")).unwrap();
+        let (mut frame, mut theirs) = (Frame::default(), Vec::new());
+        frame.take_told(&told, &mut theirs, &mut Numbers::default()).unwrap();
+        assert_eq!((frame.rows.len(), theirs.len()), (MOST_ROWS, MOST_ROWS));
+        assert!(theirs.capacity() < 2 * MOST_ROWS, "{}", theirs.capacity());
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub(crate) const HEAD_TOO_LARGE: Refusal =
 pub(crate) const NOT_IMPLEMENTED: Refusal = refusal("501 Not Implemented", "a body needs a Content-Length");
 pub(crate) const UNREACHED: Refusal =
     refusal("502 Bad Gateway", "its machine cannot be reached, and whether it was done is not known");
+/// The same, where it has not been asked.
+pub(crate) const UNASKED: Refusal =
+    refusal("503 Service Unavailable", "its machine cannot be reached, and nothing was done");
 pub(crate) const UNAVAILABLE: Refusal = refusal("503 Service Unavailable", "too many pages are open");
 
 /// A request whose head has come.

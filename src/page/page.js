@@ -515,7 +515,7 @@ async function send(to, queue) {
 				else if (error) tell((answer.status === 502 ? "Perhaps not typed: " : "Not typed: ") + error + ".");
 			} else tell("");
 		} catch {
-			tell("nbs-page does not answer: not typed.");
+			tell("Perhaps not typed: nbs-page does not answer.");
 			queue.length = 0;
 		}
 	}

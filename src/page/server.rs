@@ -218,8 +218,10 @@ impl<'a> Server<'a> {
         if connected {
             self.accept();
         }
-        for connection in &mut self.connections {
-            connection.expire();
+        for index in 0..self.connections.len() {
+            if self.connections[index].expire() {
+                self.go_on(index);
+            }
         }
         self.connections.retain(|connection| !matches!(connection.phase, Phase::Over));
         self.watch_or_rest()?;
@@ -261,14 +263,14 @@ impl<'a> Server<'a> {
         }
         let view = self.view();
         let mut done = Vec::new();
+        let awaited = |number: u64| self.connections.iter().any(|connection| connection.awaits(number));
         for machine in &mut self.machines {
+            machine.forget_but(awaited);
             machine.tend(&view, &mut self.keys, &mut self.numbers);
             done.extend(machine.done());
         }
         for (number, what) in done {
-            let is_it =
-                |connection: &Connection| matches!(connection.phase, Phase::Elsewhere(of) if of == number);
-            if let Some(index) = self.connections.iter().position(is_it) {
+            if let Some(index) = self.connections.iter().position(|connection| connection.awaits(number)) {
                 let connection = &mut self.connections[index];
                 connection.answer(whole(what, connection.closes));
                 self.go_on(index);
@@ -378,14 +380,16 @@ impl<'a> Server<'a> {
     }
 
     /// Where there are too many connections, one goes that is no open page: the one that has
-    /// the least time left.
+    /// the least time left, and last those to which an answer is owed from another machine.
     fn make_room(&mut self) {
         if self.connections.len() < MOST_CONNECTIONS {
             return;
         }
         let others = self.connections.iter().enumerate();
         let others = others.filter(|(_, connection)| !matches!(connection.phase, Phase::Stream(_)));
-        if let Some((index, _)) = others.min_by_key(|(_, connection)| connection.deadline.remaining()) {
+        if let Some((index, _)) = others.min_by_key(|(_, connection)| {
+            (matches!(connection.phase, Phase::Elsewhere(_)), connection.deadline.remaining())
+        }) {
             self.connections.remove(index);
         }
     }
@@ -394,7 +398,8 @@ impl<'a> Server<'a> {
     fn go_on(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if let Phase::Elsewhere(_) = connection.phase {
-            // Nothing is read or written: whoever asked has gone.
+            // Nothing is read or written, so poll tells only of a connection that is reset: whoever
+            // asked has gone. One that has merely closed its end is found out by the answer.
             connection.phase = Phase::Over;
         }
         connection.read();

@@ -18,7 +18,7 @@ const AT_ONCE: usize = 128 * 1024;
 pub(crate) struct Entry {
     /// `HANDLE`, or `MACHINE:HANDLE`.
     pub(crate) name: String,
-    /// None comes again; those of one machine are in their order.
+    /// None comes again, but that of a machine itself.
     pub(crate) key: u64,
     pub(crate) frame: Frame,
     // What is told of it beside its screen, and the number of that.

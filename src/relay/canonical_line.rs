@@ -56,6 +56,10 @@ impl CanonicalLine {
         self.count(bytes, |byte| effect(modes, byte));
     }
 
+    pub(crate) fn is_begun(&self) -> bool {
+        self.typed > 0
+    }
+
     fn count(&mut self, bytes: &[u8], effect: impl Fn(u8) -> Effect) {
         // What is beyond the longest, the kernel has thrown away.
         self.typed = bytes.iter().fold(self.typed, |typed, byte| after(typed, effect(*byte)).min(LONGEST));

@@ -16,13 +16,17 @@ use std::{
 };
 
 use crate::{
-    relay::{RETRY, inbox::Inbox, judge::Audience},
+    relay::{inbox::Inbox, judge::Audience},
     session::{
         Report, WriteRootPolicy,
         client::protocol::{Follower, LONGEST_LINE, Request, Response, SizeSince},
     },
     sorted::Map,
-    sys::{deadline::Deadline, poll, socket},
+    sys::{
+        deadline::Deadline,
+        poll::{self, PollSet},
+        socket::{self, Entrance},
+    },
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,8 +77,7 @@ pub(crate) struct Clients {
     last: u64,
     // How many times there has been much to be kept for one.
     dawdlers: u64,
-    // No descriptor could be had for the last one who came: when to try again.
-    full: Option<Deadline>,
+    entrance: Entrance,
 }
 
 pub(crate) struct Client {
@@ -100,7 +103,7 @@ enum Wish {
         seen: u64,
         sized: bool,
     },
-    /// To be told when the log has more than so many bytes that tell something.
+    /// To be told when something that tells (`Meaning::told`) ends behind so many bytes.
     Output {
         seen: u64,
     },
@@ -250,7 +253,7 @@ impl Clients {
             patience: Deadline::NEVER,
             last: 0,
             dawdlers: 0,
-            full: None,
+            entrance: Entrance::default(),
         }
     }
 
@@ -262,8 +265,18 @@ impl Clients {
         self.all.get(&id).is_some_and(|client| !client.hung_up)
     }
 
-    pub(crate) fn have_room(&self) -> bool {
-        self.all.len() < self.most && self.full.is_none()
+    fn have_room(&self) -> bool {
+        self.all.len() < self.most
+    }
+
+    /// Waits for somebody to come, or gives until when nobody can be let in.
+    pub(crate) fn watch<'a, Event: Copy>(
+        &self,
+        listener: &'a UnixListener,
+        poll_set: &mut PollSet<'a, Event>,
+        event: Event,
+    ) -> Deadline {
+        if self.have_room() { self.entrance.watch(listener, poll_set, event) } else { Deadline::NEVER }
     }
 
     /// Only of the one who types more than a line is taken in; and nothing more
@@ -284,15 +297,11 @@ impl Clients {
     /// When somebody has waited long enough for somebody else.
     pub(crate) fn deadline(&self) -> Deadline {
         let starving = self.typist().is_some_and(|typist| typist.to_type().is_empty());
-        let patience = if starving { self.patience } else { Deadline::NEVER };
-        patience.min(self.full.unwrap_or(Deadline::NEVER))
+        if starving { self.patience } else { Deadline::NEVER }
     }
 
     /// Does what is due by now.
     pub(crate) fn keep_time(&mut self) {
-        if self.full.is_some_and(Deadline::has_passed) {
-            self.full = None;
-        }
         let due = self.patience.has_passed() && self.deadline().has_passed();
         if let Some(id) = self.typists.front().copied().filter(|_| due) {
             self.stop_typing(id);
@@ -302,13 +311,7 @@ impl Clients {
     /// Lets in one who has come, if it is our own user, and bound by no write
     /// roots that do not bind us.
     pub(crate) fn welcome(&mut self, listener: &UnixListener) -> Option<ClientId> {
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                self.full = (!socket::is_nobody(&error)).then(|| Deadline::after(RETRY));
-                return None;
-            }
-        };
+        let stream = self.entrance.take(listener.accept())?;
         self.let_in(stream)
     }
 
@@ -646,7 +649,8 @@ impl Clients {
         self.all.remove(&id);
         self.typists.retain(|typist| *typist != id);
         self.patience = Deadline::after(TYPIST_TIMEOUT);
-        self.full = None;
+        // There is a descriptor again.
+        self.entrance = Entrance::default();
         self.turns.retain(|waiting| *waiting != id);
         self.give_turn();
     }
@@ -904,16 +908,16 @@ mod tests {
         clients.note_left(first);
         assert!(clients.have_room());
         // None could be had: it is tried again after a while, or when one has left.
-        clients.full = Some(Deadline::after(RETRY));
-        clients.keep_time();
-        assert!(!clients.have_room() && clients.deadline() == clients.full.unwrap());
-        clients.full = Some(Deadline::after(Duration::ZERO));
-        clients.keep_time();
-        assert!(clients.have_room());
+        let folder = std::env::temp_dir().join(format!("nbs-entrance-{}", std::process::id()));
+        let listener = UnixListener::bind(&folder).unwrap();
+        std::fs::remove_file(&folder).unwrap();
+        let watched = |clients: &Clients| clients.watch(&listener, &mut PollSet::new(), ());
+        let none = Err::<(UnixStream, ()), _>(rustix::io::Errno::MFILE.into());
+        assert!(clients.entrance.take(none).is_none());
+        assert_ne!(watched(&clients), Deadline::NEVER);
         let (third, _third) = come(&mut clients, b"");
-        clients.full = Some(Deadline::NEVER);
         clients.note_left(third);
-        assert!(clients.have_room());
+        assert_eq!(watched(&clients), Deadline::NEVER);
     }
 
     #[test]

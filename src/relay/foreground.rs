@@ -8,10 +8,7 @@
 //! It cannot be seen who waits for the terminal through an io_uring, an epoll
 //! within an epoll, or in a 32-bit program: they are `running`.
 
-use std::{
-    cell::{Cell, RefCell},
-    io,
-};
+use std::{cell::RefCell, io};
 
 use crate::{
     relay::rest::Sample,
@@ -61,12 +58,10 @@ pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: Prompt)
     if line && !modes.echoes() {
         return Doing::Secret;
     }
-    let awaited = any_in_foreground(group, shell, |thread| waits_for(device, thread, line));
+    let awaited = any_in_foreground(device, group, shell, |thread| waits_for(device, thread, line));
     match (awaited, line) {
         (false, _) => Doing::Running,
-        (true, _) if matches!(prompt, Prompt::Stands | Prompt::Touched) && group == reporting => {
-            Doing::Prompt
-        }
+        (true, _) if prompt.is_there() && group == reporting => Doing::Prompt,
         (true, true) => Doing::Line,
         (true, false) => Doing::Raw,
     }
@@ -83,19 +78,10 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
     if matches!(doing, Doing::Running | Doing::Prompt) {
         return sample;
     }
-    let (members, client) = (RefCell::new(Vec::new()), RefCell::new(None));
-    let session = i32::try_from(shell).unwrap_or_default();
-    let roots = [std::process::id(), shell, group.unsigned_abs()];
-    processes::any_in_group(group, session, &roots, |process| {
-        members.borrow_mut().push(process.pid);
-        if server_of(process).is_some() {
-            *client.borrow_mut() = Some(process.clone());
-        }
-        false
-    });
-    let mut members = members.into_inner();
-    let servers = client.into_inner().map(|client| servers_of(&client)).unwrap_or_default();
-    members.extend(servers.iter().map(|server| server.pid));
+    let all = members(group, shell);
+    let servers = all.iter().rfind(|process| server_of(process).is_some());
+    let servers = servers.map(|client| servers_of(client, device)).unwrap_or_default();
+    let members: Vec<u32> = all.iter().chain(&servers).map(|process| process.pid).collect();
     // What works for them may have groups of its own, as a shell's jobs have.
     for process in processes::family(&members, |_| true) {
         sample.processes.insert(process.pid);
@@ -122,9 +108,21 @@ fn roots(group: i32, shell: u32) -> (Vec<u32>, i32) {
     (roots.into_iter().flatten().collect(), i32::try_from(shell).unwrap_or_default())
 }
 
+/// All of the foreground group.
+fn members(group: i32, shell: u32) -> Vec<Process> {
+    let (roots, session) = roots(group, shell);
+    let members = RefCell::new(Vec::new());
+    processes::any_in_group(group, session, &roots, |process| {
+        members.borrow_mut().push(process.clone());
+        // Not to stop before the last.
+        false
+    });
+    members.into_inner()
+}
+
 /// Does a thread of the foreground group, or of who has been handed the terminal by one, pass a
 /// test?
-fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
+fn any_in_foreground(terminal: u64, group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
     let (roots, session) = roots(group, shell);
     let client = RefCell::new(None);
     let tests = |process: &Process| process.threads().any(|thread| test(&thread));
@@ -133,7 +131,7 @@ fn any_in_foreground(group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> 
             *client.borrow_mut() = Some(process.clone());
         }
         tests(process)
-    }) || client.into_inner().is_some_and(|client| servers_of(&client).iter().any(tests))
+    }) || client.into_inner().is_some_and(|client| servers_of(&client, terminal).iter().any(tests))
 }
 
 /// Programs that hand the terminal to a server of theirs, by the names of both: the server opens
@@ -145,11 +143,18 @@ fn server_of(process: &Process) -> Option<&'static str> {
     HANDING_ON.iter().find(|(client, _)| *client == process.name).map(|(_, server)| *server)
 }
 
-/// All who may have been handed the terminal by such a program.
-fn servers_of(client: &Process) -> Vec<Process> {
+/// All who may have been handed the terminal by such a program: who have it open. Of who has
+/// no devices we may not see them; each server has some.
+fn servers_of(client: &Process, terminal: u64) -> Vec<Process> {
     let Some(name) = server_of(client) else { return Vec::new() };
+    let has_it = |process: &Process| {
+        process.threads().next().is_some_and(|thread| {
+            let mut devices = thread.devices().peekable();
+            devices.peek().is_none() || devices.any(|device| device == terminal)
+        })
+    };
     let mut servers = processes::all().unwrap_or_default();
-    servers.retain(|process| process.name == name && process.group != client.group);
+    servers.retain(|process| process.name == name && process.group != client.group && has_it(process));
     servers
 }
 
@@ -157,7 +162,9 @@ fn servers_of(client: &Process) -> Vec<Process> {
 /// terminal? ssh always does: it is at the other end that something is done.
 pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
     let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
-    any_in_foreground(group, shell, |thread| attention(device, thread, false) == Some(Attention::PassesOn))
+    any_in_foreground(device, group, shell, |thread| {
+        attention(device, thread, false) == Some(Attention::PassesOn)
+    })
 }
 
 /// Is it the session's leader itself that waits for input?
@@ -186,44 +193,37 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
 /// whoever is left of it. `reporting` is the group of the shell that reports.
 pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Holder> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
-    let (group, session) = (master.foreground()?, i32::try_from(shell).unwrap_or_default());
-    let (waiting, any, leads_elsewhere) = (RefCell::new(None), RefCell::new(None), Cell::new(false));
-    let client = RefCell::new(None);
-    let roots = [std::process::id(), shell, group.unsigned_abs()];
-    processes::any_in_group(group, session, &roots, |process| {
-        let is_leader = process.pid == group.unsigned_abs();
-        if server_of(process).is_some() {
-            *client.borrow_mut() = Some(process.clone());
+    let group = master.foreground()?;
+    let (mut waiting, mut any, mut client, mut leads_elsewhere) = (None, None, None, false);
+    for process in members(group, shell) {
+        if server_of(&process).is_some() {
+            client = Some(process.clone());
         }
         // Both of one look: at the next it may be at work.
         let looks = process.threads().filter_map(|thread| attention(device, &thread, modes.is_canonical()));
         let looks: Vec<Attention> = looks.collect();
         if !looks.is_empty() {
-            leads_elsewhere.set(leads_elsewhere.get() || looks.contains(&Attention::PassesOn));
+            leads_elsewhere |= looks.contains(&Attention::PassesOn);
             // Who was started last is who has been left the terminal by the others.
-            *waiting.borrow_mut() = Some(process.clone());
+            waiting = Some(process.clone());
         }
-        if is_leader || any.borrow().is_none() {
-            *any.borrow_mut() = Some(process.clone());
+        if process.pid == group.unsigned_abs() || any.is_none() {
+            any = Some(process);
         }
-        false
-    });
-    let waiting = waiting.into_inner();
+    }
     let reads =
         |server: &Process| server.threads().any(|thread| waits_for(device, &thread, modes.is_canonical()));
-    let handing_on = client.into_inner().filter(|_| waiting.is_none());
-    let handing_on = handing_on.filter(|client| servers_of(client).iter().any(reads));
+    let handing_on = client.filter(|_| waiting.is_none());
+    let handing_on = handing_on.filter(|client| servers_of(client, device).iter().any(reads));
     let by_server = handing_on.is_some();
     let waits = waiting.is_some() || by_server;
-    let process = waiting.or(handing_on).or(any.into_inner())?;
+    let process = waiting.or(handing_on).or(any)?;
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
         waits,
         shell: Dialect::of_process(&process.arguments()),
-        leads_elsewhere: leads_elsewhere.get()
-            || by_server
-            || is_hidden && PASSING_ON.contains(&&*process.name),
+        leads_elsewhere: leads_elsewhere || by_server || is_hidden && PASSING_ON.contains(&&*process.name),
         name: process.name,
     })
 }
@@ -314,13 +314,9 @@ fn folder_of(pid: u32) -> io::Result<Whereabouts> {
 /// Signals each process of the foreground group that is in the session which
 /// `shell` leads.
 pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
-    let (Some(group), Ok(session)) = (master.foreground(), i32::try_from(shell)) else { return };
-    let roots = [std::process::id(), shell, group.unsigned_abs()];
-    processes::any_in_group(group, session, &roots, |process| {
-        signal_all(process, signals);
-        // Not to stop before the last.
-        false
-    });
+    for process in master.foreground().iter().flat_map(|group| members(*group, shell)) {
+        signal_all(&process, signals);
+    }
 }
 
 /// One that has ended meanwhile, or that we may not signal, is left alone.

@@ -122,6 +122,11 @@ impl Keyboard {
         self.settled = now + SETTLE;
     }
 
+    /// Has the terminal a part of a line that nothing has ended?
+    pub(crate) fn holds_half_line(&self) -> bool {
+        self.line.is_begun()
+    }
+
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.line = CanonicalLine::default();

@@ -22,11 +22,15 @@ pub(crate) struct Meaning {
     // What the program has asked of its terminal, each with where the question ended
     // in the log. Invariant: no more than `MOST_ASKED`.
     asked: Vec<(u64, Query)>,
-    // An answer has been typed that nobody may want: it stands at the next prompt.
-    answered_ahead: bool,
+    // What was typed last, before the prompt, does not end a line: it stands at the next prompt.
+    half_line: bool,
+    // What was typed at the prompt has been discarded: fish then draws the same prompt again.
+    discarded: bool,
     prompt: Prompt,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
+    // The number of the completion that will be that one's, until somebody asks.
+    taken_as: Option<u64>,
     // How many bytes there had been when something was told.
     told: u64,
     last_completion: Option<u64>,
@@ -60,9 +64,11 @@ impl Meaning {
             sequences: Sequences::default(),
             private: PrivateModes::default(),
             asked: Vec::new(),
-            answered_ahead: false,
+            half_line: false,
+            discarded: false,
             prompt: Prompt::Unknown,
             taken: false,
+            taken_as: None,
             told: 0,
             last_completion: None,
         }
@@ -122,13 +128,34 @@ impl Meaning {
         std::mem::take(&mut self.asked)
     }
 
-    /// An answer has been typed to a program that reads lines.
-    pub(crate) fn note_answered_ahead(&mut self) {
-        self.answered_ahead = true;
+    /// The number of the completion of what the shell has taken since this was last called, the
+    /// last such.
+    pub(crate) fn take_taken(&mut self) -> Option<u64> {
+        self.taken_as.take()
     }
 
-    pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
+    /// An answer has been typed to a program that reads lines: perhaps nobody wants it.
+    pub(crate) fn note_answered_ahead(&mut self) {
+        self.half_line = true;
+    }
+
+    /// These bytes have been typed; `held`: the terminal has a part of a line that is not ended;
+    /// `to_shell`: who reads them is the shell that reports, and no program that it has started.
+    pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         self.prompt = self.prompt.after_typing(bytes);
+        // Behind a terminal without lines there may be another, which has them.
+        let held = held
+            || to_shell
+                && (self.level > 0 || self.prompt == Prompt::Entered)
+                && bytes.last().is_some_and(|last| *last >= b' ');
+        self.half_line = held && !self.prompt.is_there();
+        self.discarded = false;
+    }
+
+    /// What was typed, and nobody has read, has been discarded.
+    pub(crate) fn note_discarded(&mut self) {
+        self.half_line = false;
+        self.discarded = self.prompt == Prompt::Touched;
     }
 
     /// These bytes have been printed, and written down. Gives the commands that are done.
@@ -164,11 +191,15 @@ impl Meaning {
 
     /// What is printed now is not drawn at a prompt.
     fn prints_output(&self) -> bool {
-        !self.taken && !matches!(self.prompt, Prompt::Stands | Prompt::Touched)
+        !self.taken && !self.prompt.is_there()
     }
 
     fn heed(&mut self, level: usize, mark: &Mark) -> Option<Completion> {
+        let discarded = std::mem::take(&mut self.discarded);
         if *mark == Mark::Stale {
+            if discarded {
+                self.prompt = Prompt::Stands;
+            }
             return None;
         }
         if level != self.level {
@@ -185,7 +216,10 @@ impl Meaning {
         }
         self.prompt = self.prompt.after(mark);
         self.taken = matches!(mark, Mark::Taken { .. });
-        if self.prompt == Prompt::Stands && std::mem::take(&mut self.answered_ahead) {
+        if self.taken {
+            self.taken_as = self.last_completion.map(|last| last.saturating_add(1));
+        }
+        if self.prompt == Prompt::Stands && self.half_line {
             self.prompt = Prompt::Touched;
         }
         // A prompt whose report is missing: ^C makes the kernel throw away
@@ -345,7 +379,7 @@ mod tests {
         let mut meaning = Meaning::new("secret");
         meaning.feed((mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0)).as_bytes());
         for (typed, printed, tells) in [("echo", "echo", false), ("\r", "\r\n", true)] {
-            meaning.note_typed(typed.as_bytes());
+            meaning.note_typed(typed.as_bytes(), false, true);
             meaning.feed(printed.as_bytes());
             assert_eq!(meaning.told() == meaning.length(), tells, "{printed:?}");
         }
@@ -361,11 +395,33 @@ mod tests {
         assert_eq!(meaning.prompt(), Prompt::Left);
         meaning.feed(prompt(1).as_bytes());
         assert_eq!(meaning.prompt(), Prompt::Touched);
+        meaning.note_discarded();
         meaning.feed(mark("C", 2).as_bytes());
         meaning.feed(prompt(2).as_bytes());
         assert_eq!(meaning.prompt(), Prompt::Stands);
-        meaning.note_typed(b"x");
+        meaning.note_typed(b"x", true, true);
         assert_eq!(meaning.prompt(), Prompt::Touched);
+    }
+
+    #[test]
+    fn half_a_line_that_was_typed_ahead_stands_at_the_next_prompt() {
+        let prompt = |seq| mark("D;0", seq) + &mark("A", seq) + "$ " + &mark("B", seq);
+        let mut meaning = Meaning::new("secret");
+        meaning.feed(prompt(0).as_bytes());
+        let mut seq = 0;
+        let mut typed_ahead = |typed: &[(&str, bool)], to_shell| {
+            meaning.note_typed(b"a command\n", false, true);
+            typed.iter().for_each(|(typed, held)| meaning.note_typed(typed.as_bytes(), *held, to_shell));
+            seq += 1;
+            meaning.feed(prompt(seq).as_bytes());
+            meaning.prompt()
+        };
+        assert_eq!(typed_ahead(&[("touch ", true)], false), Prompt::Touched);
+        assert_eq!(typed_ahead(&[], false), Prompt::Stands);
+        assert_eq!(typed_ahead(&[("touch ", true), ("x\n", false)], false), Prompt::Stands);
+        assert_eq!(typed_ahead(&[("\u{3}", false)], true), Prompt::Stands);
+        assert_eq!(typed_ahead(&[("where lines are not ours", false)], true), Prompt::Touched);
+        assert_eq!(typed_ahead(&[("a key of a pager's", false)], false), Prompt::Stands);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Recorder {
     // Which of them belong to the calls that caused them, and the next that may.
     claims: Notes,
     claimed: Option<u64>,
+    // The call does not know its number: the shell tells when it takes what it is handed.
+    claims_taken: bool,
     sizes: Notes,
     // The size that the first line is to tell, where there is no line yet.
     first_size: Option<Size>,
@@ -82,6 +84,7 @@ impl Recorder {
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             claims: Notes::open(folder, CLAIMS, false)?,
             claimed: None,
+            claims_taken: false,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
             first_size: is_usual.then_some(size),
             times: settings.record.then(|| Notes::open(folder, TIMES, true)).transpose()?,
@@ -139,8 +142,14 @@ impl Recorder {
         self.meaning.note_answered_ahead();
     }
 
-    pub(crate) fn note_typed(&mut self, bytes: &[u8]) {
-        self.meaning.note_typed(bytes);
+    /// As [`Meaning::note_typed`].
+    pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
+        self.meaning.note_typed(bytes, held, to_shell);
+    }
+
+    /// What was typed, and nobody has read, has been discarded.
+    pub(crate) fn note_discarded(&mut self) {
+        self.meaning.note_discarded();
     }
 
     /// The number of the last one that the shell has reported.
@@ -282,6 +291,9 @@ impl Recorder {
                 // Where there is no room for it, who waits for it does not see it.
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
+            if let Some(seq) = self.meaning.take_taken().filter(|_| self.claims_taken) {
+                (self.claimed, self.claims_taken) = (Some(seq), false);
+            }
             for completion in done {
                 self.note_claim(completion.seq);
                 self.lines.extend_from_slice(completion_line(completion).as_bytes());
@@ -290,9 +302,14 @@ impl Recorder {
         self.write_lines()
     }
 
+    /// The completion of what the shell takes next belongs to the call that hands it over.
+    pub(crate) fn claim_taken(&mut self) {
+        (self.claimed, self.claims_taken) = (None, true);
+    }
+
     /// Which completion belongs to the call that caused it.
     pub(crate) fn claim(&mut self, seq: Option<u64>) {
-        self.claimed = seq;
+        (self.claimed, self.claims_taken) = (seq, false);
         if let (Some(seq), true) = (seq, seq <= self.last_completion()) {
             self.note_claim(seq);
             // Where there is no room, it is written with what is printed next.

@@ -86,8 +86,15 @@ impl Relay {
                 let unread = self.unread();
                 let doing = self.doing();
                 // And last of all what it printed before it waited.
-                self.read_what_was_printed();
+                let doing = self.awaiting(doing);
                 Response::Look { unread, doing, offset: self.recorder.output_bytes() }
+            }
+            // The line that is to be dropped is one that the shell has executed meanwhile.
+            Request::Signal { .. }
+                if self.recorder.prompt() == Prompt::Touched
+                    && self.master.foreground() != Some(self.reporting()) =>
+            {
+                Response::Noted
             }
             Request::Signal { key } => {
                 // A line that is interrupted before anything of it is executed goes
@@ -145,7 +152,10 @@ impl Relay {
             }
             Request::Claim { seq } => {
                 self.claimant = Some(id);
-                self.recorder.claim(Some(seq));
+                match seq {
+                    Some(seq) => self.recorder.claim(Some(seq)),
+                    None => self.recorder.claim_taken(),
+                }
                 Response::Noted
             }
             Request::Standing { .. } => {
@@ -174,6 +184,15 @@ impl Relay {
         }
     }
 
+    /// Reads what was printed, and answers what of it asks the terminal. A program that waits for
+    /// such an answer waits for nobody.
+    fn awaiting(&mut self, doing: Doing) -> Doing {
+        self.read_what_was_printed();
+        self.answer_program();
+        let is_told = self.unread() > 0 || self.answers.are_due(u64::MAX);
+        if is_told && doing != Doing::Prompt { Doing::Running } else { doing }
+    }
+
     /// Looks what the session does, if it is time to, or whatever the time is.
     pub(super) fn judge(&mut self, at_once: bool) {
         let now = Instant::now();
@@ -198,7 +217,7 @@ impl Relay {
         if !self.phase.command_runs() {
             return Deadline::NEVER;
         }
-        let at_prompt = matches!(self.recorder.prompt(), Prompt::Stands | Prompt::Touched);
+        let at_prompt = self.recorder.prompt().is_there();
         let has_keys = !at_prompt && self.master.modes().is_ok_and(|modes| !modes.is_canonical());
         self.judge.deadline(self.clients.audience(), has_keys)
     }
@@ -257,8 +276,21 @@ impl Relay {
     fn awaited(&self) -> Option<u64> {
         let awaited = self.awaited?;
         let Some(last) = self.recorder.last_completion() else { return Some(awaited) };
-        let goes_on = self.unread() > 0 || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left);
-        Some(if goes_on { last.saturating_add(1) } else { awaited.max(last) })
+        Some(if self.goes_on() { last.saturating_add(1) } else { awaited.max(last) })
+    }
+
+    fn goes_on(&self) -> bool {
+        self.unread() > 0 || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left)
+    }
+
+    /// Of a session that ends: the number of the completion that ends, or would have ended,
+    /// what was begun last.
+    pub(super) fn begun_last(&self) -> u64 {
+        match self.recorder.last_completion() {
+            Some(last) if self.interactive && !self.goes_on() => last.max(1),
+            Some(last) => last.saturating_add(1),
+            None => u64::from(self.interactive),
+        }
     }
 
     fn rest(&mut self) -> Response {
@@ -271,8 +303,8 @@ impl Relay {
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
         let passes_on = foreground::passes_on(&self.master, self.child);
-        self.read_what_was_printed();
-        let doing = if unread > 0 { Doing::Running } else { sample.doing };
+        let doing = self.awaiting(sample.doing);
+        let doing = if unread > 0 { Doing::Running } else { doing };
         let has_timer = sample.has_timer();
         let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
         Rest { doing, rest, has_timer, passes_on, offset: self.recorder.output_bytes() }
@@ -283,7 +315,7 @@ impl Relay {
     }
 
     /// The group that has the foreground while the prompt of the shell that reports stands.
-    fn reporting(&self) -> i32 {
+    pub(super) fn reporting(&self) -> i32 {
         match self.recorder.level() {
             (0, _) => i32::try_from(self.child).unwrap_or_default(),
             _ => self.inner_group.unwrap_or_default(),
@@ -341,6 +373,7 @@ impl Relay {
             // What cannot be discarded is read after all, as if NOFLSH were set.
             let _ = self.master.discard_typed(slave);
             self.keyboard.note_discarded();
+            self.recorder.note_discarded();
         }
     }
 
@@ -356,9 +389,7 @@ impl Relay {
         }
         match self.master.write(secret) {
             Ok(count) => {
-                self.keyboard.note_typed(&secret[..count], &modes, Instant::now());
-                self.recorder.note_typed(&secret[..count]);
-                self.note_typed();
+                self.note_typed(&secret[..count], &modes);
                 Response::Typed { count: count as u64, held: false }
             }
             Err(error) => refused(&error.to_string()),

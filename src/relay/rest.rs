@@ -6,10 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    sorted::Set,
-    {session::client::Doing, sys::processes::Timeout},
-};
+use crate::{session::client::Doing, sorted::Set, sys::processes::Timeout};
 
 /// What is seen of it at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

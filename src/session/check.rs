@@ -20,8 +20,8 @@ use crate::{
     outcome::Result,
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER,
-        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir, StateDir, dir,
-        handle_of, settings::SETTINGS, state_dir,
+        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir, StateDir,
+        client::RelayClient, dir, handle_of, settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -153,6 +153,13 @@ impl StateDir {
             faults.push(fault(&session, failure.message().unwrap_or_default()));
             true
         });
+        let stall = RelayClient::open(&session).ok().flatten().and_then(|mut relay| relay.stall().ok()?);
+        if let Some(stall) = stall {
+            faults.push(Fault {
+                what: format!("session '{handle}': {stall}"),
+                fix: "make room for it; nothing is lost".into(),
+            });
+        }
         if !alive {
             let told = self.tell_end_of(handle);
             if let Some(why) = told.as_ref().err().and_then(|failure| failure.message()) {

@@ -63,8 +63,10 @@ pub(crate) struct RelayClient {
     // How much of the log we have read, and how long it was when we were told of output last.
     read: u64,
     heeded: u64,
-    // What is sent with the next request, and how many answers nobody waits for.
+    // What is sent with the next request.
     ahead: String,
+    // How many answers come first that nobody waits for: one for each request of `ahead`, but
+    // for those that `take_turn` hears.
     unheard: usize,
 }
 
@@ -118,10 +120,14 @@ impl RelayClient {
             return Err(Failure::failed(format!("cannot {what}: it is another user's")));
         }
         stream.set_nonblocking(true).trying(&what)?;
-        Ok(Some(RelayClient {
-            handle: session.handle().clone(),
+        Ok(Some(RelayClient::over(stream, session.handle().clone(), session.patience())))
+    }
+
+    fn over(stream: UnixStream, handle: Handle, patience: Patience) -> RelayClient {
+        RelayClient {
+            handle,
             stream,
-            patience: session.patience(),
+            patience,
             inbox: Vec::new(),
             seen: 0,
             follows: Follows::Changes(Follower::Viewer),
@@ -133,7 +139,7 @@ impl RelayClient {
             heeded: 0,
             ahead: String::new(),
             unheard: 0,
-        }))
+        }
     }
 
     fn what(&self) -> String {
@@ -194,19 +200,13 @@ impl RelayClient {
         let line = self.with_ahead(&Request::Type { length: bytes.len() as u64 });
         let then = follows.map(|follows| self.follow_request(follows).encode()).unwrap_or_default();
         self.following = follows;
-        let message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
-        let mut sent = match self.stream.write_vectored(&message) {
-            Ok(count) => count.saturating_sub(line.len()),
-            Err(error) if has_hung_up(&error) => return Ok(None),
-            Err(error) => return Err(error).trying(self.what()),
-        };
-        while sent < bytes.len() + then.len() {
-            let rest = match bytes.get(sent..) {
-                Some(rest) if !rest.is_empty() => rest,
-                _ => &then.as_bytes()[sent - bytes.len()..],
-            };
-            match (&self.stream).write(rest) {
-                Ok(count) => sent += count,
+        let mut message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
+        let mut rest = &mut message[..];
+        // Nothing at all is said by one that is empty.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.stream.write_vectored(rest) {
+                Ok(count) => IoSlice::advance_slices(&mut rest, count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !self.wait(Way::Out, deadline, None)? {
@@ -253,6 +253,12 @@ impl RelayClient {
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
+    }
+
+    /// What to say where what the session prints cannot be written down at the moment: so
+    /// nothing in the log tells what it does. Part of a sentence.
+    pub(crate) fn stall(&mut self) -> Result<Option<String>> {
+        Ok(self.state()?.and_then(|(_, stalled)| stalled).map(told_stall))
     }
 
     /// The PID of the child's keeper; `None` where the relay itself is the
@@ -422,12 +428,13 @@ impl RelayClient {
     /// Has a completion belong to this call, as long as it is there, and not to those who
     /// wait for the next; also one that has come. The last one that was claimed counts.
     pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
-        self.ask(&Request::Claim { seq })?;
+        self.ask(&Request::Claim { seq: Some(seq) })?;
         Ok(())
     }
 
-    /// The same, sent with what is asked for next.
-    pub(crate) fn claim_with_next(&mut self, seq: u64) {
+    /// The same, sent with what is asked for next. `None`: that of what the shell takes next,
+    /// which may have other commands before it.
+    pub(crate) fn claim_with_next(&mut self, seq: Option<u64>) {
         self.ahead.push_str(&Request::Claim { seq }.encode());
         self.unheard += 1;
     }
@@ -633,8 +640,8 @@ impl RelayClient {
         }
     }
 
-    /// `false` where nobody is there to hear it. A line always fits: we never
-    /// say more than one before hearing the answer.
+    /// `false` where nobody is there to hear it. It always fits: what we say before hearing an
+    /// answer are a few lines.
     fn say(&mut self, request: &Request) -> Result<bool> {
         let line = self.with_ahead(request);
         match self.stream.write_all(line.as_bytes()) {
@@ -656,6 +663,10 @@ impl RelayClient {
             match self.hear_or(deadline, None)? {
                 // News that were on their way when we asked for something else.
                 Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
+                Received::Response(Response::Ended { code }) => {
+                    self.exit_code = code;
+                    return Ok(Received::End);
+                }
                 heard => return Ok(heard),
             }
         }
@@ -670,7 +681,7 @@ impl RelayClient {
                 let response = Response::decode(&line[..end]).ok_or_else(|| self.misunderstood())?;
                 searched = 0;
                 match response {
-                    Response::Changed { .. } | Response::Output { .. } => {}
+                    Response::Changed { .. } | Response::Output { .. } | Response::Ended { .. } => {}
                     _ if self.unheard > 0 => {
                         self.unheard -= 1;
                         continue;
@@ -761,6 +772,10 @@ enum Received {
     Response(Response),
     End,
     Nothing,
+}
+
+fn told_stall(why: String) -> String {
+    format!("its output cannot be written: {why}")
 }
 
 /// A peer that has gone with something of ours unread is a reset (unix(7)).

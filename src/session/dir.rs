@@ -229,8 +229,13 @@ impl SessionDir {
         Some(text::escaped(&host.name))
     }
 
+    /// Refuses one that is on another machine.
+    pub(crate) fn check_is_here(&self) -> Result<()> {
+        self.elsewhere().map_or(Ok(()), |host| Err(self.is_elsewhere(&host)))
+    }
+
     /// What to say where it has to be on this machine.
-    pub(crate) fn is_elsewhere(&self, host: &str) -> Failure {
+    fn is_elsewhere(&self, host: &str) -> Failure {
         Failure::failed(format!(
             "session '{}' is on the machine '{host}', which has the same state folder; nbs-ts there reaches it",
             self.handle
@@ -512,9 +517,16 @@ impl SessionDir {
 
     /// What was typed last into a session that has ended, if that is known.
     pub(crate) fn typed(&self) -> Option<Typing> {
-        let line = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
-        let (anchor, rest) = std::str::from_utf8(&line).ok()?.trim_end().split_once(' ')?;
+        let lines = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
+        let (anchor, rest) = std::str::from_utf8(&lines).ok()?.lines().next()?.split_once(' ')?;
         Typing::decode(anchor, rest)
+    }
+
+    /// The number of the completion that ends, or would have ended, what was begun last in a
+    /// session that has ended. `None` where its relay has not told: it was killed.
+    pub(crate) fn begun_last(&self) -> Option<u64> {
+        let lines = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
+        number(lines.split(|byte| *byte == b'\n').nth(1)?)
     }
 
     pub(crate) fn log(&self) -> Result<OutputLog> {

@@ -63,10 +63,8 @@ pub(crate) fn borne() -> Result<Set<Handle>> {
 /// Ends a session as [`end`] does; anybody who is left is an error.
 pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let handle = session.handle();
-    if let Some(host) = session.elsewhere()
-        && session.is_alive()?
-    {
-        return Err(session.is_elsewhere(&host));
+    if session.is_alive()? {
+        session.check_is_here()?;
     }
     if let Ended::But(left) = end(session, grace, cause)? {
         return Err(Failure::failed(format!(

@@ -11,11 +11,13 @@
 
 use std::io;
 
+use memchr::memmem;
+
 use crate::{
     outcome::{Result, Trying},
     session::{OutputLog, SessionDir},
     sys::pty::Size,
-    terminal::screen::Screen,
+    terminal::{screen::Screen, text::Strip},
 };
 
 /// How much is read at once. The emulator passes over what scrolls away in it, and
@@ -31,6 +33,12 @@ const MAGIC: &[u8] = b"nbs-screen\n";
 
 /// How much of the log before it a kept screen is known by.
 const KNOWN_BY: u64 = 4096;
+
+/// How much of the end of the output has a prompt and what the shell reports before it.
+const LONG_ENOUGH: u64 = 4096;
+
+/// What the mark of a prompt begins with.
+const PROMPT: &[u8] = b"\x1b]133;A;nbs=";
 
 /// The screen of a session, at some place in its log.
 pub(crate) struct ScreenCache {
@@ -145,6 +153,28 @@ impl ScreenCache {
         let rest = [&self.offset.to_le_bytes()[..], &print, &self.screen.save()].concat();
         session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())
     }
+}
+
+/// What stands on the row of the shell's prompt that ends the log, at this place, before it: the
+/// end of output that has no newline, with its colours.
+pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) -> Result<String> {
+    let tail = log.bytes(offset.saturating_sub(LONG_ENOUGH), offset).trying(what(session))?;
+    let (before, prompt) = tail.split_at(memmem::rfind(&tail, PROMPT).unwrap_or(tail.len()));
+    let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end..]);
+    let mut text = Vec::new();
+    Strip::new().feed(line, &mut text);
+    if text.iter().all(|byte| byte.is_ascii_control()) {
+        return Ok(String::new());
+    }
+    // It is not written down: where there is little room, that is for the output.
+    let mut cache = ScreenCache::begin(session, log)?;
+    cache.advance(session, log, offset)?;
+    let screen = cache.screen;
+    // As wide as it is where it has room.
+    let mut alone = Screen::new(u16::MAX, 2);
+    alone.feed(prompt);
+    let (row, end) = alone.cursor();
+    Ok(if row == 1 { screen.before_last(end - 1) } else { String::new() })
 }
 
 pub(crate) fn screen_of(size: Size) -> Screen {

@@ -335,8 +335,8 @@ impl StateDir {
         self.sessions.as_ref().is_some_and(|sessions| sessions.still_names(name, &session.folder))
     }
 
-    /// Those dead sessions that the end of another boot has ended, and nobody has restarted,
-    /// oldest first.
+    /// Those dead sessions of this machine that the end of another boot has ended, and nobody has
+    /// restarted, oldest first.
     pub(crate) fn ended_by_reboot(&self) -> Result<Vec<SessionDir>> {
         let boot = Host::ours().trying("tell which boot this is")?.boot;
         let mut ended = Vec::new();
@@ -346,7 +346,11 @@ impl StateDir {
                 other => other?,
             };
             let before = session.settings().boot.is_some_and(|its| its != boot);
-            if before && session.restarted_as().is_none() && self.was_swept_away(&session) {
+            if before
+                && session.elsewhere().is_none()
+                && session.restarted_as().is_none()
+                && self.was_swept_away(&session)
+            {
                 ended.push(session);
             }
         }

@@ -11,7 +11,10 @@ use std::{
     fs, io,
     os::{
         fd::AsFd,
-        unix::{fs::PermissionsExt, process::CommandExt},
+        unix::{
+            fs::PermissionsExt,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
     path::{Path, PathBuf},
     process::Command,
@@ -62,6 +65,12 @@ impl ExitStatus {
             ExitStatus::Code(code) => code,
             ExitStatus::Signal(signal) => 128 + signal,
         }
+    }
+
+    /// The number of a child that was started by std.
+    pub(crate) fn number_of(status: std::process::ExitStatus) -> i32 {
+        let signal = || ExitStatus::Signal(status.signal().unwrap_or(0));
+        status.code().map_or_else(signal, ExitStatus::Code).number()
     }
 
     fn of(status: WaitStatus) -> Option<ExitStatus> {

@@ -14,6 +14,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -27,9 +28,22 @@ use rustix::{
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 
+/// The umask that we were called with, once ours is another one.
+static CALLERS_UMASK: AtomicU32 = AtomicU32::new(0o077);
+
 /// Sets our umask to 077 and gives the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
-    rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode()
+    let callers = set_umask(0o077);
+    CALLERS_UMASK.store(callers, Ordering::Relaxed);
+    callers
+}
+
+/// Does something, as starting a program, with the umask that we were called with.
+pub(crate) fn with_callers_umask<T>(work: impl FnOnce() -> T) -> T {
+    let ours = set_umask(CALLERS_UMASK.load(Ordering::Relaxed));
+    let came = work();
+    set_umask(ours);
+    came
 }
 
 /// Gives the one that was set before.
@@ -153,10 +167,16 @@ impl Folder {
         read(&self.open_file(name)?, name, limit)
     }
 
-    /// Makes a file; one that is there already is an error.
+    /// Makes a file; one that is there already is an error. Where there is no room for it,
+    /// nothing is left.
     pub(crate) fn create(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        File::from(fs::openat(self, name, flags, PRIVATE_FILE)?).write_all(content)
+        let written = File::from(fs::openat(self, name, flags, PRIVATE_FILE)?).write_all(content);
+        if written.is_err() {
+            // Why it could not be written says more.
+            let _ = self.remove_file(OsStr::new(name));
+        }
+        written
     }
 
     /// Replaces a file whole: whoever reads it sees the old or the new one.
@@ -173,8 +193,9 @@ impl Folder {
         self.change_places(&beside, name)
     }
 
-    /// The same, and what was there before is written over the next time: who reads it has
-    /// read it by then.
+    /// The same as [`Folder::exchange`], but the file that was there before is written over the
+    /// next time, so who has it open then may see it change: for files whose readers have read
+    /// them by then.
     pub(crate) fn exchange_over(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let beside = beside(name);
         let write = |file: File| {
@@ -185,7 +206,7 @@ impl Folder {
         };
         let written = self.regular(&beside, OFlags::RDWR | OFlags::CREATE).and_then(write);
         if written.is_err() {
-            // Something else has been planted there.
+            // Something else has been planted there, or there is no room, as this tells then.
             return self.exchange(name, content);
         }
         self.change_places(&beside, name)
@@ -333,6 +354,11 @@ impl Folder {
             Err(Errno::INVAL) => Ok(fs::renameat(self, from, self, to)?),
             other => Ok(other?),
         }
+    }
+
+    /// The same, in the place of what has that name.
+    pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat(self, from, self, to)?)
     }
 
     /// Whether `file` is what has that name here now.

@@ -68,7 +68,10 @@ pub(crate) fn check<'a>(
 }
 
 /// The names, of which none may be a folder.
-fn check_folders<'a>(folder: &Path, names: &'a [String]) -> Result<Vec<&'a str>, (&'a str, io::Error)> {
+pub(crate) fn check_folders<'a>(
+    folder: &Path,
+    names: &'a [String],
+) -> Result<Vec<&'a str>, (&'a str, io::Error)> {
     let is_folder = |name: &&String| folder.join(name).symlink_metadata().is_ok_and(|taken| taken.is_dir());
     match names.iter().find(is_folder) {
         Some(name) => Err((name, io::ErrorKind::IsADirectory.into())),

@@ -11,6 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::sys::deadline::Deadline;
 
+/// What a pipe that can be written to is sure to take without a wait (pipe(7), PIPE_BUF).
+pub(crate) const PIPE_ROOM: usize = 4096;
+
 /// Invariant: the meanings are as many as the descriptors, in one order.
 pub(crate) struct PollSet<'a, Event> {
     descriptors: Vec<PollFd<'a>>,

@@ -5,7 +5,7 @@
 use std::{
     borrow::Cow,
     fmt,
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     path::Path,
 };
@@ -22,6 +22,10 @@ pub(crate) struct Program {
 impl Program {
     /// `None` for what is no ELF file.
     pub(crate) fn look(path: &Path) -> io::Result<Option<Program>> {
+        // A FIFO would keep us.
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
         let mut file = File::open(path)?;
         let mut header = Vec::new();
         file.by_ref().take(64).read_to_end(&mut header)?;

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use crate::sys::processes::Process;
 pub(crate) use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, SIGXFSZ,
 };
@@ -42,6 +43,13 @@ impl Signals {
         }
         any
     }
+}
+
+/// Those that tell us to end; SIGHUP is none where whoever started us said that we should live
+/// on (nohup).
+pub(crate) fn to_end() -> &'static [i32] {
+    let deaf = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
+    if deaf { &[SIGTERM, SIGINT] } else { &[SIGTERM, SIGINT, SIGHUP] }
 }
 
 /// Catches a signal and does nothing about it: the system call that it is about

@@ -32,7 +32,7 @@ use crate::{
 };
 pub(crate) use onlooker::look_on;
 pub(crate) use passthrough::pass_through;
-pub(crate) use person::{PersonTerminal, read_keys};
+pub(crate) use person::{PersonEvent, PersonSignals, PersonTerminal, read_keys};
 pub(crate) use viewer::view;
 
 /// Lets the person at our terminal see a session, and type into it; on a machine, if there is

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::{self, Read, Write},
+    io::{Read, Write},
     process::{Child, ChildStderr, ChildStdout, Stdio},
 };
 
@@ -11,9 +11,13 @@ use crate::{
     machine::{
         WORKER,
         call::{Came, End},
+        outbox,
     },
     outcome::{Result, Trying},
-    sys::{child, poll::PollSet},
+    sys::{
+        child::{self, ExitStatus},
+        poll::PollSet,
+    },
 };
 
 /// The default of `--on`: it is for words that a person types.
@@ -83,8 +87,7 @@ impl CallProcess {
         read(&mut self.stderr, came, Came::Stderr);
         if self.stdout.is_none() && self.stderr.is_none() {
             let status = self.process.wait().trying("call here")?;
-            let code = status.code().unwrap_or(1) as u8;
-            came.push(Came::Ended(End::Exit(code)));
+            came.push(Came::Ended(End::Exit(ExitStatus::number_of(status) as u8)));
         }
         Ok(())
     }
@@ -108,19 +111,11 @@ fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>)
     // Who writes on and on does not keep us from all else.
     for _ in 0..MOST_AT_ONCE {
         let Some(reader) = pipe else { return };
-        match reader.read(&mut buffer) {
-            Ok(count) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+        match outbox::read(reader, &mut buffer) {
+            Ok(None) => return,
+            Ok(Some(count)) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
+            // An error is as good as its end: what it came to, its exit code tells.
             _ => *pipe = None,
         }
     }
-}
-
-/// How much is kept of what a call says on standard error: it ends with why it failed.
-const MOST_WORDS: usize = 4096;
-
-pub(crate) fn keep_last(words: &mut Vec<u8>, more: &[u8]) {
-    words.extend_from_slice(more);
-    words.drain(..words.len().saturating_sub(MOST_WORDS));
 }

@@ -33,7 +33,7 @@ use crate::{
         child,
         deadline::Deadline,
         poll::PollSet,
-        signals::{SIGHUP, SIGINT, SIGTERM, Signals},
+        signals::{self, Signals},
     },
     ts::{
         attach,
@@ -110,6 +110,8 @@ struct Plan {
     table: bool,
     /// What it tells is printed as it comes, from whichever machine.
     at_once: bool,
+    /// It ends when its reader has gone; the others find that out when they print.
+    follows: bool,
 }
 
 struct Part {
@@ -186,8 +188,9 @@ impl Plan {
         let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
         let at_once = scanned.follows || AT_ONCE.contains(&page.name);
+        let follows = scanned.follows || page.name == "attach";
         let (stdin, picks) = (scanned.stdin, page.name == "find" || scanned.all);
-        Ok(Some(Plan { parts, json, stdin, timeout, any, picks, interactive, ansi, table, at_once }))
+        Ok(Some(Plan { parts, json, stdin, timeout, any, picks, interactive, ansi, table, at_once, follows }))
     }
 
     fn call(mut self, verb: &str) -> Result<()> {
@@ -221,8 +224,7 @@ impl Plan {
         };
         // The others end by them, as they would here.
         let passed: &[i32] = match verb {
-            "run" => &[SIGINT, SIGTERM],
-            WORKER => &[SIGINT, SIGTERM, SIGHUP],
+            "run" | WORKER => signals::to_end(),
             _ => &[],
         };
         let mut signals = passed
@@ -230,16 +232,28 @@ impl Plan {
             .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
             .collect::<io::Result<Vec<_>>>()
             .trying("catch signals")?;
+        let mut printed = Ok(());
         loop {
             let mut came = Vec::new();
             call.tend(&mut came);
             for came in came {
                 match came {
-                    Came::Stdout(bytes) => printer.stdout(&bytes)?,
-                    Came::Stderr(bytes) => printer.stderr(&bytes),
                     Came::Ended(end) => {
+                        printed?;
                         printer.finish()?;
                         return outcome(end, printer.is_nonsense());
+                    }
+                    _ if printed.is_err() => {}
+                    Came::Stderr(bytes) => printer.stderr(&bytes),
+                    Came::Stdout(bytes) => {
+                        printed = printer.stdout(&bytes);
+                        if printed.is_err() {
+                            // A command whose output cannot be printed is interrupted, there as here.
+                            match passed.first() {
+                                Some(signal) => call.signal(*signal),
+                                None => return printed,
+                            }
+                        }
                     }
                 }
             }
@@ -249,7 +263,9 @@ impl Plan {
                 poll_set.readable(stdin, CallEvent::Stdin);
             }
             let stdout = io::stdout();
-            poll_set.gone(&stdout, CallEvent::ReaderGone);
+            if self.follows {
+                poll_set.gone(&stdout, CallEvent::ReaderGone);
+            }
             for (index, (_, signals)) in signals.iter().enumerate() {
                 poll_set.readable(signals, CallEvent::Signal(index));
             }
@@ -344,7 +360,9 @@ impl Plan {
             let mut poll_set = PollSet::new();
             let stdout = io::stdout();
             let mut deadline = Deadline::NEVER;
-            poll_set.gone(&stdout, CallEvent::ReaderGone);
+            if self.follows {
+                poll_set.gone(&stdout, CallEvent::ReaderGone);
+            }
             for running in running.iter().filter(|running| running.ended.is_none()) {
                 match &running.side {
                     Some(Side::There(call)) => {

@@ -20,6 +20,7 @@ use std::{
 use crate::{
     machine::{
         call::{self, Came},
+        far_lines::keep_last,
         name::MachineName,
     },
     outcome::{Failure, Result, Trying},
@@ -28,17 +29,11 @@ use crate::{
         ScreenCache, SessionDir, StateDir, Target, VIEWER,
         client::{News, RelayClient, ToldStanding},
     },
-    sys::{
-        child,
-        deadline::Deadline,
-        poll::PollSet,
-        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
-        term,
-    },
+    sys::{child, deadline::Deadline, poll::PollSet, term},
     terminal::{screen::Screen, text},
     ts::{
-        attach::{self, BY_TOP, PersonTerminal, read_keys},
-        call_process::{CallProcess, keep_last},
+        attach::{self, BY_TOP, PersonEvent, PersonSignals, PersonTerminal, read_keys},
+        call_process::CallProcess,
         listing::Columns,
     },
 };
@@ -132,11 +127,7 @@ enum TopEvent {
     Far(usize),
     FarPreview,
     Room,
-    Resized,
-    Ending,
-    Stopping,
-    GoingOn,
-    ParentGone,
+    Person(PersonEvent),
 }
 
 /// One in the window, and when something was printed there.
@@ -347,10 +338,7 @@ impl Top<'_> {
 
     fn serve(&mut self, parent: &impl AsFd) -> Result<End> {
         let what = "show the sessions";
-        let mut resized = Signals::catch(&[SIGWINCH]).trying(what)?;
-        let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
-        let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
-        let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
+        let mut signals = PersonSignals::catch(parent)?;
         let stdin = io::stdin();
         let mut key_ends = Deadline::NEVER;
         loop {
@@ -381,11 +369,7 @@ impl Top<'_> {
                 errand.call.watch(&mut poll_set, TopEvent::Errand(index));
             }
             self.terminal.watch(&mut poll_set, TopEvent::Room);
-            poll_set.readable(&resized, TopEvent::Resized);
-            poll_set.readable(&ending, TopEvent::Ending);
-            poll_set.readable(&stopping, TopEvent::Stopping);
-            poll_set.readable(&going_on, TopEvent::GoingOn);
-            poll_set.gone(parent, TopEvent::ParentGone);
+            signals.watch(&mut poll_set, TopEvent::Person);
             if self.keys.is_unfinished() {
                 key_ends = key_ends.min(Deadline::after(KEY_TIMEOUT));
                 deadline = deadline.min(key_ends);
@@ -415,25 +399,21 @@ impl Top<'_> {
                     TopEvent::Far(index) => self.hear_far(index)?,
                     TopEvent::FarPreview => self.far_preview.iter_mut().try_for_each(FarPreview::hear)?,
                     TopEvent::Room => {}
-                    TopEvent::Resized | TopEvent::GoingOn => {
-                        // Whoever stopped us may have used the terminal.
-                        if going_on.take() {
-                            self.enter()?;
+                    TopEvent::Person(event) => {
+                        signals.take(event);
+                        match event {
+                            PersonEvent::Resized => self.redraw()?,
+                            // Whoever stopped us may have used the terminal.
+                            PersonEvent::GoingOn => self.enter()?,
+                            PersonEvent::Ending => return Ok(End::Told),
+                            PersonEvent::Stopping => {
+                                self.leave()?;
+                                if !self.terminal.stop(&mut signals)? {
+                                    return Ok(End::Told);
+                                }
+                                self.enter()?;
+                            }
                         }
-                        resized.take();
-                        self.redraw()?;
-                    }
-                    TopEvent::Ending | TopEvent::ParentGone => {
-                        ending.take();
-                        return Ok(End::Told);
-                    }
-                    TopEvent::Stopping => {
-                        stopping.take();
-                        self.leave()?;
-                        if !self.terminal.stop(&mut going_on, parent)? {
-                            return Ok(End::Told);
-                        }
-                        self.enter()?;
                     }
                 }
             }
@@ -450,7 +430,7 @@ impl Top<'_> {
                     return Ok(End::Left);
                 }
                 self.act(act)?;
-                if ending.take() {
+                if signals.take(PersonEvent::Ending) {
                     return Ok(End::Told);
                 }
             }

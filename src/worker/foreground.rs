@@ -18,8 +18,7 @@ use crate::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::PollSet,
-        processes::Process,
-        signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
+        signals::{self, SIGCHLD, Signals},
     },
     worker::{TaskFile, Watched, WorkerEnd, WorkerLimits, remains, sessions},
 };
@@ -43,10 +42,8 @@ pub(crate) struct Foreground {
 impl Foreground {
     /// From here on we do not end before the worker has.
     pub(crate) fn prepare() -> Result<Foreground> {
-        // Who said that we should live on (nohup) is believed.
-        let deaf = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
-        let stop = [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !deaf);
-        let stop = stop.map(|signal| Ok((signal, Signals::catch(&[signal]).trying("catch signals")?)));
+        let stop = signals::to_end().iter();
+        let stop = stop.map(|signal| Ok((*signal, Signals::catch(&[*signal]).trying("catch signals")?)));
         Ok(Foreground {
             stop: stop.collect::<Result<_>>()?,
             children: Signals::catch(&[SIGCHLD]).trying("catch signals")?,

@@ -1,10 +1,12 @@
 //! Starting an agent: the only code that does.
 //!
 //! It is done by bash, by a line that is not to be changed: every other way to
-//! start an agent from inside another was tried by somebody, and it died. What
-//! is given travels as arguments of the script, so that none of it is read as
-//! shell text. The agent has our standard input, and no other descriptor of ours
-//! or our caller's.
+//! start an agent from inside another was tried by somebody, and it died. Only
+//! where there is no bash does `sh` do it, and where there is no setsid(1), the
+//! line is without it: then the shell has a session of its own, and the agent is
+//! in that. What is given travels as arguments of the script, so that none of it
+//! is read as shell text. The agent has our standard input, and no other
+//! descriptor of ours or our caller's.
 
 use std::{
     env,
@@ -80,9 +82,8 @@ impl<'a> Launch<'a> {
         Ok(Launch { handle, root, agent: absolute(found).trying(what)?, shell })
     }
 
-    /// Starts the agent, with `umask`, and returns: nothing of what it does then
-    /// is known here.
-    pub(crate) fn start(&self, prompt: &OsStr, umask: u32) -> Result<()> {
+    /// Starts the agent and returns: nothing of what it does then is known here.
+    pub(crate) fn start(&self, prompt: &OsStr) -> Result<()> {
         let what = format!("start the agent '{}'", self.agent.display());
         let longest = LONGEST_STRING - "NBS_INITIAL_PROMPT=".len() - 1;
         if prompt.len() > longest {
@@ -111,10 +112,7 @@ impl<'a> Launch<'a> {
         }
         // What bash says is why it fails, if it does; the agent has no part in it.
         command.stdin(Stdio::inherit());
-        let ours = files::set_umask(umask);
-        let ended = command.output();
-        files::set_umask(ours);
-        let ended = ended.trying(&what)?;
+        let ended = files::with_callers_umask(|| command.output()).trying(&what)?;
         if ended.status.success() {
             return Ok(());
         }

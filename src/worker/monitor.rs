@@ -27,7 +27,7 @@ use crate::{
     },
     terminal::text,
     worker::{
-        TaskFile,
+        TaskFile, WorkerHandle,
         lookout::Lookout,
         phase::{Next, Standing, Why, WorkerPhase},
         remains,
@@ -148,6 +148,8 @@ pub(crate) struct Monitor {
     // Nobody is left who could do the task, as whoever waits for it said.
     forsaken: bool,
     followed: Vec<Followed>,
+    // Live ones that could not be held at the last look.
+    unheld: usize,
     phase: WorkerPhase,
     // What was in the way the last time, so that it is said once.
     trouble: Option<String>,
@@ -204,6 +206,7 @@ impl Monitor {
             started: false,
             forsaken: false,
             followed,
+            unheld: 0,
             phase,
             trouble: None,
         })
@@ -253,7 +256,7 @@ impl Monitor {
         loop {
             self.look();
             let now = Instant::now();
-            let until = match self.phase.next(self.followed.len(), now) {
+            let until = match self.phase.next(self.followed.len() + self.unheld, now) {
                 Next::Over(why) => return Ok(Some(why)),
                 Next::Wait(until) => until,
             };
@@ -354,21 +357,37 @@ impl Monitor {
 
     fn find_sessions(&mut self, state_dir: &StateDir) -> Result<()> {
         let found = sessions::find(state_dir, self.task.worker(), &self.task.all_workers())?;
+        let mut held = Ok(());
+        self.unheld = 0;
         for handle in &found.live {
-            if !self.followed.iter().any(|session| session.handle == *handle) {
-                self.phase.had_session = true;
-                let session = Followed::open(state_dir, handle)?;
-                if !session.has_ended() {
+            if self.followed.iter().any(|session| session.handle == *handle) {
+                continue;
+            }
+            self.phase.had_session = true;
+            match Followed::open_if_there(state_dir, handle) {
+                Ok(Some(session)) if !session.has_ended() => {
                     self.log.say(&format!("found session {handle}"));
                     self.followed.push(session);
+                }
+                Ok(_) => {}
+                Err(failure) => {
+                    self.unheld += 1;
+                    held = Err(failure);
                 }
             }
         }
         if !self.phase.had_session {
             for handle in &found.dead {
-                self.phase.had_session = true;
-                self.log.say(&format!("session {handle} has ended before it was seen"));
-                self.keep_output(&Followed::open(state_dir, handle)?);
+                match Followed::open_if_there(state_dir, handle) {
+                    Ok(session) => {
+                        self.phase.had_session = true;
+                        self.log.say(&format!("session {handle} has ended before it was seen"));
+                        if let Some(session) = session {
+                            self.keep_output(&session);
+                        }
+                    }
+                    Err(failure) => held = Err(failure),
+                }
             }
         }
         // One whose folder somebody has removed lives on while its relay does.
@@ -376,7 +395,7 @@ impl Monitor {
             !found.live.contains(&session.handle)
                 && (found.dead.contains(&session.handle) || session.relay().is_none())
         });
-        Ok(())
+        held
     }
 
     /// Follows those no more that are over.
@@ -425,17 +444,16 @@ impl Monitor {
     fn end_all(&mut self, cause: EndedBy) {
         if self.phase.in_foreground {
             // Else there would be another session in a moment.
-            self.end_bearers();
-            self.follow_born();
+            self.end_remains(remains::end_bearers_outside);
         }
         self.end_sessions(cause);
         if self.phase.in_foreground {
-            self.end_bearers();
+            self.end_remains(remains::end_all_bearers);
         }
     }
 
-    fn end_bearers(&mut self) {
-        if let Err(failure) = remains::end_bearers(self.task.worker()) {
+    fn end_remains(&mut self, end: impl FnOnce(&WorkerHandle) -> Result<()>) {
+        if let Err(failure) = end(self.task.worker()) {
             self.log.say(&failure.to_string());
         }
     }
@@ -445,9 +463,11 @@ impl Monitor {
         let mut follow = || -> Result<()> {
             let state_dir = StateDir::open()?;
             for handle in sessions::born_of(&state_dir, self.task.worker())? {
-                if !self.followed.iter().any(|session| session.handle == handle) {
+                if !self.followed.iter().any(|session| session.handle == handle)
+                    && let Some(session) = Followed::open_if_there(&state_dir, &handle)?
+                {
                     self.log.say(&format!("found session {handle}, of another name"));
-                    self.followed.push(Followed::open(&state_dir, &handle)?);
+                    self.followed.push(session);
                 }
             }
             Ok(())
@@ -463,7 +483,10 @@ impl Monitor {
         const ROUNDS: usize = 3;
         for _ in 0..ROUNDS {
             self.look();
-            if self.followed.is_empty() {
+            if self.phase.in_foreground {
+                self.follow_born();
+            }
+            if self.followed.is_empty() && self.unheld == 0 {
                 return;
             }
             for session in std::mem::take(&mut self.followed) {

@@ -23,15 +23,24 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ends what bears the worker's handle in its environment and is in none of its sessions.
-pub(crate) fn end_bearers(worker: &WorkerHandle) -> Result<()> {
-    let handle = format!("{HANDLE_ENV}={worker}");
+pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
     // Its sessions are others than the one that we may be in.
     let ours = env::var_os(SESSION_ENV).map(|session| session.into_encoded_bytes());
+    end_bearers(worker, |process| {
+        process.variables([SESSION_ENV])[0] == ours || process.name == MONITOR && process.runs_our_file()
+    })
+}
+
+/// Ends all that bears it. Its sessions have been ended before that: what there still is of one
+/// belongs to one that nobody could see yet.
+pub(crate) fn end_all_bearers(worker: &WorkerHandle) -> Result<()> {
+    end_bearers(worker, |_| true)
+}
+
+fn end_bearers(worker: &WorkerHandle, belongs: impl Fn(&Process) -> bool) -> Result<()> {
+    let handle = format!("{HANDLE_ENV}={worker}");
     let is_its = |process: &Process| {
-        let is_here = || process.variables([SESSION_ENV])[0] == ours;
-        process.had_in_environment(handle.as_bytes())
-            && process.is_of_our_user()
-            && (is_here() || process.name == MONITOR && process.runs_our_file())
+        process.had_in_environment(handle.as_bytes()) && process.is_of_our_user() && belongs(process)
     };
     let find = || Ok(processes::all()?.into_iter().filter(is_its).collect());
     end(find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))

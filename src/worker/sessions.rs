@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use crate::{
-    outcome::{Result, Trying},
+    outcome::{Failure, Result, Trying},
     session::{self, EndedBy, Glance, Handle, Name, OutputLog, Piece, StateDir, Target},
     sys::{
         deadline::Deadline,
@@ -65,6 +65,15 @@ impl Followed {
         Ok(Followed { handle: handle.clone(), relay, log: session.log().ok() })
     }
 
+    /// `None`: it has been removed.
+    pub(crate) fn open_if_there(state_dir: &StateDir, handle: &Handle) -> Result<Option<Followed>> {
+        match Followed::open(state_dir, handle) {
+            Ok(session) => Ok(Some(session)),
+            Err(Failure::NotFound(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Readable once its relay has ended; `None` where that must be looked for.
     pub(crate) fn relay(&self) -> Option<&PidFd> {
         self.relay.as_ref().map(|(_, pidfd)| pidfd)
@@ -80,7 +89,8 @@ impl Followed {
         self.relay().is_some_and(ended)
     }
 
-    /// Ends it, keeps what it printed beside the task file, and removes it.
+    /// Ends it, keeps what it printed beside the task file, and removes it. Where that could not be
+    /// kept, as on a full disk, it is not removed.
     pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
         let state_dir = StateDir::open();
         let session = state_dir.as_ref().ok().and_then(|state_dir| state_dir.session(&self.target()).ok());
@@ -90,9 +100,8 @@ impl Followed {
             (None, Some((pid, pidfd))) => session::end_without_folder(&self.handle, *pid, pidfd)?,
             (None, None) => {}
         }
-        let kept = self.keep_output(task);
-        state_dir?.remove(&self.handle, cause)?;
-        kept
+        self.keep_output(task)?;
+        state_dir?.remove(&self.handle, cause)
     }
 
     fn target(&self) -> Target {

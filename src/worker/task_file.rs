@@ -65,11 +65,11 @@ impl TaskFile {
         let added = [root.join(".nbs"), self.folder.clone()].into_iter().filter(|folder| !folder.exists());
         let added: Vec<PathBuf> = added.collect();
         let written = fs::create_dir_all(&self.folder).and_then(|()| {
-            let is_shared = Folder::open(&self.folder)?.may_be_shared();
-            let machine = if is_shared { Host::ours().ok() } else { None };
+            let folder = Folder::open(&self.folder)?;
+            let machine = if folder.may_be_shared() { Host::ours().ok() } else { None };
             let content = content(&self.worker, skill, instructions, SystemTime::now(), machine);
             OpenOptions::new().write(true).create_new(true).open(self.beside())?.write_all(&content)?;
-            Folder::open(&self.folder)?.rename(self.beside().as_ref(), self.path().as_ref())
+            folder.rename(self.beside_name().as_ref(), self.name().as_ref())
         });
         if written.is_err() {
             // What was not made cannot be removed; what others use meanwhile stays.
@@ -81,9 +81,17 @@ impl TaskFile {
         written.trying(format_args!("write '{}'", self.path().display()))
     }
 
+    fn name(&self) -> String {
+        format!("{}.md", self.worker)
+    }
+
     /// Where it is written before it has its name.
     fn beside(&self) -> PathBuf {
-        self.folder.join(format!(".{}.new", self.worker))
+        self.folder.join(self.beside_name())
+    }
+
+    fn beside_name(&self) -> String {
+        format!(".{}.new", self.worker)
     }
 
     pub(crate) fn worker(&self) -> &WorkerHandle {
@@ -95,7 +103,7 @@ impl TaskFile {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.join(format!("{}.md", self.worker))
+        self.folder.join(self.name())
     }
 
     /// Takes the worker back, whose agent was not started.
@@ -108,8 +116,7 @@ impl TaskFile {
     /// What it says now: the state, if it says any, and when the worker began.
     /// `None` where there is no such file.
     pub(crate) fn read(&self) -> Result<Option<(Option<String>, Option<SystemTime>)>> {
-        let name = format!("{}.md", self.worker);
-        let content = match Folder::open(&self.folder).and_then(|folder| folder.read(&name, LONGEST)) {
+        let content = match Folder::open(&self.folder).and_then(|folder| folder.read(&self.name(), LONGEST)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
@@ -124,7 +131,7 @@ impl TaskFile {
     /// project: who looks after it is not to be seen from here.
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let folder = Folder::open(&self.folder).ok().filter(Folder::may_be_shared)?;
-        let content = folder.read(&format!("{}.md", self.worker), LONGEST).ok()?;
+        let content = folder.read(&self.name(), LONGEST).ok()?;
         let machine = status::field(&content, MACHINE)?;
         let is_another = Host::ours().is_ok_and(|ours| ours.name != machine);
         is_another.then(|| String::from_utf8_lossy(machine).into_owned())
@@ -140,9 +147,8 @@ impl TaskFile {
 
     /// Writes down how a worker was ended that has not said how it ended itself.
     pub(crate) fn conclude(&self, state: &str) -> Result<()> {
-        let name = format!("{}.md", self.worker);
-        let conclude = || loop {
-            let folder = Folder::open(&self.folder)?;
+        let (name, beside) = (self.name(), self.beside_name());
+        let conclude = |folder: &Folder| loop {
             let content = folder.read(&name, LONGEST)?;
             if status::state(&content).is_some_and(|state| verdict(&state).is_some()) {
                 return Ok(());
@@ -152,17 +158,22 @@ impl TaskFile {
                 concluded = status::with(&concluded, "Completed", &clock::plain(SystemTime::now()));
             }
             let mode = folder.open_file(&name)?.metadata()?.permissions();
-            // Left only by one that was killed while it wrote.
-            let _ = fs::remove_file(self.beside());
-            let mut beside = OpenOptions::new().write(true).create_new(true).open(self.beside())?;
-            beside.set_permissions(mode)?;
-            beside.write_all(&concluded)?;
+            // Left by one that was killed while it wrote, or by us the last time.
+            let _ = folder.remove_file(beside.as_ref());
+            folder.create(&beside, &concluded)?;
+            folder.open_file(&beside)?.set_permissions(mode)?;
             // Nothing that somebody has written meanwhile is lost.
             if folder.read(&name, LONGEST)? == content {
-                return fs::rename(self.beside(), self.path());
+                return folder.rename_over(beside.as_ref(), name.as_ref());
             }
         };
-        conclude().trying(format_args!("write the state into '{}'", self.path().display()))
+        let concluded = Folder::open(&self.folder).and_then(|folder| {
+            let concluded = conclude(&folder);
+            // Where it has its name by now, there is nothing else to be removed.
+            let _ = folder.remove_file(beside.as_ref());
+            concluded
+        });
+        concluded.trying(format_args!("write the state into '{}'", self.path().display()))
     }
 
     /// A further piece of what the worker's sessions printed: `<handle>.log`,

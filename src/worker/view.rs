@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::{Handle, MONITOR, StateDir},
     sys::{
         deadline::Deadline,
@@ -157,9 +157,6 @@ fn followed(task: &TaskFile) -> Result<Vec<Option<PidFd>>> {
     if found.live.is_empty() && task.elsewhere().is_some() {
         return Ok(vec![None]);
     }
-    let open = |handle| match Followed::open(&state_dir, handle) {
-        Err(Failure::NotFound(_)) => None,
-        other => Some(other.map(Followed::into_relay)),
-    };
-    found.live.iter().filter_map(open).collect()
+    let held = |handle| Followed::open_if_there(&state_dir, handle).transpose();
+    found.live.iter().filter_map(held).map(|session| session.map(Followed::into_relay)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Ran, Scratch, executable, field, start, timing_out};
+use crate::support::{Ran, Scratch, eventually, executable, field, start, timing_out};
 
 fn shell() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -182,7 +182,8 @@ os._exit(0)
 fn whoever_wants_to_wait_waits() {
     let (scratch, handle) = shell();
     let running = scratch.start(&["run", "--no-input", &handle, "read -rp 'Go? ' x; echo \"$x\""]);
-    scratch.ts(&["wait", &handle, "--input", "--pattern=Go?"]).code(0);
+    // Before it is typed, a prompt may stand there.
+    eventually("the question", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
     scratch.ts(&["send", &handle, "yes"]).code(0);
     running.finish().code(0).stdout("Go? yes\nyes\n").silent();
     scratch

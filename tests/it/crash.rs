@@ -1,6 +1,11 @@
 use std::{fs, process::Command, time::Duration};
 
-use crate::support::{Mount, Scratch, eventually, field, is_running, run};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::ioctl_fionread,
+};
+
+use crate::support::{Mount, Scratch, eventually, field, is_running, run, timing_out};
 
 fn signal(signal: &str, pid: &str) {
     run(Command::new("kill").args([signal, pid])).code(0);
@@ -186,10 +191,7 @@ fn a_limit_of_file_size_stalls_and_does_not_kill() {
     // In the middle of what is written at once; and raised again.
     let handle = scratch.create("stty -echo; read x; seq 10000; exit 0");
     let relay = scratch.file(&handle, "daemon_pid");
-    let limit = |size: &str| {
-        let size = format!("--fsize={size}:unlimited");
-        run(Command::new("prlimit").args(["--pid", &relay, &size])).code(0);
-    };
+    let limit = |size| limit_files(&relay, size);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     limit("10001");
     scratch.ts(&["send", &handle, "go"]).code(0);
@@ -200,6 +202,85 @@ fn a_limit_of_file_size_stalls_and_does_not_kill() {
     let printed: String = (1..=10_000).map(|n| format!("{n}\r\n")).collect();
     scratch.ts(&["read", &handle]).code(0).stdout(&printed);
     assert_eq!(field(&scratch.file(&handle, "exit.json"), "output_bytes"), printed.len().to_string());
+}
+
+/// Has the relay write no more than so many bytes to a file.
+fn limit_files(relay: &str, size: &str) {
+    run(Command::new("prlimit").args(["--pid", relay, &format!("--fsize={size}:unlimited")])).code(0);
+}
+
+const NO_ROOM: &str = "its output cannot be written: ";
+
+#[test]
+fn nothing_is_an_answer_while_output_cannot_be_written() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("while read x; do echo got $x; done");
+    let relay = scratch.file(&handle, "daemon_pid");
+    scratch.ts(&["ask", &handle, "a"]).code(0).stdout("got a\n");
+    limit_files(&relay, &scratch.file(&handle, "output.log").len().to_string());
+    scratch.ts(&["ask", "--timeout=1", &handle, "b"]).code(3).stdout("").complains(NO_ROOM);
+    let ran = scratch.ts(&["ask", "--timeout=1", &handle, "c"]);
+    ran.code(3).stdout("").complains(NO_ROOM).complains("the text was not typed");
+    for condition in ["--input", "--idle=0.1", "--stable=0.1"] {
+        scratch.ts(&["wait", "--timeout=1", condition, &handle]).code(3).stdout("").complains(NO_ROOM);
+    }
+    scratch.ts(&["doctor"]).code(1).stdout_has(&format!("session '{handle}': {NO_ROOM}"));
+    limit_files(&relay, "unlimited");
+    scratch.ts(&["ask", &handle, "d"]).code(0).stdout("got d\n");
+    scratch.ts(&["read", &handle]).stdout("a\r\ngot a\r\nb\r\ngot b\r\nd\r\ngot d\r\n");
+}
+
+#[test]
+fn a_shell_whose_output_cannot_be_written_is_not_said_to_wait_and_is_given_nothing_twice() {
+    let scratch = Scratch::new();
+    let (handle, count) = (scratch.create("bash"), scratch.path.join("count"));
+    let relay = scratch.file(&handle, "daemon_pid");
+    scratch.ts(&["ask", &handle, "true"]).code(0);
+    let fill = || limit_files(&relay, &scratch.file(&handle, "output.log").len().to_string());
+    fill();
+    scratch.ts(&["ask", "--timeout=1", &handle, "echo hi; (exit 3)"]).code(3).complains(NO_ROOM);
+    let ran = scratch.ts(&["run", &handle, "echo no"]).code(125).stdout("").complains(NO_ROOM);
+    assert!(!ran.err().contains("waits for input"), "{}", ran.shown());
+    limit_files(&relay, "unlimited");
+    scratch.ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
+    fill();
+    let command = format!("echo once >> {}; seq 5", count.display());
+    let ran = scratch.ts(&["run", "--timeout=3", &handle, &command]).code(124).stdout("");
+    assert_eq!(ran.err().matches(NO_ROOM).count(), 2, "it is told at once, and at the end: {}", ran.shown());
+    assert!(!ran.err().contains("ignores the interrupt"), "{}", ran.shown());
+    limit_files(&relay, "unlimited");
+    scratch.ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
+    assert_eq!(fs::read_to_string(&count).unwrap(), "once\n");
+    fill();
+    let filling = scratch.start(&["run", &handle, "seq 5; (exit 7)"]);
+    eventually("it being stalled", || scratch.ts(&["status", "--json", &handle]).field("stalled") != "null");
+    limit_files(&relay, "unlimited");
+    filling.finish().code(7).stdout("1\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn a_command_that_fills_the_disk_is_told_why_it_does_not_end() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let mounted = Mount::tmpfs(&state, "size=512k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let mut handle = String::new();
+    let ran = timing_out(
+        |ran| ran.err().matches(NO_ROOM).count() == 2,
+        |timeout| {
+            ts(&["kill", "--all"]).code(0);
+            handle = ts(&["create", "--no-helper", "bash"]).code(0).out().trim().to_owned();
+            ts(&["run", &handle, "true"]).code(0);
+            ts(&["run", timeout, "--max=100", &handle, "seq 200000"]).code(124)
+        },
+    );
+    assert_eq!(ran.err().matches(NO_ROOM).count(), 2, "{}", ran.err());
+    mounted.remount("size=16m");
+    ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
+    ts(&["kill", "--all"]).code(0);
 }
 
 #[test]
@@ -327,6 +408,25 @@ fn rubbish_in_state_files_is_an_error_and_no_crash() {
     scratch.ts(&["kill", &handle]).code(0);
 }
 
+/// Whose turn comes when somebody who has it is given up is heard, though it has said all that it
+/// says long before.
+#[test]
+fn a_turn_that_comes_by_another_s_being_given_up_is_taken() {
+    use std::io::{Read, Write};
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let socket = scratch.folder(&handle).join("relay.sock");
+    let mut stalled = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    stalled.write_all(b"turn\n").unwrap();
+    let mut answer = [0; 6];
+    stalled.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"noted\n");
+    stalled.write_all(b"type 100\nabc").unwrap();
+    let ran = scratch.ts(&["run", &handle, "echo mine"]);
+    ran.code(0).stdout("mine\n");
+}
+
 #[test]
 fn clients_that_misbehave_cost_the_session_nothing() {
     use std::io::{Read, Write};
@@ -436,9 +536,11 @@ fn more_clients_than_descriptors_cost_the_session_nothing() {
 #[test]
 fn a_relay_does_no_work_for_a_sender_whose_reader_has_gone() {
     let scratch = Scratch::new();
-    let script = "ulimit -f 8; nbs-ts create --no-helper 'stty raw -echo; echo ready; sleep 0.3; seq 1 3000'";
+    let script = "mkfifo gate; ulimit -f 8; \
+        nbs-ts create --no-helper 'stty raw -echo; echo ready; read x <gate; seq 1 3000'";
     let handle = scratch.bash(script).code(0).out().trim().to_owned();
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
     let sending = {
         fs::write(scratch.path.join("text"), vec![b'x'; 300_000]).unwrap();
         let mut call = scratch.command("nbs-ts");
@@ -446,7 +548,11 @@ fn a_relay_does_no_work_for_a_sender_whose_reader_has_gone() {
         call.stdin(fs::File::open(scratch.path.join("text")).unwrap());
         crate::support::start(&mut call)
     };
-    let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
+    let terminal = format!("/proc/{child}/fd/1");
+    let terminal = open(terminal, OFlags::RDONLY | OFlags::NOCTTY, Mode::empty()).unwrap();
+    eventually("its typing", || ioctl_fionread(&terminal).unwrap() > 0);
+    drop(terminal);
+    fs::write(scratch.path.join("gate"), "\n").unwrap();
     eventually("the child's end", || !is_running(&child));
     eventually("it being stalled", || {
         scratch.ts(&["status", "--json", &handle]).field("stalled").contains("large")

@@ -166,7 +166,7 @@ fn who_is_left_of_a_session_that_was_never_made_is_told() {
 }
 
 #[test]
-fn an_exit_record_that_cannot_be_written_is_told() {
+fn an_exit_record_that_cannot_be_written_is_told_and_nothing_is_left_of_what_cannot() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
     fs::create_dir(&state).unwrap();
@@ -180,6 +180,10 @@ fn an_exit_record_that_cannot_be_written_is_told() {
     run(Command::new("kill").args(["-KILL", &relay])).code(0);
     eventually("its end", || ts(&["status", &handle]).out().starts_with("dead"));
     ts(&["doctor"]).code(1).stdout_has("No space left");
+    ts(&["machine", "add", "box", "true"]).code(1).complains("No space left");
+    let left = fs::read_dir(state.join("nbs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+    assert!(left.is_empty(), "{left:?}");
     mounted.remount("size=1m");
     // Who printed may still be on its way out.
     eventually("all being in order", || {

@@ -35,7 +35,7 @@ fn furnish(scratch: &Scratch) {
 
 /// What stands for a compiler, another machine, and a pager.
 const STUBS: &str = "cargo() { :; }; just() { :; }; man() { cat >/dev/null; }\n\
-    scp() { cp \"$1\" host/nbs; }\n\
+    scp() { cp \"$1\" \"host/${2#host:}\"; }\n\
     ssh() { (cd host && HOME=$PWD && eval \"${@:2}\"); }\n";
 
 /// A page as a script, and what each of its `$ ` lines is to print.
@@ -169,6 +169,13 @@ fn what_documents_name_is_there() {
         }
         assert!(document == "CHANGELOG.md" || !named.is_empty(), "{document}");
     }
+}
+
+#[test]
+fn the_version_is_the_newest_that_the_changelog_tells_of() {
+    let changelog = include_str!("../../CHANGELOG.md");
+    let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    assert_eq!(newest.split(',').next(), Some(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]

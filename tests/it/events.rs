@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, binary, eventually, field, is_running, run};
+use crate::support::{Scratch, binary, eventually, field, is_running, run, whole_lines};
 
 /// One who follows the events, into a file.
 struct Follower {
@@ -28,9 +28,7 @@ impl Follower {
     }
 
     fn lines(&self) -> Vec<String> {
-        let told = fs::read_to_string(&self.file).unwrap();
-        let whole = told.rfind('\n').map_or("", |end| &told[..=end]);
-        whole.lines().map(str::to_owned).collect()
+        whole_lines(&self.file)
     }
 
     /// Waits until it has told of exactly these, each once.

@@ -191,10 +191,10 @@ fn its_standard_input_is_the_callers_and_no_other_descriptor_is() {
     let scratch = Scratch::new();
     let agent = Agent::new(&scratch, "agent");
     fs::write(scratch.path.join("in"), "for the agent\n").unwrap();
-    // A lock that the agent held on to would be held as long as it lives. (As `cat` would
-    // for a moment: it has what its shell has.)
-    let script = r#"exec 9> lock; flock 9 || exit
-        nbs-launch-agent a-0 "$PWD" ./agent Go. < in 8< in 7> >(cat 9>&-)
+    // A lock that the agent held on to would be held as long as it lives. (`cat` does not have
+    // it: it was started before.)
+    let script = r#"exec 7> >(cat) 9> lock; flock 9 || exit
+        nbs-launch-agent a-0 "$PWD" ./agent Go. < in 8< in
         exec 9>&-; flock --nonblock lock echo free"#;
     run(scratch.command("bash").args(["-c", script]).env("REPORT", &agent.report)).code(0).stdout("free\n");
     let descriptors = agent.text("descriptors");

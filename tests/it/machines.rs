@@ -4,13 +4,14 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     net::TcpListener,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use crate::support::{
-    Ran, Scratch, binary, copy_of_binary, eventually, executable, libraries_of, links, run, start, state_of,
+    Ran, Scratch, binary, copy_of_binary, eventually, executable, libraries_of, links, run, sockets_of,
+    start, state_of,
 };
 
 /// Another machine: a home folder of its own, and a command that leads there. On drop all that is
@@ -91,7 +92,11 @@ impl Elsewhere {
 impl Drop for Elsewhere {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.scratch.start(&["machine", "remove", self.name]).finish();
+            for words in
+                [&["kill", "--all", &format!("--on={}", self.name)][..], &["machine", "remove", self.name]]
+            {
+                let _ = self.scratch.start(words).finish();
+            }
             return;
         }
         self.ts(&["kill", "--all", &format!("--on={}", self.name)]).code(0);
@@ -112,6 +117,12 @@ pub(crate) fn name_of(pid: &str) -> String {
         String::from_utf8_lossy(words.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
     // What a script has executed is called by its path.
     name.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// A call that waits, on the machine that it is for.
+fn is_wait(pid: &str) -> bool {
+    let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    name_of(pid) == "nbs-call" && words.contains("\0wait\0")
 }
 
 /// Every verb, once, as a script would use it.
@@ -244,6 +255,13 @@ fn a_machine_of_another_architecture_gets_the_file_for_it_or_is_told_what_to_put
     call(&format!("which is an incomplete copy of a program for {other}"));
     fs::write(&theirs, "#!/bin/sh\n").unwrap();
     call("which is no program");
+    fs::remove_file(&theirs).unwrap();
+    symlink(&theirs, &theirs).unwrap();
+    call("which cannot be read: ");
+    fs::remove_file(&theirs).unwrap();
+    fs::create_dir(&theirs).unwrap();
+    call("which is no program");
+    fs::remove_dir(&theirs).unwrap();
     fs::copy(&ours, &theirs).unwrap();
     call(&format!("which is a program for {our_own}"));
     fs::write(&theirs, content).unwrap();
@@ -256,6 +274,26 @@ fn a_machine_of_another_architecture_gets_the_file_for_it_or_is_told_what_to_put
     fs::remove_file(root.path.join("bin/uname")).unwrap();
     let shell = there.create("sh");
     there.ts(&["run", &shell, "echo it works"]).code(0).stdout("it works\n");
+}
+
+#[test]
+fn what_lies_beside_our_file_keeps_nobody_from_a_machine_of_our_own_architecture() {
+    let there = Elsewhere::new();
+    let ours = there.scratch.path.join("ours/nbs");
+    copy_of_binary(&ours);
+    let other = if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86_64" };
+    let theirs = ours.with_file_name(format!("nbs-{other}"));
+    let call = || {
+        // A bridge is of the file that started it, and looks only once.
+        there.ts(&["machine", "remove", "box"]).code(0);
+        there.add(&["env", &format!("HOME={}", there.home.display()), "sh"]);
+        run(there.scratch.command(&ours).args(["ts", "list", "--on=box"])).code(0).silent();
+    };
+    fs::create_dir(&theirs).unwrap();
+    call();
+    fs::remove_dir(&theirs).unwrap();
+    symlink(&theirs, &theirs).unwrap();
+    call();
 }
 
 #[test]
@@ -374,6 +412,30 @@ fn streams_of_any_size_arrive_whole_in_both_directions() {
 }
 
 #[test]
+fn a_reader_that_has_gone_ends_what_follows_and_what_has_something_to_print() {
+    let there = Elsewhere::new();
+    let shell = there.create("bash");
+    let script = format!(
+        r#"
+exec 3> >(:)
+wait $!
+nbs-ts run {shell} '(exit 7)' >&3
+echo $?
+nbs-ts status {shell} >&3
+echo $?
+nbs-ts attach {shell} >&3
+echo $?
+nbs-ts list --on=box --follow >&3
+echo $?
+nbs-ts run {shell} yes | head -1
+echo ${{PIPESTATUS[0]}}
+nbs-ts run {shell} 'echo on'
+"#
+    );
+    there.scratch.bash(&script).code(0).stdout("7\n141\n141\n141\ny\n141\non\n").silent();
+}
+
+#[test]
 fn a_secret_arrives_and_is_in_no_argument_list() {
     let there = Elsewhere::new();
     let session = there.create("read -rs word; echo got ${#word}");
@@ -412,11 +474,12 @@ fn a_person_attaches_and_leaves_and_the_window_counts() {
 fn what_cannot_be_reached_is_told_in_one_line() {
     let scratch = Scratch::new();
     let handle = "nowhere:01234567";
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["/no/such/program"], "cannot run '/no/such/program'"),
         (&["sh", "-c", "echo go away >&2; exit 1"], "go away"),
         (&["sh", "-c", "echo hello; exit 0"], "hello"),
         (&["true"], "its command ended"),
+        (&["--", "true"], "its command ended"),
         (&["script", "-qc", "sh", "/dev/null"], "terminal"),
     ];
     for (command, why) in cases {
@@ -440,6 +503,7 @@ fn bad_names_are_told_and_start_nothing() {
     scratch.ts(&["create", "--on=all", "cat"]).code(4).complains("on one machine");
     scratch.ts(&["kill", "--on=box", "01234567"]).code(4).complains("exclude each other");
     scratch.ts(&["machine", "add", "box"]).code(4).complains("missing the command");
+    scratch.ts(&["machine", "add", "box", "--"]).code(4).complains("missing the command");
     scratch.ts(&["machine", "add", "all", "sh"]).code(4);
     scratch.ts(&["machine", "remove", "box"]).code(2).complains("there is no machine 'box'");
     assert!(!scratch.state().join("bridges").exists() || scratch.processes().is_empty());
@@ -506,6 +570,15 @@ fn a_folder_that_will_not_do_is_passed_over() {
     there.add(&["env", &format!("HOME={}", there.home.display()), "sh"]);
 }
 
+/// By a command that sets none, which has that of the call that began the bridge.
+#[test]
+fn a_session_has_the_umask_of_the_command_that_leads_there() {
+    let there = Elsewhere::new();
+    let create = "umask 027; exec nbs-ts create --on=box --no-helper bash";
+    let created = run(there.scratch.command("sh").args(["-c", create])).code(0);
+    there.ts(&["run", created.out().trim_end(), "umask"]).code(0).stdout("0027\n");
+}
+
 #[test]
 fn a_killed_bridge_loses_nothing() {
     let there = Elsewhere::new();
@@ -520,8 +593,10 @@ fn a_killed_bridge_loses_nothing() {
     there.ts(&["run", &session, "echo three"]).code(0).stdout("three\n").silent();
 }
 
-/// Leaves a process no more descriptors than it has.
+/// Leaves a process no more descriptors than it has once it has only the socket that callers
+/// connect to: who has ended may have left it another one, which it is about to close.
 fn exhaust(pid: &str) {
+    eventually("no caller", || sockets_of(pid) == 1);
     let is_free = |number: &u32| !Path::new(&format!("/proc/{pid}/fd/{number}")).exists();
     let limit = format!("--nofile={}:", (0..).find(is_free).unwrap());
     run(Command::new("prlimit").args(["--pid", pid, &limit])).code(0);
@@ -627,12 +702,16 @@ fn a_bridge_ends_when_nobody_has_called_for_so_long_and_what_is_removed_leaves_n
     let there = Elsewhere::unadded();
     let home = format!("HOME={}", there.home.display());
     there.ts(&["machine", "add", "--idle=1s", "box", "env", &home, "sh"]).code(0).silent();
-    let session = there.create("sleep 1000");
-    let bridge = there.bridge();
+    let [session, ending] = ["sleep 1000", "read x"].map(|command| there.create(command));
     // A call that waits is one, however long.
-    let waiting = there.scratch.start(&["wait", &session, "--exit", "--timeout=3"]);
-    waiting.finish().code(3);
+    let waiting = there.scratch.start(&["wait", &ending, "--exit", "--timeout=100"]);
+    eventually("its being there", || there.processes().iter().any(|pid| is_wait(pid)));
+    let bridge = there.bridge();
+    let longer = there.scratch.create("sleep 2");
+    there.ts(&["wait", &longer, "--exit"]).code(0);
     assert_eq!(there.bridge(), bridge);
+    there.ts(&["send", &ending, ""]).code(0);
+    waiting.finish().code(0);
     eventually("its end", || !Path::new("/proc").join(&bridge).join("exe").exists());
     eventually("the far side's, too", || there.processes().iter().all(|pid| name_of(pid) != "nbs-far"));
     there.ts(&["status", &session]).code(0).stdout("alive\n");
@@ -650,9 +729,9 @@ fn a_call_whose_far_side_was_killed_does_not_guess() {
     let session = there.create("bash");
     let call = there.scratch.start(&["run", &session, "echo one; sleep 1000"]);
     there.ts(&["wait-pattern", &session, "one\r\n"]).code(0);
-    for pid in there.processes().iter().filter(|pid| name_of(pid) == "nbs-far") {
-        kill(pid);
-    }
+    // Both at once, before one of them does anything about the end of the other.
+    let far: Vec<String> = there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-far").collect();
+    signal("KILL", &far);
     let ran = call.finish().code(255).complains("whether it was done is not known");
     assert!("one\n".starts_with(&ran.out()), "{ran:?}");
     // Sessions go on.
@@ -730,11 +809,11 @@ fn several_machines_in_one_call() {
     there.ts(&["kill", work.trim_end()]).code(0);
     // Of those that live, wherever; on one machine there is none.
     let any = there.scratch.start(&["wait", "--any", "--all", "--on=all", "--exit", "--timeout=100"]);
-    let is_call = |pid: &String| name_of(pid) == "nbs-call";
+    // It waits for those that live when it looks, and has connected to one.
     eventually("its call", || {
         processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
             .iter()
-            .any(is_call)
+            .any(|pid| is_wait(pid) && sockets_of(pid) >= 2)
     });
     there.ts(&["kill", "--keep", &two]).code(0);
     let met = any.finish().code(0).silent().out();
@@ -751,6 +830,28 @@ fn several_machines_in_one_call() {
     there.ts(&["machine", "remove", "other"]).code(0);
     let left = || processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
     eventually("no process being left", || left().is_empty());
+}
+
+#[test]
+fn a_look_at_all_machines_makes_nothing() {
+    let scratch = Scratch::new();
+    scratch.ts(&["machine", "list"]).code(0).stdout("").silent();
+    scratch.ts(&["list", "--on=all"]).code(0).silent();
+    assert!(!scratch.state().join("bridges").exists());
+}
+
+#[test]
+fn a_part_of_a_call_that_a_signal_ends_is_told_as_shells_tell_it() {
+    let there = Elsewhere::new();
+    let (here, one) = (there.scratch.create("sleep 1000"), there.create("sleep 1000"));
+    let waiting = there.scratch.start(&["wait", "--exit", &here, &one]);
+    // The part for sessions that are here is a process of its own.
+    let children = format!("/proc/{0}/task/{0}/children", waiting.pid());
+    let part = || fs::read_to_string(&children).unwrap().trim().to_owned();
+    eventually("its part for this machine", || !part().is_empty());
+    run(Command::new("kill").args(["-KILL", &part()])).code(0);
+    waiting.finish().code(128 + 9).stdout("");
+    there.ts(&["kill", &here, &one]).code(0);
 }
 
 #[test]

@@ -563,6 +563,13 @@ fn brief_calls_are_answered_though_the_input_has_ended() {
     let over = said.iter().find(|message| message["id"] == subscription).unwrap();
     assert_eq!(over["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
     scratch.ts(&["find", "one"]).code(0);
+    // Nor is what a command comes to lost, where that does not take long.
+    let mut client = Client::start(&scratch, &[]);
+    client.text("create", json!({"command": "bash", "name": "work"}));
+    client.text("run", json!({"session": "@work", "command": "true"}));
+    client.begin("run", json!({"session": "@work", "command": "echo said"}));
+    let (said, _) = client.end();
+    assert!(said.iter().any(|message| message.to_string().contains("\"said\\n\"")), "{said:?}");
 }
 
 #[test]

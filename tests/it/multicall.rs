@@ -1,6 +1,6 @@
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     process::Command,
 };
 
@@ -236,6 +236,72 @@ fn install_puts_all_that_a_package_has_below_a_prefix() {
     nbs(&["--install", "--prefix="]).code(4).complains("--prefix is empty");
 }
 
+#[test]
+fn install_mends_what_not_everybody_may_use() {
+    let scratch = Scratch::new();
+    copy_of_binary(&scratch.path.join("nbs"));
+    let install = |options: &[&str]| {
+        let mut command = scratch.command(scratch.path.join("nbs"));
+        run(command.args(["--install", "--prefix=p"]).args(options))
+    };
+    install(&[]).code(0).silent();
+    let (nbs, page) = (scratch.path.join("p/bin/nbs"), scratch.path.join("p/share/man/man1/nbs.1"));
+    let facts = |path| fs::metadata(path).map(|file| (file.ino(), file.mode() & 0o7777)).unwrap();
+    let (program, text) = (facts(&nbs), facts(&page));
+    for path in [&nbs, &page] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    install(&[]).code(0).silent();
+    assert_eq!((facts(&nbs), facts(&page)), (program, text));
+    // Who lets others do more has a reason.
+    fs::set_permissions(&nbs, fs::Permissions::from_mode(0o775)).unwrap();
+    install(&[]).code(0).silent();
+    assert_eq!(facts(&nbs), (program.0, 0o775));
+
+    // What a link leads to is not changed.
+    let mine = scratch.path.join("mine");
+    fs::copy(&page, &mine).unwrap();
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(&page).unwrap();
+    symlink(&mine, &page).unwrap();
+    install(&[]).code(1).complains("nbs.1': entity already exists; --force replaces it");
+    install(&["--force"]).code(0).silent();
+    assert_eq!((facts(&mine).1, facts(&page).1), (0o600, 0o644));
+}
+
+#[test]
+fn install_finds_what_is_in_the_way_before_it_makes_anything() {
+    let scratch = Scratch::new();
+    copy_of_binary(&scratch.path.join("nbs"));
+    let install = |options: &[&str]| {
+        let mut command = scratch.command(scratch.path.join("nbs"));
+        run(command.args(["--install", "--prefix=p"]).args(options))
+    };
+    // What not even --force replaces.
+    for folder in ["bin/nbs", "bin/nbs-ts", "share/man/man1/nbs-ts.1"] {
+        fs::create_dir_all(scratch.path.join("p").join(folder)).unwrap();
+        for options in [&[][..], &["--force"]] {
+            let complaint = install(options).code(1).err();
+            assert!(complaint.contains(&format!("p/{folder}': ")), "{complaint}");
+            assert!(complaint.to_lowercase().contains("is a directory"), "{complaint}");
+            run(scratch.command("find").args(["p", "!", "-type", "d"])).code(0).stdout("");
+        }
+        fs::remove_dir_all(scratch.path.join("p")).unwrap();
+    }
+    for file in ["p", "p/share", "p/share/fish"] {
+        fs::create_dir_all(scratch.path.join(file).parent().unwrap()).unwrap();
+        fs::write(scratch.path.join(file), "mine").unwrap();
+        install(&["--force"]).code(1).complains("Not a directory");
+        run(scratch.command("find").args(["p", "!", "-type", "d"])).code(0).stdout(format!("{file}\n"));
+        fs::remove_file(scratch.path.join(file)).unwrap();
+    }
+    // What would keep whoever opens it.
+    run(scratch.command("mkdir").arg("-p").arg("p/bin")).code(0);
+    run(scratch.command("mkfifo").arg("p/bin/nbs")).code(0);
+    install(&[]).code(1).complains("p/bin/nbs': entity already exists; --force replaces it");
+    install(&["--force"]).code(0).silent();
+}
+
 /// The file under test, as if for another architecture.
 fn for_another_architecture() -> (&'static str, Vec<u8>) {
     let (name, number) = if cfg!(target_arch = "x86_64") { ("aarch64", 183) } else { ("x86_64", 62) };
@@ -259,6 +325,10 @@ fn install_tells_a_wrong_or_incomplete_file() {
     install().code(1).complains(&format!("{name}': it is a program for {ours}"));
     fs::write(&beside, "#!/bin/sh\n").unwrap();
     install().code(1).complains(&format!("{name}': it is no program"));
+    fs::remove_file(&beside).unwrap();
+    symlink(&beside, &beside).unwrap();
+    install().code(1).complains(&format!("{name}': it cannot be read: "));
+    fs::remove_file(&beside).unwrap();
     for length in [5, 30, 100, theirs.len() - 1] {
         fs::write(&beside, &theirs[..length]).unwrap();
         install().code(1).complains(&format!("{name}': it is an incomplete copy of a program for "));

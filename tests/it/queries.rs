@@ -127,10 +127,10 @@ termios.tcsetattr(0, termios.TCSADRAIN, modes)
     }
 }
 
-#[test]
-fn what_is_typed_after_a_question_comes_after_the_answer() {
-    const ASK_TWICE: &str = r"
-import os, tty
+/// Where the cursor is, twice, the second time after something was typed; and prints what it reads
+/// up to the end that is named, after which it waits for whatever is typed.
+const ASK_TWICE: &str = r"
+import os, sys, tty
 def ask(end):
     os.write(1, b'\x1b[6n')
     answer = b''
@@ -141,8 +141,28 @@ tty.setraw(0)
 ask(b'R')
 print('well', flush=True)
 os.read(0, 1)
-print(ascii(ask(b'.')))
+print(ascii(ask(sys.argv[1].encode())))
+sys.argv[2:] and os.read(0, 1)
 ";
+
+#[test]
+fn who_waits_for_an_answer_of_the_terminal_waits_for_nobody() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
+    let handle = scratch.create("exec python3 ask.py R more");
+    let screen = screen_process(&scratch, &handle);
+    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+    signal("-STOP");
+    scratch.ts(&["send", "--no-enter", &handle, "."]).code(0);
+    printed(&scratch, &handle, "\x1b[6n", 2);
+    scratch.ts(&["wait", &handle, "--input", "--timeout=0.3"]).code(3);
+    signal("-CONT");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    printed(&scratch, &handle, "[2;5R'", 1);
+}
+
+#[test]
+fn what_is_typed_after_a_question_comes_after_the_answer() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
     // What is typed does not wait for ever, so all must come to it in time.
@@ -156,12 +176,32 @@ print(ascii(ask(b'.')))
 
 /// How long something typed had to wait for an answer, and what came of the two.
 fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
-    let handle = scratch.create("exec python3 ask.py");
-    let (relay, mut fifo) = (scratch.file(&handle, "daemon_pid"), scratch.fifo(&handle));
-    let printed = |text: &str, times| {
-        eventually(text, || scratch.file(&handle, "output.log").matches(text).count() == times);
-    };
-    printed("well", 1);
+    let handle = scratch.create("exec python3 ask.py .");
+    let mut fifo = scratch.fifo(&handle);
+    let screen = screen_process(scratch, &handle);
+    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+
+    signal("-STOP");
+    fifo.write_all(b".").unwrap();
+    printed(scratch, &handle, "\x1b[6n", 2);
+    let begun = Instant::now();
+    fifo.write_all(b".").unwrap();
+    let is_taken = |fifo: &File| ioctl_fionread(fifo).unwrap() == 0;
+    eventually("the input being taken", || is_taken(&fifo));
+    signal("-CONT");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let waited = begun.elapsed();
+    (waited, scratch.ts(&["read", "--strip", "--last=1", &handle]).code(0).out())
+}
+
+fn printed(scratch: &Scratch, handle: &str, text: &str, times: usize) {
+    eventually(text, || scratch.file(handle, "output.log").matches(text).count() == times);
+}
+
+/// The process that has found the cursor once for such a program.
+fn screen_process(scratch: &Scratch, handle: &str) -> String {
+    let relay = scratch.file(handle, "daemon_pid");
+    printed(scratch, handle, "well", 1);
     let children = || fs::read_to_string(format!("/proc/{relay}/task/{relay}/children")).unwrap();
     let is_screen = |pid: &str| {
         fs::read_to_string(format!("/proc/{pid}/cmdline"))
@@ -172,18 +212,5 @@ fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
         screen = children().split_whitespace().find(|pid| is_screen(pid)).map(str::to_owned);
         screen.is_some()
     });
-    let screen = screen.unwrap();
-    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
-
-    signal("-STOP");
-    fifo.write_all(b".").unwrap();
-    printed("\x1b[6n", 2);
-    let begun = Instant::now();
-    fifo.write_all(b".").unwrap();
-    let is_taken = |fifo: &File| ioctl_fionread(fifo).unwrap() == 0;
-    eventually("the input being taken", || is_taken(&fifo));
-    signal("-CONT");
-    scratch.ts(&["wait", &handle, "--exit"]).code(0);
-    let waited = begun.elapsed();
-    (waited, scratch.ts(&["read", "--strip", "--last=1", &handle]).code(0).out())
+    screen.unwrap()
 }

@@ -58,6 +58,37 @@ fn the_same_runs_in_the_same_folder_with_the_same_settings() {
 }
 
 #[test]
+fn however_many_restart_it_there_is_one_session() {
+    let scratch = Scratch::new();
+    let dead = scratch.create_with(&["--name=h"], "read x");
+    scratch.ts(&["kill", "--keep", &dead]).code(0);
+    let mut ends = vec![dead.clone()];
+    // Also where what it was restarted as has ended, and by the handle of any of them.
+    for _ in 0..3 {
+        let calls: Vec<_> = (0..6)
+            .map(|call| scratch.start(&["restart", "--no-helper", "--json", &ends[call % ends.len()]]))
+            .collect();
+        let ran: Vec<_> = calls.into_iter().map(|call| call.finish().code(0).silent()).collect();
+        let last = ends.last().unwrap().clone();
+        let new = field(&scratch, &last, "restarted_as").trim_matches('"').to_owned();
+        for ran in ran {
+            assert_eq!(ran.field("handle"), format!("\"{new}\""), "{ran:?}");
+            assert_eq!(ran.field("restarted"), format!("\"{last}\""), "{ran:?}");
+        }
+        assert_eq!(restart(&scratch, &[&dead]), new);
+        assert_eq!(scratch.ts(&["list"]).out().lines().count(), ends.len() + 1);
+        scratch.ts(&["kill", "--keep", &new]).code(0);
+        ends.push(new);
+    }
+    // One that has been removed counts no more; nor do names in a circle, as nobody but a
+    // stranger makes them.
+    scratch.ts(&["kill", &ends[3]]).code(0);
+    fs::write(scratch.folder(&ends[2]).join("restarted_as"), &dead).unwrap();
+    restart(&scratch, &[&dead]);
+    assert_eq!(scratch.ts(&["list"]).out().lines().count(), 4);
+}
+
+#[test]
 fn what_cannot_be_restarted_is_left_as_it_is() {
     let scratch = Scratch::new();
     let folder = scratch.path.join("gone");

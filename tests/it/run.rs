@@ -1,7 +1,10 @@
 //! `run`: exactly the output, exactly the code, and the shell is usable again.
 
 use std::{
+    ffi::OsStr,
     fs,
+    os::unix::ffi::OsStrExt,
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -127,6 +130,9 @@ fn what_a_command_sets_stays() {
             ("alias q='echo q'\nq", "q\n", 0),
             ("set -- a b; shift", "", 0),
             ("echo $1 $#", "b 1\n", 0),
+            ("histchars=''", "", 0),
+            ("echo '[]'", "[]\n", 0),
+            ("echo \"<${histchars-unset}>\"", "<>\n", 0),
         ],
     );
 }
@@ -170,6 +176,7 @@ fn options_and_traps_of_the_user_do_not_touch_it() {
         "set -o functrace; set -o errtrace",
         "shopt -s extdebug",
         "shopt -s failglob nullglob dotglob extglob nocasematch nocaseglob",
+        "shopt -s nocasematch; PROMPT_COMMAND=(: :)",
         "shopt -u interactive_comments",
         "shopt -u promptvars",
         "shopt -s histverify histreedit lithist",
@@ -399,7 +406,8 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
     fs::write(scratch.home().join(".bashrc"), "").unwrap();
     let handle = scratch.create("bash");
     let first = scratch.start(&["run", &handle, "read x"]);
-    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tline\n"));
+    // Before it is typed, a prompt may stand there.
+    eventually("its read", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
     let second = scratch.ts(&["run", "--timeout=0.3", &handle, "true"]).code(124).stdout("");
     second.complains("other calls of run or ask are before this one").complains("nothing was typed");
     scratch.ts(&["send", &handle, ""]).code(0);
@@ -439,7 +447,7 @@ fn what_a_shell_has_not_begun_in_time_it_does_not_do_later() {
 #[test]
 fn an_interrupted_call_gives_the_shell_back() {
     let (scratch, handle) = shell();
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let call = scratch.start(&["run", &handle, "echo begun; sleep 1000"]);
         eventually("the sleep", || scratch.ts(&["read", &handle, "--last=1"]).out().contains("begun\r\n"));
         let pid = call.pid().to_string();
@@ -463,6 +471,33 @@ fn an_interrupted_call_gives_the_shell_back() {
     second.finish().code(126).stdout("").complains("before it could begin");
     scratch.ts(&["send", &handle, ""]).code(0);
     first.finish().code(0);
+}
+
+#[test]
+fn a_call_that_is_to_live_on_is_not_interrupted_when_its_terminal_closes() {
+    let (scratch, handle) = shell();
+    let ran = scratch.bash(&format!(
+        "trap '' HUP; nbs-ts run --no-input {handle} 'echo begun; read x; echo $x' & \
+         until nbs-ts read {handle} --last=1 | grep -q $'begun\\r'; do sleep 0.01; done; \
+         kill -HUP $!; nbs-ts send {handle} later; wait $!"
+    ));
+    ran.code(0).stdout("begun\nlater\nlater\n");
+}
+
+#[test]
+fn a_command_is_interrupted_where_its_output_cannot_be_printed_any_more() {
+    let (scratch, handle) = shell();
+    for command in ["echo begun; sleep 1000", "while echo begun; do sleep 0.01; done"] {
+        let outer = scratch.create_with(&["--name=outer"], &format!("exec nbs-ts run {handle} '{command}'"));
+        scratch.ts(&["wait", &outer, "--pattern=begun"]).code(0);
+        let relay = scratch.file(&outer, "daemon_pid");
+        assert!(Command::new("kill").args(["-s", "KILL", &relay]).status().unwrap().success());
+        scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
+        scratch.run(&handle, "true").code(0);
+    }
+    let script = format!("nbs-ts run {handle} 'echo begun; sleep 1000' > /dev/full");
+    scratch.bash(&script).code(125).complains("standard output");
+    scratch.run(&handle, "echo usable").code(0).stdout("usable\n");
 }
 
 #[test]
@@ -656,6 +691,51 @@ fn a_long_output_can_be_cut_in_the_middle() {
 }
 
 #[test]
+fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
+    let scratch = Scratch::new();
+    for prompt in ["$ ", "one\\n$ ", "\\[\\e[31m\\]$ \\[\\e[m\\]"] {
+        let [by_run, typed] = [(); 2].map(|()| scratch.create("bash"));
+        for handle in [&by_run, &typed] {
+            scratch.run(handle, &format!("PS1='{prompt}'")).code(0);
+        }
+        for output in [
+            "printf abc",
+            "printf 'é日本'",
+            "printf '\\e[32mgreen\\e[m '",
+            "printf '1%%\\r100%%'",
+            "printf 'one\\r'",
+            "printf 'one\\ntwo\\nthree'",
+            "printf %078d 7",
+            "printf %080d 7",
+            "printf %0100d 7",
+            "printf %05000d 7",
+            "printf '\\e[5;10Hthere\\e[J'",
+        ] {
+            scratch.run(&by_run, output).code(0).silent();
+            scratch.run(&by_run, "true").code(0).stdout("").silent();
+            for line in [output, "true"] {
+                scratch.ts(&["send", &typed, line]).code(0);
+                scratch.ts(&["wait", &typed, "--complete"]).code(0);
+            }
+            let screens = [&by_run, &typed].map(|handle| {
+                scratch.ts(&["wait", handle, "--input"]).code(0);
+                scratch.ts(&["screen", "--ansi", handle]).code(0).out()
+            });
+            assert_eq!(screens[0], screens[1], "{output}");
+        }
+    }
+    // Where readline does not clear it, it stands there once.
+    for (terminal, setting) in [("xterm", "exec 2>/dev/null"), ("dumb", ":")] {
+        let handle = scratch.create_with(&[&format!("--env=TERM={terminal}")], "bash");
+        for command in [setting, "printf ab; printf cd", "true"] {
+            scratch.run(&handle, command).code(0);
+        }
+        let screen = scratch.ts(&["screen", &handle]).code(0).out();
+        assert_eq!(screen.matches("abcd").count(), 1, "{screen}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_ends_the_command() {
     let (scratch, handle) = shell();
     let ran = scratch.bash(&format!("nbs-ts run {handle} yes | head -2; echo ${{PIPESTATUS[0]}}"));
@@ -692,15 +772,22 @@ fn it_streams_while_the_command_runs() {
 #[test]
 fn a_state_folder_of_any_name_will_do() {
     let scratch = Scratch::new();
-    let state = scratch.path.join("it's a \"$HOME\" !x \u{e9}\n");
-    let ts = |words: &[&str]| {
+    let call = |state: &Path, words: &[&str]| {
         let mut call = scratch.command("nbs-ts");
-        crate::support::run(call.env("NBS_TS_HOME", &state).args(words))
+        crate::support::run(call.env("NBS_TS_HOME", state).args(words))
     };
+    let state = scratch.path.join("it's a \"$HOME\" !x \u{e9}\n");
+    let ts = |words: &[&str]| call(&state, words);
     let handle = ts(&["create", "--no-helper", "bash"]).code(0).out().trim().to_owned();
     ts(&["run", &handle, "echo here"]).code(0).stdout("here\n").silent();
     ts(&["run", &handle, "unset -f __nbs_hook"]).code(0).stdout("").silent();
     ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
+    ts(&["kill", "--all"]).code(0);
+    // fish opens no file whose name is not UTF-8.
+    let state = scratch.path.join(OsStr::from_bytes(b"f\xff"));
+    let ts = |words: &[&str]| call(&state, words);
+    let handle = ts(&["create", "--no-helper", "fish --no-config"]).code(0).out().trim().to_owned();
+    ts(&["run", &handle, "echo no"]).code(125).stdout("").complains("did not take it");
     ts(&["kill", "--all"]).code(0);
 }
 
@@ -725,8 +812,8 @@ fn a_program_that_is_conversed_with_is_a_command_that_runs() {
     let evidence = "the terminal is at: raw, a program waits for input";
     let has_come = |ran: &Ran| ran.err().contains(evidence);
     let ran = timing_out(has_come, |timeout| {
-        let ran =
-            scratch.ts(&["run", timeout, &handle, "bash --norc"]).code(124).complains("timed out after");
+        let ran = scratch.ts(&["run", timeout, "--no-input", &handle, "bash --norc"]);
+        let ran = ran.code(124).complains("timed out after");
         // One that has not begun to read by then is interrupted.
         if has_come(&ran) {
             scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);

@@ -54,7 +54,7 @@ fn try_shell(shell: &Shell) {
     run("pwd; echo $x").code(0).stdout("/\n5\n").silent();
     run(many).code(0).stdout("1\n2\n").silent();
     run("").code(0).stdout("").silent();
-    run("echo '!x' \"a  b\" \u{e9}").code(0).stdout("!x a  b \u{e9}\n").silent();
+    run("echo '!x' \"!y  !!\" \u{e9}").code(0).stdout("!x !y  !! \u{e9}\n").silent();
     // As long as the row behind the prompt, and one more and less; and over several rows.
     let room = 80 - prompt.len() - "echo ".len();
     for length in [room - 1, room, room + 1, 300, 5_000] {
@@ -78,6 +78,7 @@ fn try_shell(shell: &Shell) {
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
     // The record is what a person would have made.
     run("echo seen").code(0);
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
     let screen = scratch.ts(&["screen", &handle]).code(0).out();
     let record = format!("{prompt}echo seen\nseen\n{}", prompt.trim_end());
     assert!(screen.trim_end().ends_with(&record), "{screen:?}");
@@ -181,6 +182,29 @@ fn hooks_and_settings_of_the_users_do_no_harm() {
 }
 
 #[test]
+fn the_traps_of_who_uses_zsh_are_set_off_by_their_commands() {
+    let scratch = Scratch::new();
+    for (text, failed, done) in [
+        ("trap 'print ERR' ZERR", "ERR\n", ""),
+        ("TRAPZERR() { print ERR }", "ERR\n", ""),
+        ("trap 'print D' DEBUG", "D\n", "D\n"),
+    ] {
+        let text = format!("{text}\np() {{ seen+=($?) }}\nprecmd_functions+=(p)");
+        let handle = with_startup_file(&scratch, "zsh", &text);
+        scratch.ts(&["run", &handle, "false"]).code(1).stdout(failed);
+        scratch.ts(&["run", &handle, "true"]).code(0).stdout(done);
+        let printed = scratch.ts(&["read", &handle]).out();
+        assert_eq!(printed.matches("ERR").count(), failed.matches("ERR").count(), "{text}: {printed}");
+        let seen = scratch.ts(&["run", &handle, "echo $seen"]).code(0).out();
+        assert!(seen.ends_with("0 1 0\n"), "{text}: {seen}");
+    }
+    let handle = with_startup_file(&scratch, "zsh", "setopt xtrace");
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let printed = scratch.ts(&["read", &handle]).out();
+    assert!(!printed.contains("__nbs"), "{printed}");
+}
+
+#[test]
 fn what_keeps_a_shell_from_reporting_is_told_of() {
     let scratch = Scratch::new();
     for (shell, text, why) in [
@@ -269,10 +293,45 @@ fn what_is_nothing_ends_well_and_what_is_not_has_its_own_code() {
         // zsh knows no comments, unless it is told to; nor does a bash that is told not to.
         let code = if command == "zsh" { 127 } else { 0 };
         scratch.ts(&["run", &handle, "# a comment"]).code(code);
+        scratch.ts(&["run", &handle, "echo on"]).code(0).stdout("on\n");
         if command == "bash" {
             scratch.ts(&["run", &handle, "shopt -u interactive_comments"]).code(0);
             scratch.ts(&["run", &handle, "# a command"]).code(127);
         }
+    }
+}
+
+/// What people leave at a prompt does not keep `run` from it.
+#[test]
+fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
+    let scratch = Scratch::new();
+    for (command, inner) in [("bash", false), ("zsh", false), ("fish", false), ("bash", true)] {
+        let handle = scratch.create(command);
+        let ts = |words: &[&str]| scratch.ts(&[&[words[0], "--timeout=60", &handle], &words[1..]].concat());
+        let runs_on = || ts(&["run", "echo on"]).code(0).stdout("on\n").silent();
+        runs_on();
+        if inner {
+            scratch.ts(&["send", &handle, "fish --no-config"]).code(0);
+            ts(&["integrate"]).code(0);
+        }
+        scratch.ts(&["key", &handle, "Enter"]).code(0);
+        runs_on();
+        scratch.ts(&["send", &handle, ""]).code(0);
+        ts(&["wait", "--complete"]).code(0);
+        runs_on();
+        // The second is seen before the interrupt, and the third is no more.
+        scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
+        runs_on();
+        scratch.ts(&["send", "--no-enter", &handle, "whole"]).code(0);
+        ts(&["wait-pattern", "whole"]).code(0);
+        runs_on();
+        scratch.ts(&["send", "--no-enter", &handle, "x"]).code(0);
+        scratch.ts(&["key", &handle, "BSpace"]).code(0);
+        runs_on();
+        scratch.ts(&["send", &handle, "echo 'more"]).code(0);
+        ts(&["wait-pattern", "more"]).code(0);
+        scratch.ts(&["key", &handle, "C-c"]).code(0);
+        runs_on();
     }
 }
 
@@ -313,6 +372,137 @@ fn what_a_small_shell_has_not_begun_in_time_it_does_not_do_later() {
             scratch.ts(&["run", "--timeout=20", &handle, "echo usable"]).stdout == b"usable\n"
         });
         assert!(!scratch.path.join("late").exists(), "{command}");
+    }
+}
+
+#[test]
+fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
+    let scratch = Scratch::new();
+    let all = [
+        "bash",
+        "bash --noediting",
+        "zsh",
+        "fish",
+        "dash",
+        "busybox ash",
+        "ksh93",
+        "mksh",
+        "bash inside",
+        "dash inside",
+    ];
+    for command in all {
+        let inner = command.strip_suffix(" inside");
+        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
+        if let Some(inner) = inner {
+            scratch.ts(&["send", &handle, inner]).code(0);
+            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        }
+        scratch.ts(&["run", &handle, "cd /"]).code(0);
+        // Until the line has been typed ahead, the command does not end.
+        let gate = scratch.path.join("gate");
+        crate::support::run(Command::new("mkfifo").arg(&gate)).code(0);
+        scratch.ts(&["send", &handle, &format!("cat {}", gate.display())]).code(0);
+        eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"cat\""));
+        scratch.ts(&["send", "--no-enter", &handle, "echo ahead "]).code(0);
+        fs::write(&gate, "").unwrap();
+        scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
+        let ran = scratch.ts(&["run", &handle, "echo whole"]).code(0);
+        assert_eq!(ran.out(), "whole\n", "{command}");
+        scratch.ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
+        fs::remove_file(gate).unwrap();
+    }
+}
+
+#[test]
+fn a_key_that_a_program_has_read_is_no_half_line() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("long"), "of less\n".repeat(100)).unwrap();
+    for command in ["bash", "zsh", "dash", "busybox ash", "ksh93", "mksh", "bash inside", "dash inside"] {
+        let inner = command.strip_suffix(" inside");
+        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
+        if let Some(inner) = inner {
+            scratch.ts(&["send", &handle, inner]).code(0);
+            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        }
+        scratch.ts(&["run", &handle, "true"]).code(0);
+        scratch.ts(&["send", &handle, "sh -c 'less long; exit 7'"]).code(0);
+        // Line editors of shells are raw, too.
+        scratch.ts(&["wait", &handle, "--pattern=of less"]).code(0);
+        eventually("less", || scratch.ts(&["wait", &handle, "--input"]).code(0).out().ends_with("\traw\n"));
+        scratch.ts(&["key", &handle, "q"]).code(0);
+        scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout_has("\tcomplete\t7\n");
+        scratch.ts(&["run", &handle, "echo $?"]).code(0).stdout("7\n").silent();
+    }
+}
+
+#[test]
+fn a_command_that_was_typed_ahead_is_not_interrupted_for_half_a_line_behind_it() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("dash");
+    scratch.ts(&["run", &handle, "cd /"]).code(0);
+    let gate = |name: &str| {
+        let gate = scratch.path.join(name);
+        crate::support::run(Command::new("mkfifo").arg(&gate)).code(0);
+        gate
+    };
+    let (first, second) = (gate("first"), gate("second"));
+    let runs = |name: &str| {
+        let name = format!("\"{name}\"");
+        eventually(&name, || scratch.ts(&["status", "--json", &handle]).out().contains(&name));
+    };
+    scratch.ts(&["send", &handle, &format!("cat {}", first.display())]).code(0);
+    runs("cat");
+    scratch.ts(&["send", &handle, &format!("head {}", second.display())]).code(0);
+    scratch.ts(&["send", "--no-enter", &handle, "echo ahead "]).code(0);
+    fs::write(first, "").unwrap();
+    runs("head");
+    scratch.ts(&["run", "--timeout=0.5", &handle, "echo whole"]).code(124).stdout("");
+    fs::write(second, "whole\n").unwrap();
+    eventually("the second", || scratch.file(&handle, "completion.log").ends_with("3 0\n"));
+    scratch.ts(&["run", &handle, "echo whole"]).code(0).stdout("whole\n").silent();
+}
+
+#[test]
+fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
+    let scratch = Scratch::new();
+    let all = ["dash", "busybox ash", "ksh93", "mksh", "bash --noediting", "dash inside", "bash inside"];
+    for command in all {
+        let inner = command.strip_suffix(" inside");
+        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
+        if let Some(inner) = inner {
+            scratch.ts(&["send", &handle, inner]).code(0);
+            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        }
+        scratch.ts(&["run", &handle, "cd /"]).code(0);
+        let gates = ["first", "second"].map(|name| scratch.path.join(name));
+        for gate in &gates {
+            crate::support::run(Command::new("mkfifo").arg(gate)).code(0);
+        }
+        let runs = |name: &str| {
+            let name = format!("\"{name}\"");
+            eventually(&name, || scratch.ts(&["status", "--json", &handle]).out().contains(&name));
+        };
+        // One that runs, and one that reads what is typed.
+        for (head, code) in
+            [(format!("head {}; (exit 9)", gates[1].display()), 9), ("head -n1; (exit 8)".into(), 8)]
+        {
+            scratch.ts(&["send", &handle, &format!("cat {}", gates[0].display())]).code(0);
+            runs("cat");
+            scratch.ts(&["send", &handle, &head]).code(0);
+            fs::write(&gates[0], "").unwrap();
+            runs("head");
+            let ran = scratch.ts(&["run", "--timeout=20", &handle, "echo whole"]);
+            assert!(ran.status.code() == Some(125) && ran.err().contains("'head' has"), "{command}: {ran:?}");
+            match code {
+                9 => fs::write(&gates[1], "").unwrap(),
+                _ => drop(scratch.ts(&["send", &handle, "a line"]).code(0)),
+            }
+            eventually("its end", || {
+                scratch.file(&handle, "completion.log").ends_with(&format!(" {code}\n"))
+            });
+            scratch.ts(&["run", &handle, "echo whole"]).code(0).stdout("whole\n").silent();
+        }
+        gates.iter().for_each(|gate| fs::remove_file(gate).unwrap());
     }
 }
 

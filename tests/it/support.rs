@@ -8,13 +8,15 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        OnceLock,
+        Once, OnceLock,
         atomic::{AtomicU32, Ordering},
         mpsc,
     },
     thread,
     time::{Duration, Instant},
 };
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// How long anything may take before it counts as hanging. Long, since the
 /// machines that run tests are busy; a passing test never waits for it.
@@ -74,9 +76,20 @@ pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
 }
 
+/// All tests are one process, and 1,024 descriptors, which a login has, are few for some of them
+/// at once. Not as many as may be had: there are programs that close them all, one by one.
+fn allow_many_descriptors() {
+    const MANY: u64 = 16_384;
+    let limit = getrlimit(Resource::Nofile);
+    let limit = Rlimit { current: Some(limit.maximum.unwrap_or(MANY).min(MANY)), ..limit };
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
 impl Scratch {
     pub(crate) fn new() -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        static DESCRIPTORS: Once = Once::new();
+        DESCRIPTORS.call_once(allow_many_descriptors);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("nbs-it-{}-{count}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -250,6 +263,14 @@ pub(crate) fn sockets_of(pid: &str) -> usize {
     let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let targets = names.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// The lines of a file that is being written, but one whose end is still to come.
+pub(crate) fn whole_lines(path: &Path) -> Vec<String> {
+    let content = fs::read(path).unwrap();
+    let content = String::from_utf8_lossy(&content);
+    let whole = content.rfind('\n').map_or("", |end| &content[..=end]);
+    whole.lines().map(str::to_owned).collect()
 }
 
 fn described(pid: &str) -> String {

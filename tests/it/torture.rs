@@ -104,6 +104,8 @@ struct World {
     stopped: Vec<u32>,
     /// The workers whose monitor was killed, or told to end.
     unwatched: Vec<String>,
+    /// Those of them whose monitor was told to end.
+    told_to_end: Vec<String>,
     /// How often what was struck, for a look at how well a run has covered.
     struck: BTreeMap<String, u32>,
 }
@@ -117,6 +119,7 @@ impl World {
             calls: Vec::new(),
             stopped: Vec::new(),
             unwatched: Vec::new(),
+            told_to_end: Vec::new(),
             struck: BTreeMap::new(),
         }
     }
@@ -204,6 +207,9 @@ impl World {
         // Told to end, it waits for a session that is still to come, but not for ever.
         if signal != Signal::STOP && name == "nbs-monitor" {
             self.unwatched.push(next.to_owned());
+            if signal == Signal::TERM {
+                self.told_to_end.push(next.to_owned());
+            }
         }
         let verb = if name == "nbs-ts" { next } else { "" };
         *self.struck.entry(format!("{signal:?} {name} {verb}")).or_default() += 1;
@@ -471,18 +477,39 @@ impl World {
         eventually("the agents' end", || {
             !self.scratch.processes().iter().any(|line| line.contains("nbs-claude"))
         });
+        let handle_of = |worker: &str| field(worker, "handle").trim_matches('"').to_owned();
+        // What becomes of it then, the monitor writes last.
+        eventually("the end of the monitors that were told to", || {
+            let mut told =
+                self.workers().into_iter().filter(|line| self.told_to_end.contains(&handle_of(line)));
+            told.all(|line| field(&line, "monitor") == "null")
+        });
+        let has_been_ended = |worker: &str| field(worker, "state") == "\"ended\"";
         let workers = self.workers();
         for worker in &workers {
             let task = field(worker, "task_file").trim_matches('"').to_owned();
             let content = fs::read_to_string(&task).unwrap();
+            if has_been_ended(worker) {
+                assert!(self.told_to_end.contains(&handle_of(worker)), "{worker}");
+                assert!(
+                    content.contains("\nCompleted: 2") && content.ends_with("\n\n## Log\n\n"),
+                    "{content}"
+                );
+                continue;
+            }
             assert!(content.ends_with("\nCompleted:\n\n## Log\n\n"), "{content}");
             fs::write(&task, content.replace("State: running", "State: done")).unwrap();
         }
         for worker in &workers {
-            let handle = field(worker, "handle").trim_matches('"').to_owned();
+            let handle = handle_of(worker);
             let unwatched = self.unwatched.contains(&handle);
             let arguments = ["--wait", &handle, "--root=project", "--timeout=100"];
-            run(&mut self.applet("nbs-spawn-worker", &arguments)).code(0).stdout("done\n");
+            let waited = run(&mut self.applet("nbs-spawn-worker", &arguments));
+            if has_been_ended(worker) {
+                waited.code(1).stdout("ended\n")
+            } else {
+                waited.code(0).stdout("done\n")
+            };
             let now = || self.workers().into_iter().find(|line| line.contains(&handle)).unwrap();
             eventually("the monitor's end", || field(&now(), "monitor") == "null");
             if self.live_session_of(&handle) {

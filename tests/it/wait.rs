@@ -327,3 +327,64 @@ fn what_is_typed_before_the_first_prompt_is_waited_for() {
     scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "3"));
 }
+
+/// The server of a tmux reads the terminal that its client has handed it; those of others have
+/// nothing to do with it.
+#[test]
+fn who_waits_in_tmux_is_seen_whatever_another_tmux_does() {
+    let scratch = Scratch::new();
+    let tmux = |name: &str| format!("tmux -f /dev/null -S {}", scratch.path.join(name).display());
+    let (own, other) = (tmux("own"), tmux("other"));
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, &format!("{other} new-session -d 'while :; do :; done'")]).code(0);
+    scratch.ts(&["send", &handle, &format!("{own} new-session 'read -p name? x'")]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=name?"]).code(0);
+    scratch.ts(&["wait", &handle, "--waiting", "--timeout=60"]).code(0);
+    scratch.ts(&["key", &handle, "Enter"]).code(0);
+    scratch.ts(&["run", "--timeout=60", &handle, &format!("{other} kill-server")]).code(0);
+}
+
+/// Nobody knows the code of a command that has not told its end, and that of an older one is
+/// none.
+#[test]
+fn of_a_shell_that_has_ended_the_command_that_was_begun_last_counts() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish", "sh", "busybox sh"] {
+        let after = |commands: &[(&str, i32)]| {
+            let handle = scratch.create(shell);
+            for (command, code) in commands {
+                scratch.ts(&["run", &handle, command]).code(*code);
+            }
+            handle
+        };
+        let wait = |handle: &str| {
+            scratch.wait_for_end(handle);
+            scratch.ts(&["wait", handle, "--complete"])
+        };
+        for (last, code) in [("exit 5", "5"), ("exec false", "1")] {
+            for before in [&[("true", 0), ("sh -c 'exit 3'", 3)][..], &[]] {
+                let handle = after(before);
+                scratch.ts(&["send", &handle, last]).code(0);
+                let ran = wait(&handle);
+                if shell == "fish" && last == "exit 5" {
+                    // It tells that end, too.
+                    ran.code(0).stdout(line(&handle, "complete", code));
+                } else {
+                    ran.code(1).stdout("").complains(&format!("has ended with exit code {code}"));
+                }
+            }
+        }
+        let handle = after(&[("true", 0)]);
+        scratch.ts(&["send", &handle, "sh -c 'kill -9 $PPID'"]).code(0);
+        wait(&handle).code(1).stdout("").complains("has ended with exit code 137");
+        // It has told its end, and then the session has ended otherwise.
+        let handle = after(&[("true", 0)]);
+        scratch.ts(&["send", &handle, "sleep 0; false"]).code(0);
+        scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "1"));
+        scratch.ts(&["kill", "--keep", &handle]).code(0);
+        wait(&handle).code(0).stdout(line(&handle, "complete", "1"));
+        let handle = after(&[("true", 0), ("sh -c 'exit 3'", 3)]);
+        scratch.ts(&["eof", &handle]).code(0);
+        wait(&handle).code(0).stdout(line(&handle, "complete", "3"));
+    }
+}

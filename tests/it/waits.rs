@@ -1,6 +1,6 @@
-use std::fs;
+use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, sockets_of};
+use crate::support::{Scratch, eventually, run, sockets_of, start, wait_for_tracer};
 
 #[test]
 fn a_pattern_is_found_wherever_it_lies() {
@@ -189,8 +189,15 @@ fn what_run_and_ask_have_told_is_passed_over() {
     scratch.ts(&["ask", &handle, "(exit 3)"]).code(0);
     let waiting = scratch.start(&["wait-complete", "--timeout=20", &handle]);
     waiting.finish().code(0).stdout("1\n");
-    // The interrupt of a run is not that of what was typed.
+    // The interrupt of a run is not that of what was typed. One that is repeated, and comes to the
+    // prompt of a shell that was slow to heed the first, is nobody's.
+    let completions = || scratch.file(&handle, "completion.log").lines().count();
+    let before = completions();
     scratch.ts(&["run", "--timeout=100ms", &handle, "sleep 100"]).code(124);
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    for _ in before + 2..completions() {
+        scratch.ts(&["wait-complete", &handle]).code(0);
+    }
     scratch.ts(&["send", &handle, "echo be''gun; sleep 100; (exit 4)"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=begun"]).code(0);
     scratch.ts(&["key", &handle, "C-c"]).code(0);
@@ -198,6 +205,28 @@ fn what_run_and_ask_have_told_is_passed_over() {
     scratch.ts(&["send", &handle, "(exit 5)"]).code(0);
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("130\n");
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("5\n");
+    scratch.ts(&["wait-complete", "--timeout=50ms", &handle]).code(3);
+}
+
+#[test]
+fn what_was_typed_ahead_of_a_run_is_not_its_own() {
+    let scratch = Scratch::new();
+    let gate = scratch.path.join("gate");
+    run(Command::new("mkfifo").arg(&gate)).code(0);
+    fs::write(scratch.home().join(".bashrc"), format!("read -r < {}\n", gate.display())).unwrap();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "(exit 1)"]).code(0);
+    let running = scratch.start(&["run", &handle, "(exit 2)"]);
+    // What was typed ahead is read long after the prompt is there.
+    let pid = scratch.file(&handle, "pid");
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=300000"]);
+    let tracing = start(strace.args(["-p", &pid]));
+    wait_for_tracer(&pid);
+    fs::write(&gate, "go\n").unwrap();
+    running.finish().code(2);
+    drop(tracing);
+    scratch.ts(&["wait-complete", &handle]).code(0).stdout("1\n");
     scratch.ts(&["wait-complete", "--timeout=50ms", &handle]).code(3);
 }
 

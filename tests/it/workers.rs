@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Ran, Scratch, eventually, executable, field, is_running, links, run, start};
+use crate::support::{Mount, Ran, Scratch, eventually, executable, field, is_running, links, run, start};
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
 /// `$AGENT_RUNS` runs.
@@ -527,6 +527,46 @@ fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
 }
 
 #[test]
+fn a_state_that_there_is_no_room_for_leaves_the_task_file_and_nothing_beside_it() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let folder = project.root.join(".nbs/workers");
+    fs::create_dir(&folder).unwrap();
+    let _mounted = Mount::tmpfs(&folder, "size=64k");
+    let worker = project.spawn(&[]);
+    worker.session();
+    let content = worker.content();
+    let full = fs::write(folder.join("full"), [0; 65_536]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    signal("-TERM", &worker.monitor);
+    worker.is_cleaned_up();
+    assert!(worker.log().contains("cannot write the state into"), "{}", worker.log());
+    assert_eq!(worker.content(), content);
+    let left = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = left.filter(|name| name.ends_with(".new")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn output_that_there_is_no_room_for_beside_the_task_file_stays_in_the_session() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let folder = project.root.join(".nbs/workers");
+    fs::create_dir(&folder).unwrap();
+    let _mounted = Mount::tmpfs(&folder, "size=64k");
+    let worker = project.spawn(&[]);
+    let session = worker.session();
+    scratch.ts(&["send", &session, "said before the end"]).code(0);
+    scratch.ts(&["wait-pattern", &session, "the end"]).code(0);
+    fs::write(folder.join("full"), [0; 65_536]).unwrap_err();
+    signal("-TERM", &worker.monitor);
+    eventually("its end", || !is_running(&worker.monitor));
+    scratch.ts(&["status", &session]).code(0).stdout_has("dead");
+    scratch.ts(&["read", &session]).code(0).stdout_has("said before the end");
+    scratch.ts(&["kill", &session]).code(0);
+}
+
+#[test]
 fn a_monitor_that_is_killed_leaves_a_worker_that_can_be_waited_for() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
@@ -545,9 +585,9 @@ fn a_monitor_that_is_killed_leaves_a_worker_that_can_be_waited_for() {
 fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
-    // What bash starts for the pipes would have the lock, too.
-    let script = r#"exec 9> lock; flock 9 || exit
-        w=$(nbs-spawn-worker tester project <(exec 9>&-; echo by a pipe) 'Test it.' 8> >(cat 9>&-)) || exit
+    // What bash starts for the pipes would have the lock, too, if it were started later.
+    let script = r#"exec 7< <(echo by a pipe) 8> >(cat) 9> lock; flock 9 || exit
+        w=$(nbs-spawn-worker tester project /dev/fd/7 'Test it.') || exit
         exec 9>&-; flock --nonblock lock echo "$w""#;
     let mut command = scratch.command("bash");
     command.args(["-c", script]).env("TMPDIR", scratch.path.join("tmp")).env("AGENT_STAYS", "1");
@@ -717,6 +757,29 @@ fn a_state_that_could_not_be_read_at_once_is_read_later() {
     worker.is_cleaned_up();
     // glibc and musl have other words for it.
     assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
+    tracing.finish();
+}
+
+#[test]
+fn a_session_that_could_not_be_held_at_once_is_no_session_that_has_ended() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let first = worker.session();
+    signal("-STOP", &worker.monitor);
+    let name = format!("--name=nbs-{}-second", worker.handle);
+    let second = scratch.create_with(&[&name], "sleep 1000");
+    scratch.ts(&["kill", &first]).code(0);
+    // What it says goes to a file, since it says when it has taken hold.
+    let said = scratch.path.join("strace");
+    let script = r#"exec strace -o /dev/null -P "$1" -e inject=openat:error=EMFILE:when=1 -p "$0" 2> strace"#;
+    let tracing = start(scratch.command("bash").args(["-c", script, &worker.monitor, &second]));
+    eventually("the tracer", || fs::read_to_string(&said).is_ok_and(|said| said.contains(" attached")));
+    signal("-CONT", &worker.monitor);
+    worker.log_has(&format!("found session {second}"));
+    assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
+    worker.says("done");
+    worker.is_cleaned_up();
     tracing.finish();
 }
 
@@ -898,6 +961,30 @@ fn a_worker_whose_foreground_is_killed_is_ended_by_its_monitor() {
     assert_eq!(project.live_sessions(), "");
 }
 
+/// One that is being made when the worker is ended, and can be seen while others of the worker's
+/// sessions take their time to end.
+#[test]
+fn a_session_that_is_being_made_meanwhile_is_ended_too() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let agent = r#"#!/bin/bash
+for n in {1..15}; do
+    nbs-ts create --no-helper --name="nbs-$NBS_HANDLE-$n" -- 'trap "" TERM HUP; sleep 1004'
+done
+slow='strace -f -o /dev/null -e inject=rename,renameat,renameat2:delay_enter=700000'
+nbs-ts create --no-helper "$slow nbs-ts create --no-helper 'sleep 1005'; sleep 1006"
+exec sleep 1007
+"#;
+    executable(&project.root.join(".nbs/bin/nbs-claude"), agent);
+    let job = start(&mut project.spawning(&["--foreground"]));
+    let relays = || scratch.processes().iter().filter(|process| process.contains("nbs-relay")).count();
+    eventually("the relay of the one that is being made", || relays() >= 17);
+    signal("-KILL", &job.pid().to_string());
+    job.finish().signal(9);
+    eventually("the end of all", || scratch.processes().is_empty());
+    assert_eq!(project.live_sessions(), "");
+}
+
 #[test]
 fn a_monitor_that_is_killed_is_replaced_in_the_foreground() {
     let scratch = Scratch::new();
@@ -1023,11 +1110,13 @@ fn the_projects_files_have_the_callers_umask() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let script = "umask 0027; exec nbs-spawn-worker a project skill.md x --json --agent=/bin/true --startup=0 --timeout=0";
-    run(scratch.command("bash").args(["-c", script]).env("TMPDIR", "tmp")).code(0);
+    let ran = run(scratch.command("bash").args(["-c", script]).env("TMPDIR", "tmp")).code(0);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let folder = project.root.join(".nbs/workers");
     assert_eq!(mode(&folder), 0o750);
-    assert_eq!(mode(&fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()), 0o640);
+    // Its monitor may be writing another beside it, to be renamed.
+    let task = format!("{}.md", ran.field("handle").trim_matches('"'));
+    assert_eq!(mode(&folder.join(task)), 0o640);
 }
 
 #[test]

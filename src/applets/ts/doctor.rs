@@ -101,8 +101,10 @@ fn state_folder() -> CheckResult {
         (failure.to_string(), "move it away; it holds nothing but what ended sessions left".to_owned())
     })?;
     let beside = state_dir.path().join(format!("{TRIAL}{}", std::process::id()));
-    let written = fs::write(&beside, "x").and_then(|()| fs::remove_file(&beside));
-    match written {
+    let written = fs::write(&beside, "x");
+    // Also where there was no room for what is in it.
+    let removed = fs::remove_file(&beside);
+    match written.and(removed) {
         Ok(()) => Ok(state_dir.path().display().to_string()),
         Err(error) => Err((
             format!("cannot write to '{}': {error}", state_dir.path().display()),

@@ -55,7 +55,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let living = state_dir.newest_live(&name)?;
     let created = living.is_none();
     if let Some(living) = &living {
-        options.check_confines_as_much(&state_dir.session(&Target::Handle(living.clone()))?)?;
+        let session = state_dir.session(&Target::Handle(living.clone()))?;
+        session.check_is_here()?;
+        options.check_confines_as_much(&session)?;
     }
     let handle = living.map_or_else(|| options.start(), Ok)?;
     drop(lock);

@@ -48,6 +48,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
                 machine = Some(name::parse(word.as_bytes())?);
                 if task.as_deref() == Some("add".as_ref()) {
                     command = args.words()?;
+                    // As anywhere, they may be told from our own.
+                    let has_dashes = command.first().is_some_and(|word| word == "--");
+                    command.drain(..usize::from(has_dashes));
                 }
             }
             Value(word) => command.push(word),

@@ -6,7 +6,9 @@
 //! A new session, whose handle it prints: the same command in the same folder,
 //! with the same name, size and settings (but --owner). Its environment is that
 //! of this call, for no value of an environment is ever kept. The dead one
-//! stays; its `status --json` names the new one (restarted_as).
+//! stays; its `status --json` names the new one (restarted_as). Where that lives,
+//! its handle is printed, and where it has ended, it is restarted: however many
+//! callers do this at once, there will be one session, and all get its handle.
 //!
 //! With --boot: all that a reboot ended, by a shutdown or by a power cut, and
 //! nobody has restarted. So that it is called at each start, a line for cron is
@@ -28,7 +30,8 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{SessionDir, StateDir},
+    session::{Handle, SessionDir, StateDir, Target},
+    sorted::Set,
     ts::create_options::{self, CreateOptions},
 };
 
@@ -52,23 +55,36 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let state_dir = StateDir::open()?;
-    let restart = |session: &SessionDir| {
-        let handle = CreateOptions::again(session, variables.clone(), via, args.umask)?.start()?;
-        // Who has the handle can look after it, whatever else goes wrong.
+    let tell = |handle: &Handle, session: &SessionDir| {
         cli::print(match args.json() {
             true => {
                 let object = Object::new().text("handle", handle.as_str());
                 object.text("restarted", session.handle().as_str()).line()
             }
             false => format!("{handle}\n"),
-        })?;
-        session.note_restarted_as(&handle)
+        })
+    };
+    let restart = |session: &SessionDir| {
+        let handle = CreateOptions::again(session, variables.clone(), via, args.umask)?.start()?;
+        let noted = session.note_restarted_as(&handle);
+        // Who has the handle can look after it, whatever else goes wrong.
+        tell(&handle, session)?;
+        noted
     };
     if let Some(target) = target {
-        let session = state_dir.session(&target)?;
+        let mut session = state_dir.session(&target)?;
         if session.is_alive()? {
             let handle = session.handle();
             return Err(Failure::failed(format!("cannot restart session '{handle}': it is alive")));
+        }
+        let _locked = state_dir.lock_ensuring()?;
+        let mut seen = Set::new();
+        while let Some(next) = session.restarted_as().filter(|next| seen.insert(next.clone())) {
+            match state_dir.session(&Target::Handle(next)) {
+                Err(Failure::NotFound(_)) => break,
+                Ok(next) if next.is_alive()? => return tell(next.handle(), &session),
+                next => session = next?,
+            }
         }
         return restart(&session);
     }

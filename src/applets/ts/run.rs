@@ -50,7 +50,8 @@
 //!   124               it timed out
 //!   125               it could not be run, or the shell has ended, has been
 //!                     replaced (exec) or can no longer report a command's end
-//!   126               this call was interrupted, and with it the command
+//!   126               this call was interrupted (SIGINT, SIGTERM, or SIGHUP but
+//!                     under nohup), and with it the command
 //!
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
@@ -87,7 +88,7 @@ use crate::{
     },
     sys::{
         deadline::Deadline,
-        signals::{SIGINT, SIGTERM, Signals},
+        signals::{self, Signals},
     },
     terminal::text,
     ts::output::{self, Colours, OutputForm, Printer},
@@ -170,7 +171,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: args.json() };
 
     // Before anything that may take time, or leave a command behind.
-    let signals = Signals::catch(&[SIGINT, SIGTERM]).trying("catch signals").map_err(of_run)?;
+    let signals = Signals::catch(signals::to_end()).trying("catch signals").map_err(of_run)?;
     let opened =
         StateDir::open().and_then(|state_dir| Ok((state_dir.session(&target)?, state_dir.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
@@ -269,8 +270,10 @@ struct Run<'a> {
     // come.
     diagnosis: Option<Diagnosis>,
     interrupted_at: Option<u64>,
-    // Our reader has gone.
-    unread: bool,
+    // Why nobody reads what we print: our reader has gone, or the terminal.
+    unread: Option<Failure>,
+    // It has been said that there is no room for what is printed.
+    has_told_stall: bool,
 }
 
 /// Why the command is being interrupted.
@@ -326,7 +329,7 @@ impl<'a> Run<'a> {
         let (offset, last) = (place.offset, place.seq.unwrap_or_default());
         session.forget_left_run()?;
         let levels = session.levels()?;
-        let handover = session.hand_over(sessions, command, &place, &levels)?;
+        let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
         let secrets = levels.iter().map(|level| level.secret.clone());
         let marks = Marks::resumed(secrets, offset, place.level, Some(last));
         let (level, ahead) = (place.level, place.ahead());
@@ -370,7 +373,8 @@ impl<'a> Run<'a> {
             interrupts: 0,
             diagnosis: None,
             interrupted_at: None,
-            unread: false,
+            unread: None,
+            has_told_stall: false,
         }
     }
 
@@ -401,7 +405,8 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
-        self.relay.claim_with_next(self.number_of(self.trace.seq()));
+        let number = self.number_of(self.trace.seq());
+        self.relay.claim_with_next((!self.handover.is_taken).then_some(number));
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
         }
@@ -462,7 +467,10 @@ impl<'a> Run<'a> {
     }
 
     fn streams(&self) -> bool {
-        !self.wishes.json && self.wishes.max.is_none() && self.wishes.rendered.is_none() && !self.unread
+        !self.wishes.json
+            && self.wishes.max.is_none()
+            && self.wishes.rendered.is_none()
+            && self.unread.is_none()
     }
 
     /// Sees the command to its end, and prints what it prints.
@@ -506,19 +514,21 @@ impl<'a> Run<'a> {
         let end = range.end;
         if self.streams() {
             self.stream(end)?;
-            if !self.unread {
-                self.write_rest()?;
+            if self.unread.is_none() {
+                self.write_rest();
                 output::tell_lost(self.printer.lost, false);
             }
-        } else if !self.unread {
+        } else if self.unread.is_none() {
             self.print_at_once(range, &outcome, cause, duration)?;
         }
         match outcome {
-            Outcome::Asks(_) | Outcome::GivenUp => self.leave(end)?,
+            Outcome::Asks(_) => self.leave(end)?,
+            // Where there is no room for that, why it was given up says more.
+            Outcome::GivenUp => drop(self.leave(end)),
             _ => self.session.forget_left_run()?,
         }
-        if self.unread {
-            return Err(Failure::ReaderGone);
+        if let Some(failure) = self.unread.take() {
+            return Err(failure);
         }
         self.verdict(&outcome, cause)
     }
@@ -586,7 +596,12 @@ impl<'a> Run<'a> {
 
     fn verdict(&mut self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
         let handle = self.session.handle();
+        let is_given_up = matches!(outcome, Outcome::GivenUp);
+        let stall = if is_given_up { self.relay.stall().ok().flatten() } else { None };
         let still = match outcome {
+            // What was seen when the time was over tells it.
+            _ if stall.is_some() && cause == Some(Cause::Timeout) => String::new(),
+            _ if let Some(why) = stall => format!("; {why}"),
             Outcome::GivenUp if self.trace.begun.is_none() => "; it had not begun".to_owned(),
             Outcome::GivenUp => {
                 let now = self.goes_on().unwrap_or_default();

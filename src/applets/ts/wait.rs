@@ -109,6 +109,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         match state_dir.session(target) {
             // It was removed since it was picked.
             Err(Failure::NotFound(_)) if picks => {}
+            // Whoever waits on that machine hears of it.
+            Ok(session) if picks && session.elsewhere().is_some() => {}
             other => sessions.push(other?.within(deadline)),
         }
     }

@@ -11,18 +11,19 @@ use std::{
 use crate::{
     machine::{
         bridge::BridgeEvent,
+        far_lines::keep_last,
         outbox::{self, Outbox},
     },
     sys::{
         child,
         deadline::Deadline,
+        files,
         poll::{self, PollSet},
     },
     terminal::text,
 };
 
-/// How much is kept of what the transport says on standard error, and how much of it is told.
-const LAST_WORDS: usize = 4096;
+/// How much is told of what the transport says on standard error.
 const TOLD: usize = 400;
 
 /// The command that leads to the machine. It is killed when it is dropped.
@@ -47,8 +48,7 @@ impl Transport {
             command.env_remove(name);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command
-            .spawn()
+        let mut process = files::with_callers_umask(|| command.spawn())
             .map_err(|error| io::Error::new(error.kind(), format!("cannot run '{program}': {error}")))?;
         let of = |pipe: Option<OwnedFd>| -> io::Result<File> {
             let pipe = pipe.ok_or(io::ErrorKind::BrokenPipe)?;
@@ -97,13 +97,10 @@ impl Transport {
 
     pub(super) fn hear_error(&mut self) {
         let Some(error) = &mut self.error else { return };
-        let mut buffer = [0; LAST_WORDS];
+        let mut buffer = [0; 4096];
         match outbox::read(error, &mut buffer) {
             Ok(None) => {}
-            Ok(Some(count)) if count > 0 => {
-                self.said.extend_from_slice(&buffer[..count]);
-                self.said.drain(..self.said.len().saturating_sub(LAST_WORDS));
-            }
+            Ok(Some(count)) if count > 0 => keep_last(&mut self.said, &buffer[..count]),
             _ => self.error = None,
         }
     }

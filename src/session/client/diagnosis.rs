@@ -6,7 +6,7 @@ use crate::{
     numbers,
     session::{
         SessionDir,
-        client::{Doing, RelayClient},
+        client::{Doing, RelayClient, told_stall},
     },
     terminal::text,
 };
@@ -15,8 +15,8 @@ use crate::{
 pub(crate) struct Diagnosis {
     waited: Duration,
     doing: Option<Doing>,
-    // Why the relay does not tell.
-    silence: Option<String>,
+    // Why the relay does not tell, or has not written down what was printed.
+    obstacle: Option<String>,
     last_line: Option<String>,
 }
 
@@ -62,19 +62,22 @@ impl Diagnosis {
     /// The same where it is known from where in the log on there is output.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
-        let (mut doing, mut silence) = (None, None);
+        let (mut doing, mut obstacle) = (None, None);
         match client.as_mut().map(RelayClient::state) {
-            Some(Ok(state)) => doing = state.map(|(doing, _)| doing),
+            Some(Ok(Some((now, stalled)))) => {
+                (doing, obstacle) = (Some(now), stalled.map(told_stall));
+            }
             // Nor would it answer another time.
-            Some(Err(_)) => silence = client.take().map(|client| client.reason()),
-            None => {}
+            Some(Err(_)) => obstacle = client.take().map(|client| format!("its relay {}", client.reason())),
+            _ => {}
         }
-        Diagnosis { waited, doing, silence, last_line: Diagnosis::last_line(session, client, start) }
+        Diagnosis { waited, doing, obstacle, last_line: Diagnosis::last_line(session, client, start) }
     }
 
-    /// Does something other than a shell at its prompt wait for input?
+    /// Does something other than a shell at its prompt wait for input, as far as all is there
+    /// that was printed?
     pub(crate) fn is_asked_for_input(&self) -> bool {
-        matches!(self.doing, Some(Doing::Line | Doing::Raw | Doing::Secret))
+        self.obstacle.is_none() && matches!(self.doing, Some(Doing::Line | Doing::Raw | Doing::Secret))
     }
 }
 
@@ -85,11 +88,12 @@ impl fmt::Display for Diagnosis {
             let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
             write!(formatter, "; the terminal is at: {doing}{waits}")?;
         }
-        if let Some(silence) = &self.silence {
-            write!(formatter, "; its relay {silence}")?;
+        if let Some(obstacle) = &self.obstacle {
+            write!(formatter, "; {obstacle}")?;
         }
         match &self.last_line {
             Some(line) => write!(formatter, "; last line: '{line}'"),
+            None if self.obstacle.is_some() => Ok(()),
             None => formatter.write_str("; nothing was printed"),
         }
     }

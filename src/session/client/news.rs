@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use crate::{
-    outcome::Result,
+    outcome::{Failure, Result},
     session::{
         Standing,
         client::{
@@ -67,7 +67,8 @@ impl RelayClient {
     }
 
     /// Asks to be told when something changes; what comes of it is for
-    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back.
+    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back; of what the
+    /// session does (`Follows::Standing`) nothing may be asked before.
     /// `false` where the session has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
         if self.following != Some(self.follows) {
@@ -128,10 +129,16 @@ impl RelayClient {
                 self.exit_code = code;
                 Ok(News::Ended)
             }
-            // A relay of an older version tells nobody apart.
-            Received::Response(Response::Unknown)
-                if matches!(self.follows, Follows::Changes(Follower::Waiter) | Follows::Output) =>
-            {
+            // A relay of an older version cannot tell, and answers nothing while it is followed.
+            Received::Response(Response::Unknown) if self.follows == Follows::Output => {
+                Err(Failure::failed(format!(
+                    "cannot tell what becomes of the command in session '{0}': its relay is of an older version of \
+                     nbs; 'nbs-ts restart {0}' starts it anew",
+                    self.handle
+                )))
+            }
+            // Nor does that tell anybody apart.
+            Received::Response(Response::Unknown) if self.follows == Follows::Changes(Follower::Waiter) => {
                 self.follows = Follows::Changes(Follower::Viewer);
                 self.following = None;
                 if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
@@ -202,5 +209,37 @@ impl RelayClient {
     /// folder may be gone by now.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         self.exit_code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Handle, Patience};
+    use std::{io::Write, os::unix::net::UnixStream};
+
+    /// A client, and its relay's end, where this has been said.
+    fn client(said: &str) -> (RelayClient, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.write_all(said.as_bytes()).unwrap();
+        (RelayClient::over(ours, Handle::parse(b"12345678").unwrap(), Patience::OF_ANY), theirs)
+    }
+
+    #[test]
+    fn the_end_may_come_in_place_of_an_answer() {
+        for said in ["ended 3\n", "output 17\nended 3\n"] {
+            let (mut client, _relay) = client(said);
+            client.claim_with_next(Some(5));
+            assert!(client.rest().unwrap().is_none());
+            assert_eq!(client.exit_code(), Some(3));
+        }
+    }
+
+    #[test]
+    fn an_older_relay_is_told_of() {
+        let (mut client, _relay) = client("unknown\n");
+        let failure = client.output_or(0, Deadline::NEVER, None).unwrap_err();
+        assert!(failure.to_string().contains("of an older version of nbs"), "{failure}");
     }
 }

@@ -55,7 +55,7 @@ pub(crate) enum Request {
     Awaited,
     /// The exit code of this completion is for me, unless I go before it comes, and for
     /// nobody who waits for the next.
-    Claim { seq: u64 },
+    Claim { seq: Option<u64> },
     /// The secret that I send next is asked for, where the log is so long: at the other end
     /// of a connection, whose echo cannot be seen here.
     Seen { offset: u64 },
@@ -152,7 +152,8 @@ impl Request {
             Request::Rest => "rest\n".to_owned(),
             Request::Awaited => "awaited\n".to_owned(),
             Request::Seen { offset } => format!("seen {offset}\n"),
-            Request::Claim { seq } => format!("claim {seq}\n"),
+            Request::Claim { seq: Some(seq) } => format!("claim {seq}\n"),
+            Request::Claim { seq: None } => "claim taken\n".into(),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -203,7 +204,8 @@ impl Request {
             ["rest"] => Request::Rest,
             ["awaited"] => Request::Awaited,
             ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
-            ["claim", seq] => Request::Claim { seq: seq.parse().ok()? },
+            ["claim", "taken"] => Request::Claim { seq: None },
+            ["claim", seq] => Request::Claim { seq: Some(seq.parse().ok()?) },
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -606,7 +608,8 @@ mod tests {
             Request::Look,
             Request::Rest,
             Request::Awaited,
-            Request::Claim { seq: 4 },
+            Request::Claim { seq: Some(4) },
+            Request::Claim { seq: None },
             Request::Seen { offset: 9 },
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,

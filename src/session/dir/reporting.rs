@@ -10,7 +10,8 @@ use crate::{
         OutputLog,
         client::{ShellPlace, typing::Typing},
         dir::{LONGEST_WORD, Level, RUN, RUN_TEXT, SessionDir, SessionSpec},
-        shell::{EchoFilter, Handover, Marks, ShellCommand, Task},
+        screen_cache,
+        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task},
     },
     sys::random,
 };
@@ -34,6 +35,7 @@ impl SessionDir {
     pub(crate) fn hand_over(
         &self,
         sessions: &Path,
+        log: &OutputLog,
         command: &[u8],
         place: &ShellPlace,
         levels: &[Level],
@@ -44,12 +46,20 @@ impl SessionDir {
         }
         let folder = sessions.join(self.handle.as_str());
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
+        // readline clears the row of its prompt, and the shell does not know what stands there, too. To
+        // run the command is worth more than that.
+        let beside = match shell.dialect {
+            Dialect::Bash if !lines => {
+                screen_cache::beside_prompt(self, log, place.offset).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
         let prepared = || {
             let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
             let id = random::hex::<8>()?;
             let rcfile = folder.join(shell.dialect.startup_file());
             let text = folder.join(RUN_TEXT);
-            let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command };
+            let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command, beside: &beside };
             let handover = Handover::new(shell.dialect, &task, lines);
             if let Some(text) = &handover.text {
                 self.folder.exchange(RUN_TEXT, text)?;

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # PROMPT_COMMAND is a string or an array, what is quoted singly is for later, and __nbs_own_PS1
 # and its like are set by a name that is put together.
-# shellcheck disable=SC2016,SC2154,SC2178
+# shellcheck disable=SC2016,SC2053,SC2154,SC2178
 
 # The startup file of the bash of an nbs session. It reads the user's own, and then
 # makes the shell mark its prompts and commands in what it prints, with OSC 133
@@ -35,7 +35,9 @@ __nbs_hook() {
     if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)) || [[ $- != *i* ]]; then
         builtin return 0
     fi
-    if [[ ${PROMPT_COMMAND+${PROMPT_COMMAND@a}} == *[rA]* ]]; then
+    # Under nocasematch a pattern would find an a for an A, but not where it takes a prefix away.
+    __nbs_set=${PROMPT_COMMAND+${PROMPT_COMMAND@a}}
+    if [[ ${__nbs_set#*[rA]} != "$__nbs_set" ]]; then
         builtin return 0 # readonly, or no array that bash would execute
     fi
     __nbs_end_at=0
@@ -221,6 +223,52 @@ __nbs_begin() {
         builtin bind -m "$__nbs_keymap" '"\e[25;7~": accept-line'
         builtin bind -m "$__nbs_keymap" '"\e[25;8~": "\e[25;9~\e[25;7~"'
     done
+    builtin return 0
+}
+
+# Makes $2, which stands for the command $1, the line of readline, if the prompt that stands can
+# report what becomes of it: if all is as __nbs_prompt has left it. $3 is a pattern of the
+# numbers that this prompt may have, $4 two characters that the command has not, $5 what
+# loads it, where it has several lines, and $6 what stood beside the prompt: readline has cleared
+# that row, if it can, and draws its prompt and line where the cursor is.
+__nbs_hand() {
+    builtin local __nbs_set __nbs_line __nbs_expands __nbs_text
+    __nbs_set=${-//[!akx]/}
+    if [[ $__nbs_set ]]; then builtin set "+$__nbs_set"; fi
+    # The line is handed over once; and where stderr goes elsewhere, C goes there too.
+    if [[ ${__nbs_handed-} == "$1 "* || ${__nbs_tag-} != 'nbs=@SECRET@.' || ${__nbs_shell-} != "$$" ||
+        ! ${__nbs_first-} || ! ${__nbs_last-} || ! ${__nbs_pipe-} || ! ${__nbs_told+1} || ! ${__nbs_folder+1} ||
+        ${__nbs_seq-} != $3 || ! ${__nbs_hooked-} || "${PROMPT_COMMAND[*]-}" != "$__nbs_hooked" ]] ||
+        [[ -t 3 && ${PS0-} != *@SECRET@.$((__nbs_seq + 1))'\a' ]]; then
+        if [[ $__nbs_set ]]; then builtin set "-$__nbs_set"; fi
+        builtin return 1
+    fi
+    __nbs_line=$2
+    # Of several lines readline's bash executes the first before it reads the last, so what is
+    # wrong with them is known too late; and before 5.1 each has a prompt.
+    if [[ $5 ]] && { ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)) ||
+        ! (builtin eval "__nbs_whole() {"$'\n'"$2"$'\n'"}"); }; then
+        __nbs_line=$5
+    fi
+    # What history expansion would change is kept from it, until __nbs_done. Without
+    # characters it changes nothing.
+    __nbs_expands=${histchars-!^#}
+    if [[ -o histexpand && $__nbs_expands && ($__nbs_line == *["${__nbs_expands:0:1}"]* || $'\n'$__nbs_line == *$'\n'["${__nbs_expands:1:1}"]*) ]]; then
+        __nbs_histchars=${histchars-}
+        builtin printf -v histchars "$4%s" "${__nbs_expands:2:1}"
+    fi
+    __nbs_handed="$1 $__nbs_seq"
+    __nbs_text=$'\e]133;R;'$__nbs_tag$__nbs_seq$'\a'
+    if [[ ! -t 3 ]]; then
+        __nbs_text+=$'\e]133;C;'$__nbs_tag$((__nbs_seq + 1))$'\a'
+    elif [[ ${TERM-} != dumb ]]; then
+        __nbs_text=$6$__nbs_text
+    fi
+    builtin printf %s "$__nbs_text" >|/dev/tty
+    READLINE_LINE=$__nbs_line
+    READLINE_POINT=${#READLINE_LINE}
+    builtin unset -v __nbs_status __nbs_null __nbs_before
+    if [[ $__nbs_set ]]; then builtin set "-$__nbs_set"; fi
     builtin return 0
 }
 

@@ -8,11 +8,22 @@ set -g __nbs_tag 'nbs=@SECRET@.'
 set -g __nbs_folder
 
 function __nbs_begin --on-event fish_preexec
-    builtin printf '\e]133;C;%s%s\a' $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
+    builtin functions -e __nbs_cancel
+    set -q __nbs_told; or builtin printf '\e]133;C;%s%s\a' $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
 end
 
+# Of a line that is empty, or cancelled, the prompt that follows tells the end.
 function __nbs_done --on-event fish_postexec
     set -l __nbs_status $status
+    if set -q __nbs_told
+        return
+    end
+    if test $__nbs_seq -lt 0
+        set __nbs_status 0
+    else if set -q __nbs_cancelled
+        set __nbs_status 130
+    end
+    set -g __nbs_told
     set -g __nbs_seq (builtin math $__nbs_seq + 1)
     builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag $__nbs_seq >/dev/tty
 end
@@ -20,15 +31,21 @@ end
 # fish_prompt may be defined anew by anything: so it is wrapped again where it is
 # not ours any more.
 function __nbs_prompt --on-event fish_prompt
-    if test $__nbs_seq -lt 0
-        set -g __nbs_seq 0
-        builtin printf '\e]133;D;0;%s0\a' $__nbs_tag >/dev/tty
+    __nbs_done
+    set -e __nbs_told
+    set -e __nbs_cancelled
+    # Of an empty line that is cancelled fish tells nothing. Only at a prompt, for a command
+    # would not be interrupted any more.
+    function __nbs_cancel --on-event fish_cancel --on-signal INT
+        set -g __nbs_cancelled
+        builtin commandline -f repaint
     end
     if not string match -q '*__nbs_users_prompt*' -- (builtin functions fish_prompt)
         builtin functions -e __nbs_users_prompt
         builtin functions -c fish_prompt __nbs_users_prompt
         function fish_prompt
             __nbs_users_prompt
+            set -q __nbs_cancelled; and __nbs_prompt
             builtin printf '\e]133;B;%s%s\a' $__nbs_tag $__nbs_seq
         end
     end
@@ -47,6 +64,8 @@ end
 # tells what is wrong with it.
 function __nbs_take
     set -l __nbs_text
+    # It opens no path that is not UTF-8.
+    test -r @TEXT@; or return
     read -lz __nbs_text <@TEXT@
     builtin printf '\e]133;R;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
     builtin commandline -r -- $__nbs_text
@@ -55,8 +74,8 @@ function __nbs_take
     if not string match -qrv '^\s*(#.*)?$' -- (string split \n -- $__nbs_text)
         # Of what is nothing fish tells no end.
         set __nbs_valid 0
-        set -g __nbs_seq (builtin math $__nbs_seq + 1)
-        builtin printf '\e]133;D;0;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+        builtin true
+        __nbs_done
     end
     switch $__nbs_valid
         case 1

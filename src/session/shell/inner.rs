@@ -110,7 +110,7 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
 /// What has `run`'s text read; it ends the line, too.
 pub(crate) fn reading(dialect: Dialect) -> &'static [u8] {
     match dialect {
-        Dialect::Fish => b" eval (__nbs_read | string collect -N)\r",
+        Dialect::Fish => b" eval (__nbs_read)\r",
         _ => b" eval \"$(__nbs_read)\"\r",
     }
 }

@@ -7,41 +7,18 @@
 # its argument is $_, and $? is the status of the command before.
 
 __nbs_status=$?
-\builtin unset -v __nbs_null __nbs_aliases __nbs_set __nbs_broken __nbs_line __nbs_expands __nbs_out
+# All is as __nbs_prompt has left it, mostly.
+\builtin declare -F __nbs_hand __nbs_hook __nbs_done __nbs_prompt __nbs_marks __nbs_report __nbs_add_folder __nbs_end __nbs_begin &&
+    \__nbs_hand @ID@ @LINE@ '@(@NUMBERS@)' '@UNUSED@' @LOADING@ @BESIDE@ && \builtin : "$1" && \builtin return 0
+# What follows bash does not even parse before this. The prompt that stands does not tell
+# what is to be known; the next will. The key comes again where nobody has reported the line's
+# end; and readline serves `read -e`, too.
+\builtin unset -v __nbs_null __nbs_aliases __nbs_set __nbs_broken __nbs_out
 __nbs_aliases=-u
 \builtin shopt -q expand_aliases && __nbs_aliases=-s
 \builtin shopt -u expand_aliases
 __nbs_set=${-//[!akx]/}
 if [[ $__nbs_set ]]; then \builtin set "+$__nbs_set"; fi
-# All is as __nbs_prompt has left it, mostly. The line is handed over once.
-if [[ ${__nbs_handed-} != "@ID@ "* && ${__nbs_tag-} == 'nbs=@SECRET@.' && ${__nbs_shell-} == $$ ]] &&
-    [[ ${__nbs_first-} && ${__nbs_last-} && ${__nbs_pipe-} && ${__nbs_told+1} && ${__nbs_folder+1} ]] &&
-    [[ ${__nbs_seq-} == @(@NUMBERS@) && ${__nbs_hooked-} && "${PROMPT_COMMAND[*]-}" == "$__nbs_hooked" ]] &&
-    # Where stderr goes elsewhere, C goes there too.
-    [[ ! -t 3 || ${PS0-} == *@SECRET@.$((__nbs_seq + 1))'\a' ]] &&
-    \builtin declare -F __nbs_hook __nbs_done __nbs_prompt __nbs_marks __nbs_report __nbs_add_folder __nbs_end __nbs_begin; then
-    __nbs_line=@LINE@
-    @CHECK@
-    __nbs_expands=${histchars-!^#}
-    if [[ -o histexpand && $'\n'$__nbs_line == *["${__nbs_expands:0:1}"]* || $'\n'$__nbs_line == *$'\n'["${__nbs_expands:1:1}"]* ]]; then
-        __nbs_histchars=${histchars-}
-        \builtin printf -v histchars '@UNUSED@%s' "${__nbs_expands:2:1}"
-    fi
-    __nbs_handed="@ID@ $__nbs_seq"
-    __nbs_out=$'\e]133;R;'$__nbs_tag$__nbs_seq$'\a'
-    if [[ ! -t 3 ]]; then __nbs_out+=$'\e]133;C;'$__nbs_tag$((__nbs_seq + 1))$'\a'; fi
-    \builtin printf %s "$__nbs_out" >|/dev/tty
-    READLINE_LINE=$__nbs_line
-    READLINE_POINT=${#READLINE_LINE}
-    if [[ $__nbs_set ]]; then \builtin set "-$__nbs_set"; fi
-    \builtin shopt "$__nbs_aliases" expand_aliases
-    \builtin unset -v __nbs_status __nbs_set __nbs_aliases __nbs_line __nbs_expands __nbs_out __nbs_before
-    \builtin : "$1"
-    \builtin return 0
-fi
-# What follows bash does not even parse before this. The prompt that stands does not tell
-# what is to be known; the next will. The key comes again where nobody has reported the line's
-# end; and readline serves `read -e`, too.
 __nbs_broken=1
 # D is out already, if somebody has removed only what comes behind it.
 __nbs_out=${__nbs_told-}
@@ -50,7 +27,7 @@ case ${__nbs_handed-} in
 "@ID@ "*) __nbs_broken= ;; # its end is out
 esac
 if [[ $__nbs_broken ]]; then
-    if ! \builtin declare -F __nbs_hook __nbs_done __nbs_prompt __nbs_marks __nbs_report __nbs_add_folder __nbs_end __nbs_begin ||
+    if ! \builtin declare -F __nbs_hand __nbs_hook __nbs_done __nbs_prompt __nbs_marks __nbs_report __nbs_add_folder __nbs_end __nbs_begin ||
         [[ ${__nbs_tag-} != 'nbs=@SECRET@.' || ! ${__nbs_first-} || ! ${__nbs_last-} || ! ${__nbs_pipe-} ]] ||
         [[ ${__nbs_shell-} != $$ || ! ${__nbs_told+1} || ! ${__nbs_folder+1} ]]; then
         __nbs_again=1

@@ -25,13 +25,6 @@ pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 /// nothing, or is a character of the line that `TAKE` replaces.
 const ABORT: &[u8] = b"\x07";
 
-/// Of several lines readline's bash executes the first before it reads the last, so what is
-/// wrong with them is known too late; and before 5.1 each has a prompt.
-const CHECK: &str = r#"if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)) ||
-        ! (\builtin eval "__nbs_whole() {"$'\n'"$__nbs_line"$'\n'"}"); then
-        __nbs_line=@LOADING@
-    fi"#;
-
 /// A line that is longer is not worth showing: it is loaded.
 const LONGEST_SHOWN: usize = 4 * 1024;
 
@@ -50,6 +43,8 @@ pub(crate) struct Task<'a> {
     /// A file for the command.
     pub(crate) text: &'a Path,
     pub(crate) command: &'a [u8],
+    /// What stands beside the shell's prompt, and is to stand there.
+    pub(crate) beside: &'a str,
 }
 
 /// How it is handed over.
@@ -194,15 +189,16 @@ impl Task<'_> {
         let numbers: Vec<String> =
             (self.last..self.last.saturating_add(8)).map(|seq| seq.to_string()).collect();
         let line = self.line();
+        let loading = if line.contains("\\012") { self.loading() } else { Vec::new() };
         include_str!(concat!(env!("OUT_DIR"), "/run.bash"))
-            .replace("@CHECK@", if line.contains("\\012") { CHECK } else { "" })
             .replace("@SECRET@", self.secret)
             .replace("@NUMBERS@", &numbers.join("|"))
             .replace("@LAST@", &self.last.to_string())
             .replace("@ID@", self.id)
             .replace("@RCFILE@", &quoted(self.rcfile))
-            .replace("@LOADING@", &quoted_bytes(&self.loading()))
+            .replace("@LOADING@", &quoted_bytes(&loading))
             .replace("@UNUSED@", &unused(self.command))
+            .replace("@BESIDE@", &quoted_bytes(self.beside.as_bytes()))
             .replace("@LINE@", &line)
     }
 

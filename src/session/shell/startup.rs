@@ -42,19 +42,38 @@
 //! - `local -` is not for us: on leaving, bash 4.4 and 5.0 set each option
 //!   anew, which switches `expand_aliases` on and the line editor's mode back.
 
-use std::path::Path;
+use std::{path::Path, sync::OnceLock};
 
-use crate::session::shell::{
-    command::{BashStartup, Dialect, ShellCommand, fish_quoted},
-    run_script::quoted,
+use crate::{
+    packed::unpack,
+    session::shell::{
+        command::{BashStartup, Dialect, ShellCommand, fish_quoted},
+        run_script::quoted,
+    },
 };
 
-// The files beside this one, without what they say to who reads them here.
+// The files beside this one, without what they say to who reads them here. All but bash's are
+// packed.
 const BASH: &str = include_str!(concat!(env!("OUT_DIR"), "/bash.bash"));
-const ZSH: &str = include_str!(concat!(env!("OUT_DIR"), "/zsh.zsh"));
-const FISH: &str = include_str!(concat!(env!("OUT_DIR"), "/fish.fish"));
-const POSIX: &str = include_str!(concat!(env!("OUT_DIR"), "/posix.sh"));
-const READ: &str = include_str!(concat!(env!("OUT_DIR"), "/read.sh"));
+const OTHERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shells.deflated"));
+const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/shells.length"));
+
+/// Of the other shells; and `read`, what reads a text that is typed.
+struct Others {
+    zsh: &'static str,
+    fish: &'static str,
+    posix: &'static str,
+    read: &'static str,
+}
+
+impl Others {
+    fn get() -> Others {
+        static ALL: OnceLock<String> = OnceLock::new();
+        let mut all = ALL.get_or_init(|| unpack(OTHERS, LENGTH)).split('\0');
+        let mut next = || all.next().expect("build.rs has packed four");
+        Others { zsh: next(), fish: next(), posix: next(), read: next() }
+    }
+}
 
 /// The text of the startup file. `secret` is what the marks are known by: hexadecimal
 /// digits, new for each session; `run` and `text` are the files by which a command is
@@ -68,10 +87,10 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
         }
         Dialect::Zsh => {
             let startup = if shell.is_bare() { "'builtin' 'setopt' no_rcs" } else { ZSHENV };
-            ZSH.replace("@STARTUP@", startup)
+            Others::get().zsh.replace("@STARTUP@", startup)
         }
-        Dialect::Fish => FISH.to_owned(),
-        Dialect::Posix => with_controls(POSIX),
+        Dialect::Fish => Others::get().fish.to_owned(),
+        Dialect::Posix => with_controls(Others::get().posix),
     };
     let text = match shell.dialect {
         // In UTF-8 whatever stands there: fish takes no other.
@@ -89,6 +108,7 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
         let (rest, _) = rest.split_once(to).unwrap_or((rest, ""));
         [from, rest].concat()
     };
+    let others = Others::get();
     let file = match dialect {
         Dialect::Bash => {
             let file = cut(BASH, "if [[ ${__nbs_shell-}", "__nbs_begin() {");
@@ -97,27 +117,32 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
         Dialect::Zsh => {
             let (first, of_editor) =
                 ("__nbs_first() {", "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take");
-            let (head, tail) = (cut(ZSH, "'builtin' 'typeset' -gi", "__nbs_take() {"), cut(ZSH, first, "\0"));
+            let (head, tail) =
+                (cut(others.zsh, "'builtin' 'typeset' -gi", "__nbs_take() {"), cut(others.zsh, first, "\0"));
             // Of what was typed nothing else tells whether it could be parsed.
             let line = "__nbs_line() { __nbs_text=$1 }\n\
                         builtin typeset -ga zshaddhistory_functions\n\
                         zshaddhistory_functions=(__nbs_line ${zshaddhistory_functions:#__nbs_line})\n";
             [&head.replace(of_editor, "builtin :"), &tail, line].concat()
         }
-        Dialect::Fish => cut(FISH, "set -g __nbs_seq", "function __nbs_take")
+        Dialect::Fish => cut(others.fish, "set -g __nbs_seq", "function __nbs_take")
             .replace("builtin bind -M $mode \\e'[25;9~' __nbs_take", "true"),
         // There may be no such file where it runs.
         Dialect::Posix => {
-            with_controls(&cut(POSIX, "case ${BASH_VERSION", "\0")).replace("2>/dev/null", "2>&-")
+            with_controls(&cut(others.posix, "case ${BASH_VERSION", "\0")).replace("2>/dev/null", "2>&-")
         }
     };
     let read = match dialect {
         Dialect::Fish => {
-            let read = READ.replace("@CHECK@", FISH_CHECK) + "__nbs_seq=$1\n(exit \"$2\")\n__nbs_read";
+            let read = others.read.replace("@CHECK@", FISH_CHECK) + "__nbs_seq=$1\n__nbs_read";
             let read = fish_quoted(read.as_ref()).to_string_lossy().into_owned();
-            format!("function __nbs_read\n sh -c {read} sh $__nbs_seq $status\nend\n")
+            // What `eval` executes has the status of what gives it the text.
+            format!(
+                "function __nbs_read\n set -l __nbs_status $status\n sh -c {read} sh $__nbs_seq | \
+                 string collect -N\n return $__nbs_status\nend\n"
+            )
         }
-        _ => READ.replace("@CHECK@", ":"),
+        _ => others.read.replace("@CHECK@", ":"),
     };
     (file + &read).replace("@SECRET@", secret)
 }

@@ -12,8 +12,11 @@ fi
 @STARTUP@
 if [[ ! -o interactive ]]; then 'builtin' 'return' 0; fi
 
-'builtin' 'typeset' -gi __nbs_seq=-1 __nbs_executed=0 __nbs_bang=0 __nbs_last=0
-'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text=
+'builtin' 'typeset' -gi __nbs_seq=-1 __nbs_executed=0 __nbs_last=0
+'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text= __nbs_histchars=
+
+# What comes before the traps are switched off, for as long as a hook of ours lasts, the user's
+# DEBUG trap sees. Whatever a hook returns, the next one has $? as it was.
 
 # First of all at a prompt: how the command ended. Where its output ends,
 # PROMPT_EOL_MARK has told already, if zsh prints that: it comes before the padding
@@ -21,8 +24,9 @@ if [[ ! -o interactive ]]; then 'builtin' 'return' 0; fi
 __nbs_done() {
     {
         builtin local -i __nbs_status=$?
-        if [[ $__nbs_bang = 1 ]]; then __nbs_bang=0; builtin setopt bang_hist; fi
-        builtin emulate -L zsh
+        builtin emulate -L zsh && builtin trap - ZERR DEBUG
+        if [[ -z $histchars ]]; then histchars=$__nbs_histchars; fi
+        __nbs_histchars=
         if (( __nbs_seq < 0 )); then
             __nbs_status=0
         elif [[ $__nbs_text = *[^[:space:]]* ]] && (( ! __nbs_executed && __nbs_status == __nbs_last )); then
@@ -32,15 +36,13 @@ __nbs_done() {
         (( __nbs_executed = 0, __nbs_seq += 1 ))
         __nbs_text=
         builtin printf '\e]133;D;%d;%s%d\a' $__nbs_status $__nbs_tag $__nbs_seq >|/dev/tty
-        builtin return $__nbs_status
-    } 2>/dev/null
+    } >/dev/null 2>&1
 }
 
 # Last of all at a prompt: the folder, A, and B and its like for zsh to print.
 __nbs_prompt() {
     {
-        builtin local -i __nbs_status=$? __nbs_elsewhere=0
-        builtin emulate -L zsh
+        builtin emulate -L zsh && builtin trap - ZERR DEBUG
         __nbs_hook
         if [[ $PWD != "$__nbs_folder" ]]; then __nbs_report_folder; fi
         builtin printf '\e]133;A;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
@@ -49,8 +51,7 @@ __nbs_prompt() {
         # It begins with the mark, and so does the padding.
         : ${PROMPT_EOL_MARK='%B%S%#%s%b'}
         __nbs_end PROMPT_EOL_MARK E $(( __nbs_seq + 1 ))
-        builtin return $__nbs_status
-    } 2>/dev/null
+    } >/dev/null 2>&1
 }
 
 # Makes the prompt $1 hold the mark $2 of number $3, which it then has only once.
@@ -71,12 +72,10 @@ __nbs_end() {
 # Right before a command is executed, after all other hooks.
 __nbs_begin() {
     {
-        builtin local -i __nbs_status=$?
-        builtin emulate -L zsh
+        builtin emulate -L zsh && builtin trap - ZERR DEBUG
         __nbs_executed=1
         builtin printf '\e]133;C;%s%d\a' $__nbs_tag $(( __nbs_seq + 1 )) >|/dev/tty
-        builtin return $__nbs_status
-    } 2>/dev/null
+    } >/dev/null 2>&1
 }
 
 # Puts our functions where they belong among the user's: first and last.
@@ -107,8 +106,10 @@ __nbs_report_folder() {
 # The key that nbs presses: hands the command that is to be run to the editor.
 __nbs_take() {
     {
-        if [[ -o bang_hist ]]; then __nbs_bang=1; builtin unsetopt bang_hist; fi
-        builtin emulate -L zsh
+        builtin emulate -L zsh && builtin trap - ZERR DEBUG
+        # What history expansion would change is kept from it. An option would not last.
+        : ${__nbs_histchars:=$histchars}
+        histchars=$'\0\0'$__nbs_histchars[3]
         __nbs_hook
         builtin source @RUN@
         builtin printf '\e]133;R;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
@@ -124,13 +125,11 @@ builtin zle -N __nbs_take
 # before the first prompt, when they have been.
 __nbs_first() {
     {
-        builtin local -i __nbs_status=$?
-        builtin emulate -L zsh
+        builtin emulate -L zsh && builtin trap - ZERR DEBUG
         __nbs_hook
-    } 2>/dev/null
-    __nbs_done
-    __nbs_prompt
-    builtin return $__nbs_status
+        __nbs_done
+        __nbs_prompt
+    } >/dev/null 2>&1
 }
 builtin typeset -ga precmd_functions
 precmd_functions+=(__nbs_first)

@@ -41,6 +41,12 @@ impl Screen {
         text
     }
 
+    /// What stands on the row of the cursor before the last so many columns up to it, with the
+    /// sequences that choose colours.
+    pub(crate) fn before_last(&self, columns: usize) -> String {
+        self.coloured(&self.grid.rows[self.cursor.row], self.cursor.col.saturating_sub(columns))
+    }
+
     /// Is there a row above that line, and is it empty?
     pub(crate) fn is_below_blank(&self) -> bool {
         let above = self.first_row().checked_sub(1);

@@ -9,16 +9,11 @@ use crate::{
         OutputLog, ScreenCache, SessionDir, StateDir,
         client::{News, RelayClient},
     },
-    sys::{
-        deadline::Deadline,
-        poll::PollSet,
-        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
-        term,
-    },
+    sys::{deadline::Deadline, poll::PollSet, term},
     terminal::{cells, screen::Screen},
     ts::{
         attach::{
-            person::{PersonTerminal, read_keys},
+            person::{PersonEvent, PersonSignals, PersonTerminal, read_keys},
             viewer::{DETACH, End, HINT, PREFIX, how_to_leave, last_words},
         },
         top::drawing::{self, Frame},
@@ -33,11 +28,7 @@ enum OnlookerEvent {
     Keys,
     News,
     Room,
-    Resized,
-    Ending,
-    Stopping,
-    GoingOn,
-    ParentGone,
+    Person(PersonEvent),
 }
 
 struct Onlooker<'a> {
@@ -112,10 +103,7 @@ impl Onlooker<'_> {
 
     fn show(&mut self, parent: &impl AsFd) -> Result<End> {
         let what = "show the session";
-        let mut resized = Signals::catch(&[SIGWINCH]).trying(what)?;
-        let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
-        let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
-        let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
+        let mut signals = PersonSignals::catch(parent)?;
         let stdin = io::stdin();
         loop {
             if let Some(relay) = &mut self.relay
@@ -136,11 +124,7 @@ impl Onlooker<'_> {
                 poll_set.readable(relay, OnlookerEvent::News);
             }
             self.terminal.watch(&mut poll_set, OnlookerEvent::Room);
-            poll_set.readable(&resized, OnlookerEvent::Resized);
-            poll_set.readable(&ending, OnlookerEvent::Ending);
-            poll_set.readable(&stopping, OnlookerEvent::Stopping);
-            poll_set.readable(&going_on, OnlookerEvent::GoingOn);
-            poll_set.gone(parent, OnlookerEvent::ParentGone);
+            signals.watch(&mut poll_set, OnlookerEvent::Person);
             let is_due = self.is_old && self.terminal.out.is_empty();
             let deadline = if is_due { self.next } else { self.hint.unwrap_or(Deadline::NEVER) };
             let events = poll_set.wait(deadline).trying(what)?;
@@ -156,25 +140,21 @@ impl Onlooker<'_> {
                     }
                     OnlookerEvent::News => self.hear_news()?,
                     OnlookerEvent::Room => {}
-                    OnlookerEvent::Resized | OnlookerEvent::GoingOn => {
-                        // Whoever stopped us may have used the terminal.
-                        if going_on.take() {
-                            self.enter()?;
+                    OnlookerEvent::Person(event) => {
+                        signals.take(event);
+                        match event {
+                            PersonEvent::Resized => self.redraw(),
+                            // Whoever stopped us may have used the terminal.
+                            PersonEvent::GoingOn => self.enter()?,
+                            PersonEvent::Ending => return Ok(End::Told),
+                            PersonEvent::Stopping => {
+                                self.leave("")?;
+                                if !self.terminal.stop(&mut signals)? {
+                                    return Ok(End::Told);
+                                }
+                                self.enter()?;
+                            }
                         }
-                        resized.take();
-                        self.redraw();
-                    }
-                    OnlookerEvent::Ending | OnlookerEvent::ParentGone => {
-                        ending.take();
-                        return Ok(End::Told);
-                    }
-                    OnlookerEvent::Stopping => {
-                        stopping.take();
-                        self.leave("")?;
-                        if !self.terminal.stop(&mut going_on, parent)? {
-                            return Ok(End::Told);
-                        }
-                        self.enter()?;
                     }
                 }
             }

@@ -15,22 +15,16 @@ use crate::{
     machine::{
         CARRIED,
         call::{Call, Came, End},
+        far_lines::keep_last,
         name::MachineName,
     },
     outcome::{Failure, Result, Trying},
-    sys::{
-        deadline::Deadline,
-        poll::PollSet,
-        pty::Size,
-        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
-        term,
-    },
+    sys::{deadline::Deadline, poll::PollSet, pty::Size, term},
     terminal::queries::PrivateModes,
     ts::attach::{
-        person::{PersonTerminal, read_keys},
+        person::{PersonEvent, PersonSignals, PersonTerminal, read_keys},
         reset,
     },
-    ts::call_process::keep_last,
 };
 
 /// So much may wait for a slow terminal, before no more is taken; then there it is seen that
@@ -42,11 +36,7 @@ enum PassEvent {
     Keys,
     Call,
     Room,
-    Resized,
-    Ending,
-    Stopping,
-    GoingOn,
-    ParentGone,
+    Person(PersonEvent),
 }
 
 /// Shows a session of a machine on the terminal that is our standard input and output; `words` are
@@ -61,11 +51,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     let words = words.into_iter().map(OsString::into_vec).collect();
     let mut call = Call::begin(machine, words, Some((window()?, variables.collect())), None)?;
 
-    let mut resized = Signals::catch(&[SIGWINCH]).trying(what)?;
-    let ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
-    // It would leave the terminal raw.
-    let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
-    let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
+    let mut signals = PersonSignals::catch(parent)?;
     let mut said = Vec::new();
     let mut is_raw = false;
     let end = loop {
@@ -98,11 +84,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
             poll_set.readable(&stdin, PassEvent::Keys);
         }
         terminal.watch(&mut poll_set, PassEvent::Room);
-        poll_set.readable(&resized, PassEvent::Resized);
-        poll_set.readable(&ending, PassEvent::Ending);
-        poll_set.readable(&stopping, PassEvent::Stopping);
-        poll_set.readable(&going_on, PassEvent::GoingOn);
-        poll_set.gone(parent, PassEvent::ParentGone);
+        signals.watch(&mut poll_set, PassEvent::Person);
         let mut told = false;
         // What has come is read before it is looked what time it is.
         let deadline = if terminal.out.len() < MOST { call.deadline() } else { Deadline::NEVER };
@@ -113,18 +95,15 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
                     Some(keys) => call.give_stdin(&keys),
                     None => told = true,
                 },
-                PassEvent::Resized => {
-                    resized.take();
-                    call.resize(window()?);
+                PassEvent::Person(event) => {
+                    signals.take(event);
+                    match event {
+                        PersonEvent::Resized => call.resize(window()?),
+                        PersonEvent::Stopping => {}
+                        PersonEvent::GoingOn => is_raw = false,
+                        PersonEvent::Ending => told = true,
+                    }
                 }
-                PassEvent::Stopping => {
-                    stopping.take();
-                }
-                PassEvent::GoingOn => {
-                    going_on.take();
-                    is_raw = false;
-                }
-                PassEvent::Ending | PassEvent::ParentGone => told = true,
             }
         }
         if told {

@@ -13,7 +13,12 @@ use std::{
 use crate::{
     machine::outbox::Outbox,
     outcome::{Failure, Result, Trying},
-    sys::{deadline::Deadline, poll::PollSet, signals::Signals, term},
+    sys::{
+        deadline::Deadline,
+        poll::PollSet,
+        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
+        term,
+    },
     ts::attach,
 };
 
@@ -82,8 +87,64 @@ impl PersonTerminal {
     }
 
     /// Stops who started us, as [`attach::stop`].
-    pub(crate) fn stop(&self, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
-        attach::stop(&self.before, going_on, parent)
+    pub(crate) fn stop(&self, signals: &mut PersonSignals<impl AsFd>) -> Result<bool> {
+        attach::stop(&self.before, &mut signals.going_on, signals.parent)
+    }
+}
+
+/// What the person's terminal, and who started us, has the kernel tell us.
+pub(crate) struct PersonSignals<'a, Parent> {
+    resized: Signals,
+    ending: Signals,
+    stopping: Signals,
+    going_on: Signals,
+    // A pipe to who gives the terminal back where we cannot.
+    parent: &'a Parent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PersonEvent {
+    Resized,
+    /// We are to go; also where who gives the terminal back has gone.
+    Ending,
+    Stopping,
+    GoingOn,
+}
+
+impl<'a, Parent: AsFd> PersonSignals<'a, Parent> {
+    pub(crate) fn catch(parent: &'a Parent) -> Result<PersonSignals<'a, Parent>> {
+        let catch = |signals: &[i32]| Signals::catch(signals).trying("take the terminal");
+        Ok(PersonSignals {
+            resized: catch(&[SIGWINCH])?,
+            ending: catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])?,
+            // It would leave the terminal raw.
+            stopping: catch(&[SIGTSTP])?,
+            going_on: catch(&[SIGCONT])?,
+            parent,
+        })
+    }
+
+    pub(crate) fn watch<'b, Event: Copy>(
+        &'b self,
+        poll_set: &mut PollSet<'b, Event>,
+        event: impl Fn(PersonEvent) -> Event,
+    ) {
+        poll_set.readable(&self.resized, event(PersonEvent::Resized));
+        poll_set.readable(&self.ending, event(PersonEvent::Ending));
+        poll_set.readable(&self.stopping, event(PersonEvent::Stopping));
+        poll_set.readable(&self.going_on, event(PersonEvent::GoingOn));
+        poll_set.gone(self.parent, event(PersonEvent::Ending));
+    }
+
+    /// Takes note of it, and tells whether a signal had said so; it may come again.
+    pub(crate) fn take(&mut self, event: PersonEvent) -> bool {
+        match event {
+            PersonEvent::Resized => &mut self.resized,
+            PersonEvent::Ending => &mut self.ending,
+            PersonEvent::Stopping => &mut self.stopping,
+            PersonEvent::GoingOn => &mut self.going_on,
+        }
+        .take()
     }
 }
 

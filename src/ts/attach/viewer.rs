@@ -15,12 +15,7 @@ use crate::{
         OutputLog, ScreenCache, SessionDir, StateDir,
         client::{News, RelayClient},
     },
-    sys::{
-        deadline::Deadline,
-        poll::PollSet,
-        signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, Signals},
-        term,
-    },
+    sys::{deadline::Deadline, poll::PollSet, term},
     terminal::{
         cells,
         queries::{self, Part, PrivateModes, Query, Sequences},
@@ -29,7 +24,7 @@ use crate::{
     },
     ts::attach::{
         notice,
-        person::{PersonTerminal, read_keys},
+        person::{PersonEvent, PersonSignals, PersonTerminal, read_keys},
         reset,
     },
 };
@@ -64,11 +59,7 @@ enum ViewerEvent {
     News,
     Typed,
     Room,
-    Resized,
-    Ending,
-    Stopping,
-    GoingOn,
-    ParentGone,
+    Person(PersonEvent),
 }
 
 /// How it ends.
@@ -188,10 +179,7 @@ impl Viewer<'_> {
 
     fn show(&mut self, parent: &impl AsFd) -> Result<End> {
         let what = "show the session";
-        let mut resized = Signals::catch(&[SIGWINCH]).trying(what)?;
-        let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
-        let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
-        let mut going_on = Signals::catch(&[SIGCONT]).trying(what)?;
+        let mut signals = PersonSignals::catch(parent)?;
         let stdin = io::stdin();
         loop {
             self.read_on()?;
@@ -220,11 +208,7 @@ impl Viewer<'_> {
                 }
             }
             self.terminal.watch(&mut poll_set, ViewerEvent::Room);
-            poll_set.readable(&resized, ViewerEvent::Resized);
-            poll_set.readable(&ending, ViewerEvent::Ending);
-            poll_set.readable(&stopping, ViewerEvent::Stopping);
-            poll_set.readable(&going_on, ViewerEvent::GoingOn);
-            poll_set.gone(parent, ViewerEvent::ParentGone);
+            signals.watch(&mut poll_set, ViewerEvent::Person);
             let goes_on = is_behind && self.terminal.out.is_empty();
             let deadline = match is_full && !self.stuck.has_passed() {
                 _ if goes_on => Deadline::after(Duration::ZERO),
@@ -245,26 +229,21 @@ impl Viewer<'_> {
                     ViewerEvent::News => self.hear_news()?,
                     ViewerEvent::Typed => self.hear_typed()?,
                     ViewerEvent::Room => {}
-                    ViewerEvent::Resized => {
-                        resized.take();
-                        self.fit()?;
-                    }
-                    ViewerEvent::Ending | ViewerEvent::ParentGone => {
-                        ending.take();
-                        return Ok(End::Told);
-                    }
-                    ViewerEvent::Stopping => {
-                        stopping.take();
-                        self.leave("")?;
-                        if !self.terminal.stop(&mut going_on, parent)? {
-                            return Ok(End::Told);
+                    ViewerEvent::Person(event) => {
+                        signals.take(event);
+                        match event {
+                            PersonEvent::Resized => self.fit()?,
+                            // Whoever stopped us may have used the terminal.
+                            PersonEvent::GoingOn => self.take_terminal()?,
+                            PersonEvent::Ending => return Ok(End::Told),
+                            PersonEvent::Stopping => {
+                                self.leave("")?;
+                                if !self.terminal.stop(&mut signals)? {
+                                    return Ok(End::Told);
+                                }
+                                self.enter()?;
+                            }
                         }
-                        self.enter()?;
-                    }
-                    ViewerEvent::GoingOn => {
-                        // Whoever stopped us may have used the terminal.
-                        going_on.take();
-                        self.take_terminal()?;
                     }
                 }
             }

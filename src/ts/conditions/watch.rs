@@ -44,6 +44,10 @@ const LONGEST_PROMPT: u64 = 4096;
 /// What is printed is news; this is for one who no longer passes on anything.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
+/// How often to look whether what was printed can be written down again, where nothing else
+/// tells.
+const LOOK_STALLED: Duration = Duration::from_secs(1);
+
 /// How long nothing need be printed until whoever passes on what is typed (ssh)
 /// counts as waiting, though no prompt stands there.
 const STEADY_ELSEWHERE: Duration = Duration::from_secs(3);
@@ -107,6 +111,8 @@ pub(crate) struct SessionWatch<'a> {
     // Since when it has waited for input, as what, with how long a log.
     waits: Option<(Instant, Doing, u64)>,
     look_again: Deadline,
+    // Its output cannot be written: how long nothing has come tells nothing.
+    is_stalled: bool,
     pause: Duration,
     pub(crate) met: Option<Met>,
     /// How many bytes were gone that it should have looked at.
@@ -131,9 +137,14 @@ impl<'a> SessionWatch<'a> {
         let standing = standing.map(|standing| standing.of_standing(true));
         let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
         let awaited = asks.as_mut().map_or(Ok(None), RelayClient::awaited)?;
-        let completion = from.completion.or(awaited).unwrap_or(match place.and_then(|(_, last)| last) {
-            Some(last) => last.saturating_add(1),
-            None => session.first_completion()?,
+        let completion = from.completion.or(awaited).unwrap_or(match place {
+            Some((_, Some(last))) => last.saturating_add(1),
+            Some(_) => session.first_completion()?,
+            None => match session.begun_last() {
+                Some(begun) => begun,
+                None if session.is_interactive()? => u64::MAX,
+                None => 0,
+            },
         });
         let typing = asks.as_mut().map_or(Ok(None), |client| client.typing(0))?;
         let typing = typing.or_else(|| session.typed());
@@ -173,6 +184,7 @@ impl<'a> SessionWatch<'a> {
             cache,
             waits: None,
             look_again: Deadline::NEVER,
+            is_stalled: false,
             pause: Duration::ZERO,
             met: None,
             lost: 0,
@@ -189,6 +201,9 @@ impl<'a> SessionWatch<'a> {
 
     /// When there may be something new though there is no news.
     fn deadline(&self) -> Deadline {
+        if self.is_stalled {
+            return self.look_again;
+        }
         let since =
             |changed: Instant, time: Duration| Deadline::after(time.saturating_sub(changed.elapsed()));
         let silent = self.conditions.idle.map(|idle| since(self.changed, idle));
@@ -238,7 +253,7 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn look(&mut self) -> Result<()> {
-        self.stirred = false;
+        (self.stirred, self.is_stalled) = (false, false);
         let ended = self.has_ended();
         let found = self.look_at_output(ended)?;
         self.stirred |= self.is_behind();
@@ -367,6 +382,21 @@ impl<'a> SessionWatch<'a> {
             let code = code.map_or("unknown".to_owned(), |code| code.to_string());
             return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
         }
+        let met = self.look_at_stillness()?;
+        if met.is_some()
+            && let Some(client) = &mut self.asks
+            && client.stall()?.is_some()
+        {
+            // More has been printed than there is room for.
+            self.is_stalled = true;
+            self.look_again = Deadline::after(LOOK_STALLED);
+            return Ok(None);
+        }
+        Ok(met)
+    }
+
+    /// What holds where nothing is printed.
+    fn look_at_stillness(&mut self) -> Result<Option<Met>> {
         if self.conditions.waiting
             && let Some(detail) = self.look_whether_it_waits()?
         {

@@ -5,27 +5,20 @@ use std::ffi::OsString;
 use crate::{
     machine::{
         call::{Came, End},
+        far_lines::FarLines,
         name::MachineName,
     },
     outcome::Result,
     session::{Address, Overview, removed_of},
     sys::poll::PollSet,
-    ts::{
-        call_process::{CallProcess, keep_last},
-        elsewhere::said_in_json,
-    },
+    ts::{call_process::CallProcess, elsewhere::said_in_json},
 };
-
-/// Longer than any line that is told.
-const LONGEST_LINE: usize = 4 << 20;
 
 pub(super) struct Far {
     pub(super) machine: MachineName,
     // `None`: it has ended.
     call: Option<CallProcess>,
-    // What has come of a line, and of what it says to a person.
-    line: Vec<u8>,
-    words: Vec<u8>,
+    lines: FarLines,
 }
 
 /// What has become known of its sessions.
@@ -43,7 +36,7 @@ impl Far {
             vec!["--json".into(), "--follow".into(), format!("--on={machine}").into()];
         words.extend(pattern.map(|pattern| format!("--name={pattern}").into()));
         let call = CallProcess::start("list", words)?;
-        Ok(Far { machine, call: Some(call), line: Vec::new(), words: Vec::new() })
+        Ok(Far { machine, call: Some(call), lines: FarLines::default() })
     }
 
     pub(super) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
@@ -60,15 +53,14 @@ impl Far {
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, &mut news),
-                Came::Stderr(bytes) => keep_last(&mut self.words, &bytes),
+                Came::Stderr(bytes) => self.lines.take_words(&bytes),
                 Came::Ended(End::Exit(_) | End::Lost(_)) => {
                     self.call = None;
-                    let words = String::from_utf8_lossy(&self.words);
-                    let said = words.lines().last().and_then(said_in_json);
-                    let said = said.unwrap_or_else(|| "there is no news from there any more".into());
-                    let machine = format!("{}: ", self.machine);
-                    let why = said.strip_prefix(&machine).unwrap_or(&said);
-                    news.push(FarNews::Lost(machine.clone() + why));
+                    let why = self
+                        .lines
+                        .why(|words| String::from_utf8_lossy(words).lines().last().and_then(said_in_json));
+                    let machine = &self.machine;
+                    news.push(FarNews::Lost(format!("{machine}: {}", machine.left_out_of(&why))));
                 }
             }
         }
@@ -76,20 +68,13 @@ impl Far {
     }
 
     fn take(&mut self, bytes: &[u8], news: &mut Vec<FarNews>) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if !piece.ends_with(b"\n") {
-                // What is none is passed over.
-                self.line.truncate(LONGEST_LINE);
-                continue;
-            }
-            let machine = Some(self.machine.as_str());
-            if let Some(address) = removed_of(&self.line, machine) {
+        let machine = Some(self.machine.as_str());
+        for line in self.lines.take(bytes) {
+            if let Some(address) = removed_of(&line, machine) {
                 news.push(FarNews::Removed(address));
-            } else if let Some(overview) = Overview::parse(&self.line, machine) {
+            } else if let Some(overview) = Overview::parse(&line, machine) {
                 news.push(FarNews::Told(Box::new(overview)));
             }
-            self.line.clear();
         }
     }
 }

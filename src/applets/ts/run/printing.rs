@@ -9,7 +9,7 @@ use std::{
 use super::{Cause, Outcome, Run, UNFINISHED, object};
 use crate::{
     cli,
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::shell::{self, LONGEST_SHOWN_HOOK},
     ts::{
         output::{self, Colours},
@@ -73,7 +73,9 @@ impl Run<'_> {
             .printer
             .print(range, &mut self.trace.cuts, |bytes| cli::written(stdout.write_all(bytes)))
             .and_then(|()| cli::written(stdout.flush()));
-        self.note_reader(printed)
+        // Without a reader the command is of no use any more: it is interrupted.
+        self.unread = printed.err();
+        Ok(())
     }
 
     /// Where in this stretch a `\r` before a `\n` is the program's own.
@@ -88,20 +90,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn write_rest(&mut self) -> Result<()> {
-        let printed = cli::print(self.printer.rest());
-        self.note_reader(printed)
-    }
-
-    /// Without a reader the command is of no use any more: it is interrupted.
-    pub(super) fn note_reader(&mut self, printed: Result<()>) -> Result<()> {
-        match printed {
-            Err(Failure::ReaderGone) => {
-                self.unread = true;
-                Ok(())
-            }
-            other => other,
-        }
+    pub(super) fn write_rest(&mut self) {
+        self.unread = cli::print(self.printer.rest()).err();
     }
 
     fn give_parts(

@@ -88,6 +88,14 @@ pub(super) fn await_prompt(
             (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line | Doing::Secret, Some(_)) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
                 if doing != Doing::Running || end.has_passed() {
+                    // The prompt was that of a command which was typed ahead, and runs, or reads.
+                    let is_other = doing != Doing::Prompt
+                        && turn.holder()?.flatten().is_some_and(|holder| {
+                            !holder.is_shell && (doing == Doing::Running || holder.shell.is_none())
+                        });
+                    if is_other {
+                        return stuck(session, turn, doing);
+                    }
                     // By now the line editor may have the terminal.
                     return turn.shell_place()?.ok_or_else(|| session.ended());
                 }
@@ -135,6 +143,9 @@ pub(super) fn await_prompt(
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
 pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
+    if let Some(stall) = turn.stall()? {
+        return Err(busy(session, doing, &stall, ""));
+    }
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
     let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
     if place.seq.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {

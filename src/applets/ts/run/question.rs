@@ -78,12 +78,12 @@ impl Run<'_> {
             Some(InputVerdict::Waiting(waiting)) if waiting.offset > self.trace.next => {
                 self.question.note_change()
             }
-            Some(InputVerdict::Waiting(waiting)) => return Ok(Some(waiting)),
+            Some(InputVerdict::Waiting(waiting)) if !self.is_stalled()? => return Ok(Some(waiting)),
             Some(InputVerdict::Perhaps(again)) => {
                 self.question.interval = FIRST_LOOK;
                 self.question.look = again;
             }
-            Some(InputVerdict::None) => {
+            Some(InputVerdict::None | InputVerdict::Waiting(_)) => {
                 self.question.interval = (self.question.interval * 2).min(LATER_LOOKS);
                 self.question.look = Deadline::after(self.question.interval);
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Cause, GLANCE, LAST_PROMPT, Outcome, Run, replaced};
 use crate::{
+    cli,
     outcome::{Failure, Result},
     session::{
         client::{Diagnosis, Doing, News, Prompt, sending},
@@ -25,7 +26,7 @@ const ATTEMPTS: u32 = 4;
 const STUBBORN: Duration = Duration::from_secs(3);
 /// The kernel tells nobody that no end of a command can come any more. So we look when
 /// something has been printed and then nothing for so long, and again at intervals that
-/// grow to the second.
+/// grow to `LATER_LOOKS`, which costs a call that waits for hours nothing.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(5);
 
@@ -187,7 +188,7 @@ impl Run<'_> {
             if over {
                 return Ok(Outcome::Ended);
             }
-            let signalled = self.signals.take() || self.unread;
+            let signalled = self.signals.take() || self.unread.is_some();
             if let Limit::Until(deadline) = *limit
                 && (signalled || deadline.has_passed())
             {
@@ -216,7 +217,8 @@ impl Run<'_> {
             if doubt.look.has_passed() {
                 let is_interrupted = limit.cause().is_some();
                 if doubt.of == DoubtOf::Beginning {
-                    if doubt.heed(self.is_passed_over()?, is_interrupted) {
+                    let is_passed_over = self.is_passed_over()?;
+                    if doubt.heed(!self.is_stalled()? && is_passed_over, is_interrupted) {
                         if is_interrupted {
                             // The interrupt has come before it.
                             self.await_shell()?;
@@ -233,7 +235,10 @@ impl Run<'_> {
                         doubt = Doubt::new(false);
                     }
                 } else {
-                    let lost = self.lost()?;
+                    let mut lost = self.lost()?;
+                    if self.is_stalled()? {
+                        lost = None;
+                    }
                     if doubt.heed(lost.is_some(), is_interrupted)
                         && let Some(lost) = lost
                     {
@@ -249,6 +254,19 @@ impl Run<'_> {
             let until = limit.next().min(doubt.look).min(soon).min(self.question.look());
             over = self.await_output(until)? == News::Ended;
         }
+    }
+
+    /// Is there no room for what has been printed? Then it does not tell what has become of the
+    /// command. Says so once.
+    pub(super) fn is_stalled(&mut self) -> Result<bool> {
+        let stall = self.relay.stall()?;
+        if let Some(why) = &stall
+            && !std::mem::replace(&mut self.has_told_stall, true)
+            && !self.wishes.json
+        {
+            cli::warn("nbs-ts", &format!("session '{}' waits for room: {why}", self.session.handle()));
+        }
+        Ok(stall.is_some())
     }
 
     /// Interrupts the command; `false` where the session has ended.

@@ -216,6 +216,11 @@ impl Prompt {
         ("left", Prompt::Left),
         ("coming", Prompt::Coming),
     ];
+
+    /// The shell is at it, whatever has been typed there.
+    pub(crate) fn is_there(self) -> bool {
+        matches!(self, Prompt::Stands | Prompt::Touched)
+    }
 }
 
 pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
