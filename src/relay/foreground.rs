@@ -31,7 +31,11 @@ impl Prompt {
             Mark::Taken { .. } | Mark::Unfinished { .. } | Mark::Reads { .. } => Prompt::Entered,
             Mark::Started { .. } | Mark::Begun { .. } => Prompt::Left,
             Mark::Done { .. } | Mark::OutputEnd { .. } => Prompt::Coming,
-            Mark::Mended { .. } | Mark::Shown { .. } | Mark::Outer { .. } | Mark::Stale => self,
+            Mark::Mended { .. }
+            | Mark::Cleared { .. }
+            | Mark::Shown { .. }
+            | Mark::Outer { .. }
+            | Mark::Stale => self,
         }
     }
 

@@ -7,8 +7,8 @@
 use crate::{
     session::{
         Completion,
-        client::Prompt,
-        shell::{Mark, Marks},
+        client::{Prompt, SignalKey},
+        shell::{CLEAR, Mark, Marks},
     },
     terminal::queries::{Part, PrivateModes, Query, Sequences},
 };
@@ -24,8 +24,11 @@ pub(crate) struct Meaning {
     asked: Vec<(u64, Query)>,
     // What was typed last, before the prompt, does not end a line: it stands at the next prompt.
     half_line: bool,
-    // What was typed at the prompt has been discarded: fish then draws the same prompt again.
-    discarded: bool,
+    // The shell has dropped what was typed at its prompt, and is about to draw that again.
+    cleared: bool,
+    // What was typed last at the prompt is an interrupt, and the shell has not told since that it
+    // has dealt with it.
+    interrupted: bool,
     prompt: Prompt,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
@@ -65,7 +68,8 @@ impl Meaning {
             private: PrivateModes::default(),
             asked: Vec::new(),
             half_line: false,
-            discarded: false,
+            cleared: false,
+            interrupted: false,
             prompt: Prompt::Unknown,
             taken: false,
             taken_as: None,
@@ -143,19 +147,32 @@ impl Meaning {
     /// `to_shell`: who reads them is the shell that reports, and no program that it has started.
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         self.prompt = self.prompt.after_typing(bytes);
+        self.interrupted &= bytes == CLEAR;
+        // Where the terminal makes no signal of it, one behind that may.
+        if bytes.last() == Some(&SignalKey::Interrupt.byte()) {
+            self.note_interrupted();
+        }
         // Behind a terminal without lines there may be another, which has them.
         let held = held
             || to_shell
                 && (self.level > 0 || self.prompt == Prompt::Entered)
                 && bytes.last().is_some_and(|last| *last >= b' ');
         self.half_line = held && !self.prompt.is_there();
-        self.discarded = false;
+    }
+
+    /// The shell, or what it executes, has been interrupted.
+    pub(crate) fn note_interrupted(&mut self) {
+        self.interrupted = self.prompt.is_there() || self.prompt == Prompt::Entered;
+    }
+
+    /// Has a shell that executes nothing yet been interrupted, and not dealt with that?
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted
     }
 
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.half_line = false;
-        self.discarded = self.prompt == Prompt::Touched;
     }
 
     /// These bytes have been printed, and written down. Gives the commands that are done.
@@ -195,13 +212,14 @@ impl Meaning {
     }
 
     fn heed(&mut self, level: usize, mark: &Mark) -> Option<Completion> {
-        let discarded = std::mem::take(&mut self.discarded);
+        let cleared = std::mem::take(&mut self.cleared);
         if *mark == Mark::Stale {
-            if discarded {
+            if cleared {
                 self.prompt = Prompt::Stands;
             }
             return None;
         }
+        let interrupted = std::mem::take(&mut self.interrupted);
         if level != self.level {
             if level < self.level {
                 self.marks.end_inside(level);
@@ -214,7 +232,17 @@ impl Meaning {
             self.awaited = None;
             self.joined.push(level);
         }
-        self.prompt = self.prompt.after(mark);
+        // Of a prompt whose beginning has been seen: what was typed since is still to be dealt with.
+        let ends = matches!(*mark, Mark::PromptEnd { seq } if self.levels[level].last == Some(seq));
+        let tells_nothing = ends || matches!(mark, Mark::Cleared { .. });
+        self.prompt = match self.prompt {
+            // The line has gone, and so may the interrupt have.
+            Prompt::Entered if tells_nothing && interrupted => Prompt::Touched,
+            Prompt::Entered if ends => Prompt::Entered,
+            prompt => prompt.after(mark),
+        };
+        self.interrupted = interrupted && tells_nothing;
+        self.cleared = matches!(mark, Mark::Cleared { .. }) && self.prompt == Prompt::Touched;
         self.taken = matches!(mark, Mark::Taken { .. });
         if self.taken {
             self.taken_as = self.last_completion.map(|last| last.saturating_add(1));
@@ -230,6 +258,7 @@ impl Meaning {
             Mark::PromptStart { seq } | Mark::PromptEnd { seq } => (seq, UNKNOWN),
             Mark::Taken { .. }
             | Mark::Mended { .. }
+            | Mark::Cleared { .. }
             | Mark::Unfinished { .. }
             | Mark::Started { .. }
             | Mark::Shown { .. }
@@ -401,6 +430,59 @@ mod tests {
         assert_eq!(meaning.prompt(), Prompt::Stands);
         meaning.note_typed(b"x", true, true);
         assert_eq!(meaning.prompt(), Prompt::Touched);
+    }
+
+    #[test]
+    fn a_line_that_the_shell_drops_is_gone_with_the_prompt_that_it_draws_then() {
+        let prompt = mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0);
+        let again = "\r$ ".to_owned() + &mark("B", 0);
+        let mut meaning = Meaning::new("secret");
+        let mut after = |typed: &[u8], printed: &str| {
+            meaning.note_typed(typed, false, true);
+            meaning.feed(printed.as_bytes());
+            meaning.prompt()
+        };
+        assert_eq!(after(b"", &prompt), Prompt::Stands);
+        assert_eq!(after(b"half", &again), Prompt::Touched);
+        assert_eq!(after(CLEAR, &mark("K", 0)), Prompt::Touched);
+        assert_eq!(after(b"", &again), Prompt::Stands);
+        // A line that was ended meanwhile is not dropped.
+        assert_eq!(after(b"whole\r", &(mark("K", 0) + &again)), Prompt::Entered);
+    }
+
+    #[test]
+    fn an_interrupt_is_dealt_with_once_the_shell_tells_something() {
+        let begins = |seq| mark("D;0", seq) + &mark("A", seq);
+        let mut meaning = Meaning::new("secret");
+        meaning.feed((begins(0) + &mark("B", 0)).as_bytes());
+        for (seq, typed) in [(1, &b""[..]), (2, b"half"), (3, b"a command\r")] {
+            meaning.note_typed(typed, false, true);
+            meaning.note_interrupted();
+            meaning.feed(b"^C");
+            assert!(meaning.is_interrupted());
+            meaning.feed((begins(seq) + &mark("B", seq)).as_bytes());
+            assert_eq!((meaning.is_interrupted(), meaning.prompt()), (false, Prompt::Stands));
+        }
+        // What is executed is interrupted itself.
+        meaning.feed(mark("C", 4).as_bytes());
+        meaning.note_interrupted();
+        assert!(!meaning.is_interrupted());
+        // A line that is typed before the prompt ends is read behind that, if it is not gone.
+        for (seq, interrupted, prompt) in [(4, false, Prompt::Entered), (5, true, Prompt::Touched)] {
+            meaning.feed(begins(seq).as_bytes());
+            meaning.note_typed(b"a command\r", false, true);
+            if interrupted {
+                meaning.note_interrupted();
+            }
+            meaning.feed(mark("B", seq).as_bytes());
+            assert_eq!((meaning.is_interrupted(), meaning.prompt()), (interrupted, prompt));
+        }
+        // As where the interrupt made a key of ours for a line that may be gone.
+        meaning.feed((begins(6) + &mark("B", 6)).as_bytes());
+        meaning.note_typed(b"a command\r\x03", false, true);
+        meaning.note_typed(CLEAR, false, true);
+        meaning.feed((mark("K", 6) + &mark("B", 6)).as_bytes());
+        assert_eq!(meaning.prompt(), Prompt::Stands);
     }
 
     #[test]

@@ -147,6 +147,16 @@ impl Recorder {
         self.meaning.note_typed(bytes, held, to_shell);
     }
 
+    /// As [`Meaning::note_interrupted`].
+    pub(crate) fn note_interrupted(&mut self) {
+        self.meaning.note_interrupted();
+    }
+
+    /// As [`Meaning::is_interrupted`].
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.meaning.is_interrupted()
+    }
+
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.meaning.note_discarded();

@@ -13,7 +13,7 @@ use crate::{
     session::{
         REPORT, Report, ReportState, Standing,
         client::{
-            Doing, Prompt,
+            Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
             waiting::Rest,
         },
@@ -50,7 +50,8 @@ impl Relay {
                 let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
                 let lines = self.master.modes().is_ok_and(|modes| modes.is_canonical());
                 let (level, seq) = self.recorder.level();
-                Response::Place { offset, last, prompt, lines, level, seq }
+                let interrupted = self.recorder.is_interrupted();
+                Response::Place { offset, last, prompt, lines, level, seq, interrupted }
             }
             Request::Shell => {
                 let inner = self.recorder.level().0 > 0;
@@ -101,6 +102,9 @@ impl Relay {
                 // with what the shell, which may be slow, has not read of it.
                 if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
                     self.discard_typed();
+                }
+                if key == SignalKey::Interrupt {
+                    self.recorder.note_interrupted();
                 }
                 match self.recorder.level() {
                     (0, _) => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
@@ -362,6 +366,9 @@ impl Relay {
         if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
             // Before the signal, so that it stands before what that causes.
             let _ = pty::print_some(slave, &shown);
+        }
+        if signal == SignalKey::Interrupt.signal() {
+            self.recorder.note_interrupted();
         }
         foreground::signal_foreground(&self.master, self.child, &[signal]);
         Response::Noted

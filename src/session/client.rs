@@ -97,6 +97,7 @@ pub(crate) struct ShellPlace {
     pub(crate) lines: bool,
     pub(crate) level: usize,
     pub(crate) seq: Option<u64>,
+    pub(crate) interrupted: bool,
 }
 
 impl ShellPlace {
@@ -320,8 +321,8 @@ impl RelayClient {
 
     fn shell_place_of(&self, response: Option<Response>) -> Result<Option<ShellPlace>> {
         match response {
-            Some(Response::Place { offset, last, prompt, lines, level, seq }) => {
-                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq }))
+            Some(Response::Place { offset, last, prompt, lines, level, seq, interrupted }) => {
+                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq, interrupted }))
             }
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),

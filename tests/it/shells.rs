@@ -126,7 +126,10 @@ shells! {
 /// A session of a shell whose user has this startup file.
 fn with_startup_file(scratch: &Scratch, shell: &str, text: &str) -> String {
     let home = scratch.home();
-    fs::create_dir_all(home.join(".config/fish")).unwrap();
+    // Where there is no such folder fish makes one of all manuals, which takes long.
+    for folder in [".config/fish", ".local/share/fish/generated_completions"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
     for file in [".bashrc", ".zshrc", ".config/fish/config.fish", ".shrc"] {
         fs::write(home.join(file), text).unwrap();
     }
@@ -322,6 +325,12 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
         // The second is seen before the interrupt, and the third is no more.
         scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
         runs_on();
+        if command == "fish" {
+            // It has a key for that, and so no command is interrupted.
+            ts(&["run", "sh -c 'exit 7'"]).code(7);
+            scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
+            ts(&["run", "echo $status"]).code(0).stdout("7\n");
+        }
         scratch.ts(&["send", "--no-enter", &handle, "whole"]).code(0);
         ts(&["wait-pattern", "whole"]).code(0);
         runs_on();
@@ -332,6 +341,67 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
         ts(&["wait-pattern", "more"]).code(0);
         scratch.ts(&["key", &handle, "C-c"]).code(0);
         runs_on();
+    }
+}
+
+/// As fish does it itself since 4.0.
+#[test]
+fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
+    let scratch = Scratch::new();
+    let mark = "function theirs --on-event fish_postexec; printf '\\e]133;D;%s\\a' $status >/dev/tty; end";
+    let handle = with_startup_file(&scratch, "fish", mark);
+    for (text, output, code) in [
+        ("echo on", "on\n", 0),
+        ("printf on; false", "on", 1),
+        ("printf '\\e]133;D;0\\a'", "\x1b]133;D;0\x07", 0),
+        ("true", "", 0),
+    ] {
+        scratch.ts(&["run", &handle, text]).code(code).stdout(output);
+    }
+    let ran = scratch.ts(&["run", "--json", &handle, "printf on"]).code(0);
+    assert_eq!(ran.field("output"), "\"on\"");
+    let asked = "read -P 'Name? ' name; printf %s $name";
+    scratch.ts(&["run", "--input-after=0.1", &handle, asked]).code(123);
+    scratch.ts(&["send", &handle, "eve"]).code(0);
+    let rest = scratch.ts(&["run", "--resume", &handle]).code(0).out();
+    assert!(rest.ends_with("eve") && !rest.contains("133;"), "{rest:?}");
+}
+
+/// fish heeds an interrupt only while it waits for a key: of one that comes while it draws it
+/// leaves the line as it is.
+#[test]
+fn what_is_left_at_the_prompt_of_a_slow_fish_is_not_part_of_what_is_run() {
+    let scratch = Scratch::new();
+    for inner in [false, true] {
+        let handle = scratch.create(if inner { "bash" } else { "fish --no-config" });
+        if inner {
+            scratch.ts(&["send", &handle, "fish --no-config"]).code(0);
+            scratch.ts(&["integrate", &handle]).code(0);
+        }
+        let pid = scratch.ts(&["run", &handle, "echo $fish_pid"]).code(0).out().trim().to_owned();
+        let mut strace = scratch.command("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=write,writev"]);
+        strace.args(["-e", "inject=write,writev:delay_enter=5000", "-p", &pid]);
+        let tracing = start(&mut strace);
+        wait_for_tracer(&pid);
+        for (typed, seen, interrupted) in [
+            ("half", "", false),
+            ("half", "half", false),
+            ("half", "", true),
+            ("half", "half", true),
+            ("", "", true),
+            ("echo 'more\r", "", true),
+            ("echo 'more\r", "more", true),
+        ] {
+            scratch.ts(&["send", "--no-enter", &handle, typed]).code(0);
+            scratch.ts(&["wait-pattern", "--timeout=60", &handle, seen]).code(0);
+            if interrupted {
+                scratch.ts(&["key", &handle, "C-c"]).code(0);
+            }
+            let ran = scratch.ts(&["run", "--timeout=60", &handle, "echo on"]);
+            ran.code(0).stdout("on\n").silent();
+        }
+        drop(tracing);
     }
 }
 

@@ -255,7 +255,9 @@ pub(crate) enum Response {
     /// The length of the log, and the number of the shell's last completion;
     /// the next that it prints or completes comes after both. `lines`: the terminal takes
     /// whole lines, so no line editor has it. `level`: which of the session's shells that
-    /// is, of those that report; `seq`: its own number for its last completion.
+    /// is, of those that report; `seq`: its own number for its last completion. `interrupted`:
+    /// what was typed last, before it executes anything, is an interrupt, and nothing tells that
+    /// it has dealt with that.
     Place {
         offset: u64,
         last: Option<u64>,
@@ -263,6 +265,7 @@ pub(crate) enum Response {
         lines: bool,
         level: usize,
         seq: Option<u64>,
+        interrupted: bool,
     },
     /// `None`: nobody.
     Holder(Option<Holder>),
@@ -355,12 +358,13 @@ impl Response {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Response::Place { offset, last, prompt, lines, level, seq } => {
+            Response::Place { offset, last, prompt, lines, level, seq, interrupted } => {
                 let number = |number: &Option<u64>| number.map_or("-".to_owned(), |last| last.to_string());
                 let (last, seq) = (number(last), number(seq));
                 let lines = if *lines { "lines" } else { "keys" };
                 let prompt = word(&Prompt::WORDS, *prompt);
-                format!("place {offset} {last} {prompt} {lines} {level} {seq}\n")
+                let interrupted = if *interrupted { " interrupted" } else { "" };
+                format!("place {offset} {last} {prompt} {lines} {level} {seq}{interrupted}\n")
             }
             Response::Holder(None) => "holder -\n".to_owned(),
             Response::Holder(Some(holder)) => format!(
@@ -460,6 +464,10 @@ impl Response {
                     "-" => Some(None),
                     digits => digits.parse().ok().map(Some),
                 };
+                let (rest, interrupted) = match rest.strip_suffix(" interrupted") {
+                    Some(rest) => (rest, true),
+                    None => (rest, false),
+                };
                 let words: Vec<&str> = rest.split(' ').collect();
                 // A relay of an older version knows of one shell only.
                 let (last, prompt, lines, level, seq) = match words[..] {
@@ -478,6 +486,7 @@ impl Response {
                     lines,
                     level,
                     seq,
+                    interrupted,
                 }
             }
             ["holder", "-"] => Response::Holder(None),
@@ -635,7 +644,7 @@ mod tests {
     }
 
     fn place(last: Option<u64>, prompt: Prompt, lines: bool, level: usize, seq: Option<u64>) -> Response {
-        Response::Place { offset: 12, last, prompt, lines, level, seq }
+        Response::Place { offset: 12, last, prompt, lines, level, seq, interrupted: level > 1 }
     }
 
     #[test]

@@ -8,7 +8,7 @@ set -g __nbs_tag 'nbs=@SECRET@.'
 set -g __nbs_folder
 
 function __nbs_begin --on-event fish_preexec
-    builtin functions -e __nbs_cancel
+    builtin functions -e __nbs_cancel __nbs_interrupt
     set -q __nbs_told; or builtin printf '\e]133;C;%s%s\a' $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
 end
 
@@ -28,18 +28,40 @@ function __nbs_done --on-event fish_postexec
     builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag $__nbs_seq >/dev/tty
 end
 
+# Of an empty line that is cancelled fish tells nothing; and one that is interrupted while
+# fish draws it leaves as it is. Only at a prompt, for a command would not be interrupted any more.
+function __nbs_heed_cancel
+    function __nbs_cancel --on-event fish_cancel
+        set -g __nbs_cancelled
+        builtin commandline -f repaint
+    end
+    function __nbs_interrupt --on-signal INT
+        builtin commandline -f cancel-commandline
+        __nbs_cancel
+    end
+end
+
+# An interrupt that fish has not come to yet must not end what follows.
+function __nbs_pass_cancel
+    builtin functions -e __nbs_cancel __nbs_interrupt
+    set -e __nbs_cancelled
+end
+
+# The key that nbs presses where half a line may stand: the prompt is drawn again, without.
+function __nbs_clear
+    __nbs_pass_cancel
+    builtin commandline -r ''
+    builtin printf '\e]133;K;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
+    builtin commandline -f repaint
+end
+
 # fish_prompt may be defined anew by anything: so it is wrapped again where it is
 # not ours any more.
 function __nbs_prompt --on-event fish_prompt
     __nbs_done
     set -e __nbs_told
     set -e __nbs_cancelled
-    # Of an empty line that is cancelled fish tells nothing. Only at a prompt, for a command
-    # would not be interrupted any more.
-    function __nbs_cancel --on-event fish_cancel --on-signal INT
-        set -g __nbs_cancelled
-        builtin commandline -f repaint
-    end
+    __nbs_heed_cancel
     if not string match -q '*__nbs_users_prompt*' -- (builtin functions fish_prompt)
         builtin functions -e __nbs_users_prompt
         builtin functions -c fish_prompt __nbs_users_prompt
@@ -50,6 +72,7 @@ function __nbs_prompt --on-event fish_prompt
         end
     end
     for mode in default insert visual replace
+        builtin bind -M $mode \e'[25;6~' __nbs_clear
         builtin bind -M $mode \e'[25;9~' __nbs_take
     end
     if test "$PWD" != "$__nbs_folder"
@@ -63,6 +86,7 @@ end
 # What fish would not execute it would leave there: so it is loaded as a file, which
 # tells what is wrong with it.
 function __nbs_take
+    __nbs_pass_cancel
     set -l __nbs_text
     # It opens no path that is not UTF-8.
     test -r @TEXT@; or return
@@ -86,6 +110,7 @@ function __nbs_take
             set -g __nbs_seq (builtin math $__nbs_seq + 1)
             builtin printf '\e]133;D;2;%s%s\a' $__nbs_tag $__nbs_seq >/dev/tty
             builtin commandline -f repaint
+            __nbs_heed_cancel
             return
     end
     builtin commandline -f suppress-autosuggestion 2>/dev/null

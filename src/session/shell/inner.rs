@@ -110,7 +110,8 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
 /// What has `run`'s text read; it ends the line, too.
 pub(crate) fn reading(dialect: Dialect) -> &'static [u8] {
     match dialect {
-        Dialect::Fish => b" eval (__nbs_read)\r",
+        // Of what was typed before an interrupt fish may draw something only behind the next prompt.
+        Dialect::Fish => b"\x1b[25;6~ eval (__nbs_read)\r",
         _ => b" eval \"$(__nbs_read)\"\r",
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Mark {
     OutputEnd { seq: u64 },
     /// Command `seq` has ended. Number 0 is the shell's own start.
     Done { seq: u64, code: i32 },
+    /// The shell has dropped what had been typed at prompt `seq`, and draws that again.
+    Cleared { seq: u64 },
     /// The shell reads the text that `run` hands over at prompt `seq`.
     Reads { seq: u64 },
     /// It executes that text, the command that ends as `seq` begins; its output follows.
@@ -248,7 +250,10 @@ impl Reached {
                 Some((last, PromptEnd)) if seq == 0 => return Mark::Unfinished { seq: last },
                 _ => return Mark::Stale,
             },
-            Mark::Started { seq: 0 }
+            // As often as somebody asks for it.
+            Mark::Cleared { seq } if self.last == Some((seq, PromptEnd)) => return mark,
+            Mark::Cleared { .. }
+            | Mark::Started { seq: 0 }
             | Mark::Shown { seq: 0 }
             | Mark::OutputEnd { seq: 0 }
             | Mark::Begun { seq: 0 }
@@ -301,6 +306,7 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'B' => Some(Mark::PromptEnd { seq }),
         b'C' => Some(Mark::Started { seq }),
         b'E' => Some(Mark::OutputEnd { seq }),
+        b'K' => Some(Mark::Cleared { seq }),
         b'N' => Some(Mark::Mended { seq }),
         b'P' => Some(Mark::Unfinished { seq }),
         b'Q' => Some(Mark::Reads { seq }),
@@ -326,6 +332,10 @@ mod tests {
 
     fn b(seq: u64) -> String {
         format!("\x1b]133;B;nbs={SECRET}.{seq}\x07")
+    }
+
+    fn k(seq: u64) -> String {
+        format!("\x1b]133;K;nbs={SECRET}.{seq}\x07")
     }
 
     fn c(seq: u64) -> String {
@@ -531,6 +541,20 @@ mod tests {
                 ],
             ),
             (
+                "a line that is dropped, twice",
+                d(1, 0) + &b(1) + &k(1) + &b(1) + &k(1) + &k(2) + &c(2) + &k(1),
+                vec![
+                    Done { seq: 1, code: 0 },
+                    PromptEnd { seq: 1 },
+                    Cleared { seq: 1 },
+                    Stale,
+                    Cleared { seq: 1 },
+                    Stale,
+                    Started { seq: 2 },
+                    Stale,
+                ],
+            ),
+            (
                 "a start right after an end",
                 d(1, 0) + &c(2) + &b(1),
                 vec![Done { seq: 1, code: 0 }, Started { seq: 2 }, Stale],
@@ -599,7 +623,7 @@ mod tests {
                 Mended { seq } => seq * 8 + 5,
                 OutputEnd { seq } => (seq * 8).saturating_sub(2),
                 Shown { seq } => (seq * 8).saturating_sub(1),
-                Unfinished { .. } | Reads { .. } | Begun { .. } | Outer { .. } | Stale => 0,
+                Cleared { .. } | Unfinished { .. } | Reads { .. } | Begun { .. } | Outer { .. } | Stale => 0,
             };
             let starts_nothing = matches!(mark, Started { seq: 0 } | OutputEnd { seq: 0 } | Shown { seq: 0 });
             let is_out = |seq: u64| counted.last().is_some_and(|last| place(last) == (seq + 1) * 8);

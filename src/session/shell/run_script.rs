@@ -20,6 +20,9 @@ pub(crate) const LOOK: &[u8] = b"\x1b[25;9~";
 /// Has it accept the line as it is.
 pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 
+/// Has it drop the line that is begun.
+pub(crate) const CLEAR: &[u8] = b"\x1b[25;6~";
+
 /// Ends what readline asks a line of its own for (a search, which a program's question to
 /// its terminal may begin in vi mode: `?` of the answer). Where it asks for none it means
 /// nothing, or is a character of the line that `TAKE` replaces.
@@ -31,6 +34,15 @@ const LONGEST_SHOWN: usize = 4 * 1024;
 /// The same of one that is typed, which a terminal in canonical mode takes 4,095 bytes of
 /// (termios(3)), and line editors of small shells 1,023.
 const LONGEST_TYPED: usize = 1_000;
+
+impl Dialect {
+    /// What is typed to have its line editor drop the line that is begun, and draw its prompt again.
+    /// Unlike an interrupt it cannot come too late, and hit what is typed behind it. `None`: there
+    /// is nothing of the kind.
+    pub(crate) fn clearing(self) -> Option<&'static [u8]> {
+        (self == Dialect::Fish).then_some(CLEAR)
+    }
+}
 
 /// A command for a shell.
 pub(crate) struct Task<'a> {
@@ -59,6 +71,8 @@ pub(crate) struct Handover {
     pub(crate) can_look: bool,
     /// The shell itself goes back to its prompt where it wants more of the command.
     pub(crate) leaves_unfinished: bool,
+    /// The shell tells the command's end by a mark of its own, too, before it tells us.
+    pub(crate) marks_end: bool,
     /// Before it types the keys that end the line, `run` waits until they are drawn.
     pub(crate) enter: bool,
     /// How many lines the shell is given.
@@ -88,6 +102,7 @@ impl Handover {
             is_taken: true,
             can_look,
             leaves_unfinished: dialect == Dialect::Fish,
+            marks_end: dialect == Dialect::Fish,
             enter: false,
             lines: count(line),
             is_read: false,
@@ -117,6 +132,7 @@ impl Handover {
                     is_taken: false,
                     can_look: false,
                     leaves_unfinished: false,
+                    marks_end: dialect == Dialect::Fish,
                     enter: !lines,
                     lines: 1,
                     is_read: false,
@@ -130,13 +146,14 @@ impl Handover {
 
 impl Handover {
     /// Of a command that has been handed over, and left.
-    pub(crate) fn done(can_look: bool, begins: bool) -> Handover {
+    pub(crate) fn done(dialect: Dialect, can_look: bool, begins: bool) -> Handover {
         Handover {
             keys: Vec::new(),
             before_again: b"",
             is_taken: false,
             can_look,
             leaves_unfinished: false,
+            marks_end: dialect == Dialect::Fish,
             enter: false,
             lines: 1,
             beginning: if begins { Beginning::MarkAndSequences } else { Beginning::Mark },
@@ -167,6 +184,7 @@ impl Handover {
             is_taken: false,
             can_look: false,
             leaves_unfinished: false,
+            marks_end: dialect == Dialect::Fish,
             enter: typed,
             lines: 1,
             beginning,

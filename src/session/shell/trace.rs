@@ -14,6 +14,7 @@ use crate::{
         OutputLog, Piece,
         shell::{FoundMark, Mark, Marks},
     },
+    terminal::tokenizer::{BEL, ESC},
 };
 
 pub(crate) struct Trace {
@@ -342,6 +343,20 @@ pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
     }
 }
 
+/// How much of the end of a command's output is the mark by which fish, since 4.0, tells the end
+/// itself; or, where more may come, may be the beginning of it.
+pub(crate) fn own_end(output: &[u8], complete: bool) -> usize {
+    const OWN: &[u8] = b"\x1b]133;D;";
+    let Some(start) = memrchr(ESC, output) else { return 0 };
+    let mark = &output[start..];
+    let is_it = match mark.strip_prefix(OWN) {
+        Some([digits @ .., BEL]) => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        Some(digits) => !complete && digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit),
+        None => !complete && OWN.starts_with(mark),
+    };
+    if is_it { mark.len() } else { 0 }
+}
+
 /// Where the output ends before a prompt that nothing has reported: the editor turns
 /// bracketed paste on before it, else it has its line to itself.
 fn before_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
@@ -392,6 +407,26 @@ mod tests {
             ("$ a\r\n\x1b[?2004lx", 1, "\x1b[?2004lx"),
         ] {
             assert_eq!(&shown[after_lines(shown.as_bytes(), lines)..], rest, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_that_fish_marks_is_no_output() {
+        for (output, complete, length) in [
+            ("on\r\n\x1b]133;D;0\x07", true, 10),
+            ("on\x1b]133;D;127\x07", false, 12),
+            ("\x1b]133;D;0\x07\x1b]133;D;0\x07", true, 10),
+            ("on\x1b]133;D;0", false, 9),
+            ("on\x1b]13", false, 4),
+            ("on\x1b]13", true, 0),
+            ("on\x1b]133;D;0", true, 0),
+            ("on\x1b]133;D;0\x07\n", false, 0),
+            ("on\x1b]133;D;\x07", false, 0),
+            ("on\x1b]133;D;1234", false, 0),
+            ("on\x1b]133;A\x07", false, 0),
+            ("on", false, 0),
+        ] {
+            assert_eq!(own_end(output.as_bytes(), complete), length, "{output:?}");
         }
     }
 

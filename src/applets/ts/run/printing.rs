@@ -28,8 +28,8 @@ impl Run<'_> {
         self.stream(range.end.min(settled))
     }
 
-    /// Where the output lies, but for a line of ours that `set -v` shows, for the newline
-    /// that bash prints where a command has died of an interrupt of ours, the echo of those, and as long as
+    /// Where the output lies, but for a line of ours that `set -v` shows, for the end that fish
+    /// marks, for the newline that bash prints where a command has died of an interrupt of ours, the echo of those, and as long as
     /// more may come for what may be a prompt that nobody reports.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
@@ -47,6 +47,10 @@ impl Run<'_> {
                 let may_be_prompt = if is_prompt { shell::unreported_prompt(&tail) } else { 0 };
                 range.end -= may_be_ours.max(may_be_prompt) as u64;
             }
+        }
+        if self.handover.marks_end {
+            let tail = &tail[..(range.end.saturating_sub(start) as usize).min(tail.len())];
+            range.end -= shell::own_end(tail, complete) as u64;
         }
         // A shell inside the session's own gets each as from a keyboard, which is echoed.
         let most = if self.level > 0 { self.interrupts } else { 0 };

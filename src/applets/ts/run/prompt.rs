@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use super::{INTERRUPTED, NEXT_PROMPT, PROMPT_END, TIMED_OUT, Wishes, foreground, status};
+use super::{INTERRUPTED, NEXT_PROMPT, TIMED_OUT, Wishes, foreground, status};
 use crate::{
     outcome::{Failure, Result},
     session::{
@@ -20,6 +20,8 @@ const LATER_LOOKS: Duration = Duration::from_secs(1);
 /// How long to look a second time at a terminal that seems to be busy: its modes
 /// and who reads it are not seen at one moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
+/// How often a shell is asked to drop a line, before it is interrupted.
+const CLEARS: u32 = 2;
 /// How long a command may still take that somebody has sent before: most are done by
 /// then, and who has waited for one's output need not wait for its end, too.
 const NEARLY_DONE: Duration = Duration::from_secs(1);
@@ -38,6 +40,50 @@ pub(super) fn never_begun(session: &SessionDir) -> Failure {
     status(INTERRUPTED, "interrupted", message)
 }
 
+/// What we have done about a line that is begun at the prompt.
+#[derive(Default)]
+struct BegunLine {
+    // How often the shell has been asked to drop it, by a key; whether it has been interrupted, and
+    // when something is to be done again.
+    asked: u32,
+    is_interrupted: bool,
+    again: Option<Deadline>,
+}
+
+impl BegunLine {
+    /// Has the shell of this level drop it, if it is time to; gives when it will be again.
+    fn drop_again(
+        &mut self,
+        session: &SessionDir,
+        turn: &mut RelayClient,
+        level: usize,
+        doing: Doing,
+    ) -> Result<Deadline> {
+        if let Some(again) = self.again.filter(|again| !again.has_passed()) {
+            return Ok(again);
+        }
+        // Who still draws has not read the key; else half a key that was typed before may have
+        // taken its beginning.
+        let draws = self.asked > 0 && doing == Doing::Running;
+        let pause = if draws || self.asked < CLEARS && self.ask(session, turn, level)? {
+            NEARLY_DONE
+        } else {
+            turn.interrupt()?;
+            self.is_interrupted = true;
+            sending::REPEAT
+        };
+        Ok(*self.again.insert(Deadline::after(pause)))
+    }
+
+    /// Types the key, if the shell has one.
+    fn ask(&mut self, session: &SessionDir, turn: &mut RelayClient, level: usize) -> Result<bool> {
+        let Some(keys) = session.dialect(level)?.clearing() else { return Ok(false) };
+        turn.type_in(keys, Deadline::after(NEXT_PROMPT))?;
+        self.asked += 1;
+        Ok(true)
+    }
+}
+
 /// Waits for a prompt that is about to come, and gives the shell's place there, which has
 /// a last completion. `now` is where it is.
 pub(super) fn await_prompt(
@@ -49,8 +95,8 @@ pub(super) fn await_prompt(
 ) -> Result<ShellPlace> {
     let over = wishes.deadline;
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
-    let (mut busy, mut clear) = (None, Deadline::after(Duration::ZERO));
-    let (mut prompt_end, mut interval) = (None, LATER_LOOKS / 16);
+    let (mut busy, mut line) = (None, BegunLine::default());
+    let (mut prompt_end, mut dealt, mut interval) = (None, None, LATER_LOOKS / 16);
     let mut now = Some(now);
     loop {
         if over.has_passed() {
@@ -62,9 +108,14 @@ pub(super) fn await_prompt(
         }
         let place = now.take().map_or_else(|| turn.shell_place(), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
+        // Somebody's interrupt may still be on its way to it, and must not hit what we type.
+        let interrupted = place
+            .interrupted
+            .then(|| *dealt.get_or_insert_with(|| Deadline::after(NEARLY_DONE)))
+            .filter(|dealt| !dealt.has_passed() && !line.is_interrupted);
         // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
         // may be about to take it: ksh93's does so after the prompt.
-        let has_editor = place.prompt == Prompt::Stands && !place.lines;
+        let has_editor = place.prompt == Prompt::Stands && !place.lines && interrupted.is_none();
         if has_editor && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
         }
@@ -81,12 +132,20 @@ pub(super) fn await_prompt(
         if doing == Doing::Secret && turn.holder()?.flatten().is_none_or(|holder| !holder.waits) {
             doing = Doing::Running;
         }
-        let deadline = match (prompt, doing, place.seq) {
+        let deadline = match (prompt, doing, place.seq, interrupted) {
+            (Prompt::Stands | Prompt::Touched | Prompt::Entered, .., Some(dealt)) => dealt,
+            (Prompt::Entered, ..) if place.interrupted && !next.has_passed() => {
+                // The interrupt may be lost; or a command is about to end by it, and wants no other.
+                if line.asked == 0 {
+                    line.ask(session, turn, place.level)?;
+                }
+                next
+            }
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`, and without echo what looks
             // like a `secret`.
-            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line | Doing::Secret, Some(_)) => {
-                let end = *prompt_end.get_or_insert_with(|| Deadline::after(PROMPT_END));
+            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line | Doing::Secret, Some(_), _) => {
+                let end = *prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
                 if doing != Doing::Running || end.has_passed() {
                     // The prompt was that of a command which was typed ahead, and runs, or reads.
                     let is_other = doing != Doing::Prompt
@@ -101,17 +160,13 @@ pub(super) fn await_prompt(
                 }
                 end
             }
-            // Half a line, half a search or half a key: an interrupt ends them all,
-            // at the price of a line in completion.log.
-            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, _) => {
-                if clear.has_passed() {
-                    turn.interrupt()?;
-                    clear = Deadline::after(sending::REPEAT);
-                }
-                clear
+            // Half a line, half a search or half a key: where the shell has no key for that, an
+            // interrupt ends them all, at the price of a line in completion.log.
+            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, ..) => {
+                line.drop_again(session, turn, place.level, doing)?.min(next)
             }
-            (Prompt::Unknown, Doing::Running | Doing::Prompt, _) => first,
-            (Prompt::Coming, Doing::Running | Doing::Prompt, _) => next,
+            (Prompt::Unknown, Doing::Running | Doing::Prompt, ..) => first,
+            (Prompt::Coming, Doing::Running | Doing::Prompt, ..) => next,
             (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
