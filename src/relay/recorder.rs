@@ -15,7 +15,11 @@ use crate::{
     relay::{RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
-        SessionSpec, Settings, TIMES, client::Prompt, completion_line, shell::Dialect, size_line,
+        SessionSpec, Settings, TIMES,
+        client::{Claim, Prompt},
+        completion_line,
+        shell::Dialect,
+        size_line,
     },
     sys::{
         child::ExitStatus,
@@ -40,9 +44,7 @@ pub(crate) struct Recorder {
     completions: Later,
     // Which of them belong to the calls that caused them, and the next that may.
     claims: Notes,
-    claimed: Option<u64>,
-    // The call does not know its number: the shell tells when it takes what it is handed.
-    claims_taken: bool,
+    claimed: Option<Claim>,
     sizes: Notes,
     // The size that the first line is to tell, where there is no line yet.
     first_size: Option<Size>,
@@ -84,7 +86,6 @@ impl Recorder {
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             claims: Notes::open(folder, CLAIMS, false)?,
             claimed: None,
-            claims_taken: false,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
             first_size: is_usual.then_some(size),
             times: settings.record.then(|| Notes::open(folder, TIMES, true)).transpose()?,
@@ -301,8 +302,10 @@ impl Recorder {
                 // Where there is no room for it, who waits for it does not see it.
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
-            if let Some(seq) = self.meaning.take_taken().filter(|_| self.claims_taken) {
-                (self.claimed, self.claims_taken) = (Some(seq), false);
+            if let Some(seq) = self.meaning.take_taken()
+                && self.claimed == Some(Claim::Taken)
+            {
+                self.claimed = Some(Claim::Number(seq));
             }
             for completion in done {
                 self.note_claim(completion.seq);
@@ -312,15 +315,12 @@ impl Recorder {
         self.write_lines()
     }
 
-    /// The completion of what the shell takes next belongs to the call that hands it over.
-    pub(crate) fn claim_taken(&mut self) {
-        (self.claimed, self.claims_taken) = (None, true);
-    }
-
     /// Which completion belongs to the call that caused it.
-    pub(crate) fn claim(&mut self, seq: Option<u64>) {
-        (self.claimed, self.claims_taken) = (seq, false);
-        if let (Some(seq), true) = (seq, seq <= self.last_completion()) {
+    pub(crate) fn claim(&mut self, claim: Option<Claim>) {
+        self.claimed = claim;
+        if let Some(Claim::Number(seq)) = claim
+            && Some(seq) <= self.last_completion()
+        {
             self.note_claim(seq);
             // Where there is no room, it is written with what is printed next.
             let _ = self.claims.write(&self.folder);
@@ -328,7 +328,7 @@ impl Recorder {
     }
 
     fn note_claim(&mut self, seq: u64) {
-        if self.claimed == Some(seq) {
+        if self.claimed == Some(Claim::Number(seq)) {
             self.claimed = None;
             self.claims.add(format!("{seq}\n"));
         }

@@ -87,7 +87,7 @@ impl Relay {
                 let unread = self.unread();
                 let doing = self.doing();
                 // And last of all what it printed before it waited.
-                let doing = self.awaiting(doing);
+                let doing = self.unless_answering(doing);
                 Response::Look { unread, doing, offset: self.recorder.output_bytes() }
             }
             // The line that is to be dropped is one that the shell has executed meanwhile.
@@ -154,12 +154,9 @@ impl Relay {
                 self.seen = Some((id, offset));
                 Response::Noted
             }
-            Request::Claim { seq } => {
+            Request::Claim(claim) => {
                 self.claimant = Some(id);
-                match seq {
-                    Some(seq) => self.recorder.claim(Some(seq)),
-                    None => self.recorder.claim_taken(),
-                }
+                self.recorder.claim(Some(claim));
                 Response::Noted
             }
             Request::Standing { .. } => {
@@ -190,7 +187,7 @@ impl Relay {
 
     /// Reads what was printed, and answers what of it asks the terminal. A program that waits for
     /// such an answer waits for nobody.
-    fn awaiting(&mut self, doing: Doing) -> Doing {
+    fn unless_answering(&mut self, doing: Doing) -> Doing {
         self.read_what_was_printed();
         self.answer_program();
         let is_told = self.unread() > 0 || self.answers.are_due(u64::MAX);
@@ -307,7 +304,7 @@ impl Relay {
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
         let passes_on = foreground::passes_on(&self.master, self.child);
-        let doing = self.awaiting(sample.doing);
+        let doing = self.unless_answering(sample.doing);
         let doing = if unread > 0 { Doing::Running } else { doing };
         let has_timer = sample.has_timer();
         let rest = self.rest.note(sample, self.limits.silence(), Instant::now());

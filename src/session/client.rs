@@ -34,7 +34,7 @@ use crate::{
 pub(crate) use diagnosis::Diagnosis;
 use news::Follows;
 pub(crate) use news::{News, ToldStanding};
-pub(crate) use protocol::{Doing, Holder, Prompt, SignalKey};
+pub(crate) use protocol::{Claim, Doing, Holder, Prompt, SignalKey};
 use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
@@ -429,14 +429,13 @@ impl RelayClient {
     /// Has a completion belong to this call, as long as it is there, and not to those who
     /// wait for the next; also one that has come. The last one that was claimed counts.
     pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
-        self.ask(&Request::Claim { seq: Some(seq) })?;
+        self.ask(&Request::Claim(Claim::Number(seq)))?;
         Ok(())
     }
 
-    /// The same, sent with what is asked for next. `None`: that of what the shell takes next,
-    /// which may have other commands before it.
-    pub(crate) fn claim_with_next(&mut self, seq: Option<u64>) {
-        self.ahead.push_str(&Request::Claim { seq }.encode());
+    /// The same, sent with what is asked for next.
+    pub(crate) fn claim_with_next(&mut self, claim: Claim) {
+        self.ahead.push_str(&Request::Claim(claim).encode());
         self.unheard += 1;
     }
 

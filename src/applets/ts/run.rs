@@ -83,7 +83,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Turn, waiting::Waiting},
+        client::{Claim, Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Turn, waiting::Waiting},
         shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
     },
     sys::{
@@ -405,8 +405,10 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
-        let number = self.number_of(self.trace.seq());
-        self.relay.claim_with_next((!self.handover.is_taken).then_some(number));
+        self.relay.claim_with_next(match self.handover.is_taken {
+            true => Claim::Taken,
+            false => Claim::Number(self.number_of(self.trace.seq())),
+        });
         if !self.handover.is_taken {
             self.trace.note_typed(self.trace.next);
         }

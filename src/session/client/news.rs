@@ -215,7 +215,7 @@ impl RelayClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Handle, Patience};
+    use crate::session::{Handle, Patience, client::Claim};
     use std::{io::Write, os::unix::net::UnixStream};
 
     /// A client, and its relay's end, where this has been said.
@@ -230,7 +230,7 @@ mod tests {
     fn the_end_may_come_in_place_of_an_answer() {
         for said in ["ended 3\n", "output 17\nended 3\n"] {
             let (mut client, _relay) = client(said);
-            client.claim_with_next(Some(5));
+            client.claim_with_next(Claim::Taken);
             assert!(client.rest().unwrap().is_none());
             assert_eq!(client.exit_code(), Some(3));
         }

@@ -12,7 +12,7 @@ use crate::{
     numbers::{hex, parse_hex, parse_seconds, seconds},
     session::{Activity, Report, Standing, client::typing::Typing, shell::Dialect},
 };
-pub(crate) use words::{Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
+pub(crate) use words::{Claim, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
 use words::{value, word};
 
 /// How long a request's line may be, with its end.
@@ -55,7 +55,7 @@ pub(crate) enum Request {
     Awaited,
     /// The exit code of this completion is for me, unless I go before it comes, and for
     /// nobody who waits for the next.
-    Claim { seq: Option<u64> },
+    Claim(Claim),
     /// The secret that I send next is asked for, where the log is so long: at the other end
     /// of a connection, whose echo cannot be seen here.
     Seen { offset: u64 },
@@ -117,7 +117,7 @@ impl Request {
             | Request::Look
             | Request::Rest
             | Request::Awaited
-            | Request::Claim { .. }
+            | Request::Claim(_)
             | Request::Seen { .. }
             | Request::Modes
             | Request::Folder
@@ -152,8 +152,8 @@ impl Request {
             Request::Rest => "rest\n".to_owned(),
             Request::Awaited => "awaited\n".to_owned(),
             Request::Seen { offset } => format!("seen {offset}\n"),
-            Request::Claim { seq: Some(seq) } => format!("claim {seq}\n"),
-            Request::Claim { seq: None } => "claim taken\n".into(),
+            Request::Claim(Claim::Number(seq)) => format!("claim {seq}\n"),
+            Request::Claim(Claim::Taken) => "claim taken\n".into(),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -204,8 +204,8 @@ impl Request {
             ["rest"] => Request::Rest,
             ["awaited"] => Request::Awaited,
             ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
-            ["claim", "taken"] => Request::Claim { seq: None },
-            ["claim", seq] => Request::Claim { seq: Some(seq.parse().ok()?) },
+            ["claim", "taken"] => Request::Claim(Claim::Taken),
+            ["claim", seq] => Request::Claim(Claim::Number(seq.parse().ok()?)),
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -617,8 +617,8 @@ mod tests {
             Request::Look,
             Request::Rest,
             Request::Awaited,
-            Request::Claim { seq: Some(4) },
-            Request::Claim { seq: None },
+            Request::Claim(Claim::Number(4)),
+            Request::Claim(Claim::Taken),
             Request::Seen { offset: 9 },
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,

@@ -176,6 +176,15 @@ impl fmt::Display for Doing {
     }
 }
 
+/// Whose exit code is for the call that asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The completion of this number.
+    Number(u64),
+    /// That of what the shell takes next, which may have other commands before it.
+    Taken,
+}
+
 /// The program that has the foreground.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
