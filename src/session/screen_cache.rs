@@ -159,7 +159,9 @@ impl ScreenCache {
 /// end of output that has no newline, with its colours.
 pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) -> Result<String> {
     let tail = log.bytes(offset.saturating_sub(LONG_ENOUGH), offset).trying(what(session))?;
-    let (before, prompt) = tail.split_at(memmem::rfind(&tail, PROMPT).unwrap_or(tail.len()));
+    // Of a prompt that is longer nobody sees here where it begins.
+    let Some(at) = memmem::rfind(&tail, PROMPT) else { return Ok(String::new()) };
+    let (before, prompt) = tail.split_at(at);
     let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end..]);
     let mut text = Vec::new();
     Strip::new().feed(line, &mut text);

@@ -716,6 +716,8 @@ fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
             for line in [output, "true"] {
                 scratch.ts(&["send", &typed, line]).code(0);
                 scratch.ts(&["wait", &typed, "--complete"]).code(0);
+                // What is typed before the prompt is drawn the terminal shows before it.
+                scratch.ts(&["wait", &typed, "--input"]).code(0);
             }
             let screens = [&by_run, &typed].map(|handle| {
                 scratch.ts(&["wait", handle, "--input"]).code(0);
@@ -733,6 +735,14 @@ fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
         let screen = scratch.ts(&["screen", &handle]).code(0).out();
         assert_eq!(screen.matches("abcd").count(), 1, "{screen}");
     }
+    // Of a long prompt nothing is taken for what stands beside it.
+    let handle = scratch.create("bash");
+    scratch.run(&handle, &format!("PS1='\\[{}\\]here$ '", "\\e[m".repeat(1_500))).code(0);
+    for command in ["printf ab", "true"] {
+        scratch.run(&handle, command).code(0);
+    }
+    let screen = scratch.ts(&["screen", &handle]).code(0).out();
+    assert_eq!(screen.matches("here$").count(), 3, "{screen}");
 }
 
 #[test]
