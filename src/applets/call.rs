@@ -2,9 +2,10 @@
 //!
 //! An internal role. `nbs-call PARENT pipes|terminal COMMAND...` is started by `nbs-mcp` or
 //! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts`, or `nbs-spawn-worker`
-//! where COMMAND is `spawn-worker`, or tells a page of the sessions where it is `page`; with `terminal`, on its standard input as the terminal that it is on. One that waits is
-//! of no use without who started it, and ends with it: what it waits for goes on. The others are
-//! brief, and end by themselves.
+//! where COMMAND is `spawn-worker`, or tells a page of the sessions where it is `page`; with
+//! `terminal`, on its standard input as the terminal that it is on. One that waits is of no use
+//! without who started it, and ends with it: what it waits for goes on. The others are brief, and
+//! end by themselves.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -75,9 +75,7 @@ fn a_session_that_is_removed_under_a_wait_ends_the_wait() {
     let handle = scratch.create("sleep 1000");
     let waits =
         [scratch.start(&["wait-pattern", &handle, "never"]), scratch.start(&["wait-complete", &handle])];
-    eventually("both being connected", || {
-        waits.iter().all(|wait| sockets_of(&wait.pid().to_string()) > 0)
-    });
+    eventually("both being connected", || waits.iter().all(|wait| sockets_of(&wait.pid().to_string()) > 0));
     scratch.ts(&["kill", &handle]).code(0);
     for wait in waits {
         let ran = wait.finish();
