@@ -136,6 +136,15 @@ fn with_startup_file(scratch: &Scratch, shell: &str, text: &str) -> String {
     scratch.create_with(&[&format!("--env=ENV={}/.shrc", home.display())], shell)
 }
 
+/// A session of this shell, or of a bash with that shell inside, which reports.
+fn shell_of(scratch: &Scratch, command: &str) -> String {
+    let Some(inner) = command.strip_suffix(" inside") else { return scratch.create(command) };
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, inner]).code(0);
+    scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+    handle
+}
+
 #[test]
 fn hooks_and_settings_of_the_users_do_no_harm() {
     let scratch = Scratch::new();
@@ -308,15 +317,11 @@ fn what_is_nothing_ends_well_and_what_is_not_has_its_own_code() {
 #[test]
 fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
     let scratch = Scratch::new();
-    for (command, inner) in [("bash", false), ("zsh", false), ("fish", false), ("bash", true)] {
-        let handle = scratch.create(command);
+    for command in ["bash", "zsh", "fish", "fish --no-config inside"] {
+        let handle = shell_of(&scratch, command);
         let ts = |words: &[&str]| scratch.ts(&[&[words[0], "--timeout=60", &handle], &words[1..]].concat());
         let runs_on = || ts(&["run", "echo on"]).code(0).stdout("on\n").silent();
         runs_on();
-        if inner {
-            scratch.ts(&["send", &handle, "fish --no-config"]).code(0);
-            ts(&["integrate"]).code(0);
-        }
         scratch.ts(&["key", &handle, "Enter"]).code(0);
         runs_on();
         scratch.ts(&["send", &handle, ""]).code(0);
@@ -325,7 +330,7 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
         // The second is seen before the interrupt, and the third is no more.
         scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
         runs_on();
-        if command == "fish" {
+        if command.starts_with("fish") {
             // It has a key for that, and so no command is interrupted.
             ts(&["run", "sh -c 'exit 7'"]).code(7);
             scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
@@ -372,12 +377,8 @@ fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
 #[test]
 fn what_is_left_at_the_prompt_of_a_slow_fish_is_not_part_of_what_is_run() {
     let scratch = Scratch::new();
-    for inner in [false, true] {
-        let handle = scratch.create(if inner { "bash" } else { "fish --no-config" });
-        if inner {
-            scratch.ts(&["send", &handle, "fish --no-config"]).code(0);
-            scratch.ts(&["integrate", &handle]).code(0);
-        }
+    for command in ["fish --no-config", "fish --no-config inside"] {
+        let handle = shell_of(&scratch, command);
         let pid = scratch.ts(&["run", &handle, "echo $fish_pid"]).code(0).out().trim().to_owned();
         let mut strace = scratch.command("strace");
         strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=write,writev"]);
@@ -461,12 +462,7 @@ fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
         "dash inside",
     ];
     for command in all {
-        let inner = command.strip_suffix(" inside");
-        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
-        if let Some(inner) = inner {
-            scratch.ts(&["send", &handle, inner]).code(0);
-            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
-        }
+        let handle = shell_of(&scratch, command);
         scratch.ts(&["run", &handle, "cd /"]).code(0);
         // Until the line has been typed ahead, the command does not end.
         let gate = scratch.path.join("gate");
@@ -488,12 +484,7 @@ fn a_key_that_a_program_has_read_is_no_half_line() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("long"), "of less\n".repeat(100)).unwrap();
     for command in ["bash", "zsh", "dash", "busybox ash", "ksh93", "mksh", "bash inside", "dash inside"] {
-        let inner = command.strip_suffix(" inside");
-        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
-        if let Some(inner) = inner {
-            scratch.ts(&["send", &handle, inner]).code(0);
-            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
-        }
+        let handle = shell_of(&scratch, command);
         scratch.ts(&["run", &handle, "true"]).code(0);
         scratch.ts(&["send", &handle, "sh -c 'less long; exit 7'"]).code(0);
         // Line editors of shells are raw, too.
@@ -537,12 +528,7 @@ fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
     let scratch = Scratch::new();
     let all = ["dash", "busybox ash", "ksh93", "mksh", "bash --noediting", "dash inside", "bash inside"];
     for command in all {
-        let inner = command.strip_suffix(" inside");
-        let handle = scratch.create(if inner.is_some() { "bash" } else { command });
-        if let Some(inner) = inner {
-            scratch.ts(&["send", &handle, inner]).code(0);
-            scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
-        }
+        let handle = shell_of(&scratch, command);
         scratch.ts(&["run", &handle, "cd /"]).code(0);
         let gates = ["first", "second"].map(|name| scratch.path.join(name));
         for gate in &gates {
