@@ -239,8 +239,9 @@ impl Plan {
             for came in came {
                 match came {
                     Came::Ended(end) => {
-                        printed?;
-                        printer.finish()?;
+                        printed
+                            .and_then(|()| printer.finish())
+                            .map_err(|failure| unprinted(verb, failure))?;
                         return outcome(end, printer.is_nonsense());
                     }
                     _ if printed.is_err() => {}
@@ -378,6 +379,18 @@ impl Plan {
                 return Err(Failure::ReaderGone);
             }
         }
+    }
+}
+
+/// What comes of a call that could not print what it was told: `run` has a code for that which no
+/// command gives.
+fn unprinted(verb: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::ReaderGone => failure,
+        failure if verb == "run" => {
+            Failure::status(125, failure.kind(), failure.message().map(str::to_owned))
+        }
+        failure => failure,
     }
 }
 

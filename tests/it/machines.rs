@@ -433,6 +433,9 @@ nbs-ts run {shell} 'echo on'
 "#
     );
     there.scratch.bash(&script).code(0).stdout("7\n141\n141\n141\ny\n141\non\n").silent();
+    let script = format!("nbs-ts run {shell} 'echo begun; sleep 1000' > /dev/full");
+    there.scratch.bash(&script).code(125).complains("standard output");
+    there.ts(&["run", &shell, "echo on"]).code(0).stdout("on\n").silent();
 }
 
 #[test]
