@@ -18,7 +18,7 @@ pub(crate) struct Followed {
     pub(crate) handle: Handle,
     // With its PID; `None` where it could not be held, for want of descriptors.
     relay: Option<(u32, PidFd)>,
-    // Open, so that what was printed can be read when the session is removed.
+    // Open, so that what was printed can be read when the session is removed; `None` as before.
     log: Option<OutputLog>,
 }
 
@@ -109,7 +109,19 @@ impl Followed {
     }
 
     pub(crate) fn keep_output(&self, task: &TaskFile) -> Result<()> {
-        let Some(log) = &self.log else { return Ok(()) };
+        let opened;
+        let log = match &self.log {
+            Some(log) => log,
+            // There were no descriptors for it.
+            None => match StateDir::open()?.session(&self.target()) {
+                Ok(session) => {
+                    opened = session.log()?;
+                    &opened
+                }
+                Err(Failure::NotFound(_)) => return Ok(()),
+                Err(failure) => return Err(failure),
+            },
+        };
         let copied = || -> io::Result<()> {
             let mut output = task.output()?;
             let mut pieces = log.pieces(0, log.length()?);

@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Mount, Ran, Scratch, eventually, executable, field, is_running, links, run, start};
+use crate::support::{
+    Mount, Ran, Running, Scratch, eventually, executable, field, is_running, links, run, start,
+};
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
 /// `$AGENT_RUNS` runs.
@@ -109,6 +111,17 @@ impl Worker<'_> {
     fn session(&self) -> String {
         self.log_has("found session ");
         self.log().split_once("found session ").unwrap().1[..8].to_owned()
+    }
+
+    /// Has its monitor, from now on, find no descriptors as these words for strace say.
+    fn without_descriptors(&self, words: &[&str]) -> Running {
+        let scratch = self.project.scratch;
+        // What it says goes to a file, since it says when it has taken hold.
+        let said = scratch.path.join("strace");
+        let script = r#"exec strace -o /dev/null -p "$0" "$@" 2> strace"#;
+        let tracing = start(scratch.command("bash").args(["-c", script, &self.monitor]).args(words));
+        eventually("the tracer", || fs::read_to_string(&said).is_ok_and(|said| said.contains(" attached")));
+        tracing
     }
 
     /// The end of all that belongs to it.
@@ -748,11 +761,7 @@ fn a_state_that_could_not_be_read_at_once_is_read_later() {
     worker.session();
     let beside = worker.task().with_extension("swp");
     fs::write(&beside, worker.content().replace("State: running", "State: done")).unwrap();
-    // What it says goes to a file, since it says when it has taken hold.
-    let said = scratch.path.join("strace");
-    let script = r#"exec strace -o /dev/null -e inject=openat:error=EMFILE:when=1..2 -p "$0" 2> strace"#;
-    let tracing = start(scratch.command("bash").args(["-c", script, &worker.monitor]));
-    eventually("the tracer", || fs::read_to_string(&said).is_ok_and(|said| said.contains(" attached")));
+    let tracing = worker.without_descriptors(&["-e", "inject=openat:error=EMFILE:when=1..2"]);
     fs::rename(&beside, worker.task()).unwrap();
     worker.is_cleaned_up();
     // glibc and musl have other words for it.
@@ -770,16 +779,34 @@ fn a_session_that_could_not_be_held_at_once_is_no_session_that_has_ended() {
     let name = format!("--name=nbs-{}-second", worker.handle);
     let second = scratch.create_with(&[&name], "sleep 1000");
     scratch.ts(&["kill", &first]).code(0);
-    // What it says goes to a file, since it says when it has taken hold.
-    let said = scratch.path.join("strace");
-    let script = r#"exec strace -o /dev/null -P "$1" -e inject=openat:error=EMFILE:when=1 -p "$0" 2> strace"#;
-    let tracing = start(scratch.command("bash").args(["-c", script, &worker.monitor, &second]));
-    eventually("the tracer", || fs::read_to_string(&said).is_ok_and(|said| said.contains(" attached")));
+    let tracing = worker.without_descriptors(&["-P", &second, "-e", "inject=openat:error=EMFILE:when=1"]);
     signal("-CONT", &worker.monitor);
     worker.log_has(&format!("found session {second}"));
     assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
     worker.says("done");
     worker.is_cleaned_up();
+    tracing.finish();
+}
+
+#[test]
+fn a_session_whose_output_could_not_be_opened_at_once_loses_none() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let first = worker.session();
+    signal("-STOP", &worker.monitor);
+    let name = format!("--name=nbs-{}-second", worker.handle);
+    let second = scratch.create_with(&[&name], "echo said before the end; sleep 1000");
+    scratch.ts(&["wait-pattern", &second, "the end"]).code(0);
+    scratch.ts(&["kill", &first]).code(0);
+    let inject = "inject=openat:error=EMFILE:when=1";
+    let tracing = worker.without_descriptors(&["-P", "output.log", "-e", inject]);
+    signal("-CONT", &worker.monitor);
+    worker.log_has(&format!("found session {second}"));
+    worker.says("done");
+    worker.is_cleaned_up();
+    let kept = fs::read_to_string(worker.task().with_extension("log")).unwrap();
+    assert!(kept.contains("said before the end"), "{kept}");
     tracing.finish();
 }
 
