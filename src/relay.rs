@@ -148,6 +148,8 @@ pub(crate) struct Relay {
     keyboard: Keyboard,
     journal: Journal,
     answers: Answers,
+    // What nobody has read by now, if there is something, is nothing but answers.
+    unread_is_answer: bool,
     // The process that keeps the session's screen for who looks next, while it runs.
     screen_process: Option<u32>,
     // How long the log will be when the next one is started.
@@ -208,6 +210,7 @@ impl Relay {
             keyboard: Keyboard::new(now),
             journal: Journal::default(),
             answers: Answers::default(),
+            unread_is_answer: false,
             screen_process: None,
             next_screen: SCREEN_EVERY,
             listener: start.listener,
@@ -419,6 +422,7 @@ impl Relay {
     /// These bytes have been typed in these modes: what the session said of itself holds no longer.
     fn note_typed(&mut self, bytes: &[u8], modes: &TerminalModes) {
         self.keyboard.note_typed(bytes, modes, Instant::now());
+        self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
         self.limits.note_activity();
@@ -496,7 +500,9 @@ impl Relay {
             return;
         }
         let Ok(modes) = self.master.modes() else { return };
+        let is_alone = self.unread_is_answer || self.unread() == 0;
         if let Ok(count @ 1..) = self.master.write(self.answers.ready()) {
+            self.unread_is_answer = is_alone;
             self.keyboard.note_typed(&self.answers.ready()[..count], &modes, Instant::now());
             if modes.is_canonical() {
                 self.recorder.note_answered_ahead();

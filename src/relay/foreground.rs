@@ -41,11 +41,10 @@ impl Prompt {
 
     /// What has been typed at a prompt ends it with a line's end: what follows
     /// is a command, or the rest of one (PS2), until the shell says otherwise.
-    pub(crate) fn after_typing(self, bytes: &[u8]) -> Prompt {
-        let ends = memchr::memchr2(b'\r', b'\n', bytes).is_some();
+    pub(crate) fn after_typing(self, ends_line: bool) -> Prompt {
         match self {
-            Prompt::Stands | Prompt::Touched if ends => Prompt::Entered,
-            Prompt::Stands if !bytes.is_empty() => Prompt::Touched,
+            Prompt::Stands | Prompt::Touched if ends_line => Prompt::Entered,
+            Prompt::Stands => Prompt::Touched,
             other => other,
         }
     }

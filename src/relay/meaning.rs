@@ -4,10 +4,15 @@
 //! Pure: bytes in, the same for any way of splitting them. Only what is in output.log is
 //! fed to it: a mark counts once whoever hears of it can read all before it.
 
+use memchr::memmem;
+
 use crate::{
     session::{
         Completion,
-        client::{Prompt, SignalKey},
+        client::{
+            Prompt, SignalKey,
+            sending::{PASTE, PASTE_END},
+        },
         shell::{CLEAR, Mark, Marks},
     },
     terminal::queries::{Part, PrivateModes, Query, Sequences},
@@ -29,6 +34,8 @@ pub(crate) struct Meaning {
     // What was typed last at the prompt is an interrupt, and the shell has not told since that it
     // has dealt with it.
     interrupted: bool,
+    // What is typed is in the middle of a bracketed paste.
+    pasting: bool,
     prompt: Prompt,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
@@ -70,6 +77,7 @@ impl Meaning {
             half_line: false,
             cleared: false,
             interrupted: false,
+            pasting: false,
             prompt: Prompt::Unknown,
             taken: false,
             taken_as: None,
@@ -146,7 +154,10 @@ impl Meaning {
     /// These bytes have been typed; `held`: the terminal has a part of a line that is not ended;
     /// `to_shell`: who reads them is the shell that reports, and no program that it has started.
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
-        self.prompt = self.prompt.after_typing(bytes);
+        let ends_line = self.ends_line(bytes);
+        if !bytes.is_empty() {
+            self.prompt = self.prompt.after_typing(ends_line);
+        }
         self.interrupted &= bytes == CLEAR;
         // Where the terminal makes no signal of it, one behind that may.
         if bytes.last() == Some(&SignalKey::Interrupt.byte()) {
@@ -158,6 +169,21 @@ impl Meaning {
                 && (self.level > 0 || self.prompt == Prompt::Entered)
                 && bytes.last().is_some_and(|last| *last >= b' ');
         self.half_line = held && !self.prompt.is_there();
+    }
+
+    /// Do these bytes end a line? What is pasted, and told of as that, does not.
+    fn ends_line(&mut self, bytes: &[u8]) -> bool {
+        let (mut rest, mut ends) = (bytes, false);
+        loop {
+            let edge = if self.pasting { PASTE_END } else { PASTE };
+            let heeds = self.pasting || self.private.has(2004);
+            let at = memmem::find(rest, edge).filter(|_| heeds);
+            let before = &rest[..at.unwrap_or(rest.len())];
+            ends |= !self.pasting && memchr::memchr2(b'\r', b'\n', before).is_some();
+            let Some(at) = at else { return ends };
+            self.pasting = !self.pasting;
+            rest = &rest[at + edge.len()..];
+        }
     }
 
     /// The shell, or what it executes, has been interrupted.
@@ -220,6 +246,7 @@ impl Meaning {
             return None;
         }
         let interrupted = std::mem::take(&mut self.interrupted);
+        self.pasting = false;
         if level != self.level {
             if level < self.level {
                 self.marks.end_inside(level);
@@ -483,6 +510,24 @@ mod tests {
         meaning.note_typed(CLEAR, false, true);
         meaning.feed((mark("K", 6) + &mark("B", 6)).as_bytes());
         assert_eq!(meaning.prompt(), Prompt::Stands);
+    }
+
+    #[test]
+    fn what_is_pasted_does_not_end_a_line() {
+        let prompt = mark("D;0", 0) + &mark("A", 0) + "\x1b[?2004h$ " + &mark("B", 0);
+        for (typed, told, after) in [
+            (&["\x1b[200~one\ntwo\x1b[201~"][..], true, Prompt::Touched),
+            (&["\x1b[200~one\n", "two\n", "three\x1b[201~"], true, Prompt::Touched),
+            (&["\x1b[200~one\ntwo\x1b[201~", "\r"], true, Prompt::Entered),
+            (&["\x1b[200~one\x1b[201~\r\x1b[200~two"], true, Prompt::Entered),
+            (&["\x1b[200~one\ntwo\x1b[201~"], false, Prompt::Entered),
+        ] {
+            let mut meaning = Meaning::new("secret");
+            let prompt = if told { prompt.clone() } else { prompt.replace("2004h", "2004l") };
+            meaning.feed(prompt.as_bytes());
+            typed.iter().for_each(|typed| meaning.note_typed(typed.as_bytes(), false, true));
+            assert_eq!(meaning.prompt(), after, "{typed:?}, {told}");
+        }
     }
 
     #[test]

@@ -51,7 +51,8 @@ impl Relay {
                 let lines = self.master.modes().is_ok_and(|modes| modes.is_canonical());
                 let (level, seq) = self.recorder.level();
                 let interrupted = self.recorder.is_interrupted();
-                Response::Place { offset, last, prompt, lines, level, seq, interrupted }
+                let queued = matches!(prompt, Prompt::Stands | Prompt::Entered) && self.is_typed_ahead();
+                Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued }
             }
             Request::Shell => {
                 let inner = self.recorder.level().0 > 0;
@@ -173,8 +174,13 @@ impl Relay {
         }
     }
 
+    /// Is there something that was typed, and that nobody has read?
+    fn is_typed_ahead(&self) -> bool {
+        !self.unread_is_answer && self.unread() > 0
+    }
+
     /// How many typed bytes nobody has read.
-    fn unread(&self) -> u64 {
+    pub(super) fn unread(&self) -> u64 {
         self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0))
     }
 
@@ -281,7 +287,7 @@ impl Relay {
     }
 
     fn goes_on(&self) -> bool {
-        self.unread() > 0 || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left)
+        self.is_typed_ahead() || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left)
     }
 
     /// Of a session that ends: the number of the completion that ends, or would have ended,

@@ -98,6 +98,7 @@ pub(crate) struct ShellPlace {
     pub(crate) level: usize,
     pub(crate) seq: Option<u64>,
     pub(crate) interrupted: bool,
+    pub(crate) queued: bool,
 }
 
 impl ShellPlace {
@@ -321,8 +322,8 @@ impl RelayClient {
 
     fn shell_place_of(&self, response: Option<Response>) -> Result<Option<ShellPlace>> {
         match response {
-            Some(Response::Place { offset, last, prompt, lines, level, seq, interrupted }) => {
-                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq, interrupted }))
+            Some(Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued }) => {
+                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq, interrupted, queued }))
             }
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),

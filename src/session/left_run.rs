@@ -26,19 +26,23 @@ pub(crate) struct LeftRun {
     pub(crate) begins: bool,
     /// It comes from another terminal.
     pub(crate) is_far: bool,
+    /// The shell will mark its end itself, too.
+    pub(crate) marks_end: bool,
 }
 
 impl LeftRun {
     fn encode(self) -> String {
         let word = |flag, word| if flag { word } else { "-" };
         let (look, begins) = (word(self.can_look, "look"), word(self.begins, "begins"));
-        let far = word(self.is_far, "far");
-        format!("{} {} {} {} {look} {begins} {far}\n", self.last, self.level, self.printed, self.typed)
+        let (far, marks) = (word(self.is_far, "far"), word(self.marks_end, "marks"));
+        let LeftRun { last, level, printed, typed, .. } = self;
+        format!("{last} {level} {printed} {typed} {look} {begins} {far} {marks}\n")
     }
 
     fn decode(line: &[u8]) -> Option<LeftRun> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-        let [last, level, printed, typed, look, begins, far] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [last, level, printed, typed, look, begins, far, marks] = line.split(' ').collect::<Vec<_>>()[..]
+        else {
             return None;
         };
         let flag = |word, yes| (word == yes || word == "-").then_some(word == yes);
@@ -50,6 +54,7 @@ impl LeftRun {
             can_look: flag(look, "look")?,
             begins: flag(begins, "begins")?,
             is_far: flag(far, "far")?,
+            marks_end: flag(marks, "marks")?,
         })
     }
 }
@@ -82,13 +87,20 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written_and_rubbish_is_nothing() {
-        for (can_look, begins, is_far) in [(true, false, false), (false, true, false), (false, false, true)] {
-            let left = LeftRun { last: 3, level: 1, printed: 500, typed: 7, can_look, begins, is_far };
+        for number in 0..4 {
+            let [can_look, begins, is_far, marks_end] = std::array::from_fn(|at| at == number);
+            let left =
+                LeftRun { last: 3, level: 1, printed: 500, typed: 7, can_look, begins, is_far, marks_end };
             assert_eq!(LeftRun::decode(left.encode().as_bytes()), Some(left));
         }
-        for line in
-            ["", "\n", "1 2 3 4 look - -", "1 2 x 4 - - -\n", "1 2 3 4 - - - -\n", "1 2 3 4 yes - -\n"]
-        {
+        for line in [
+            "",
+            "\n",
+            "1 2 3 4 look - - -",
+            "1 2 x 4 - - - -\n",
+            "1 2 3 4 - - - - -\n",
+            "1 2 3 4 yes - - -\n",
+        ] {
             assert_eq!(LeftRun::decode(line.as_bytes()), None, "{line:?}");
         }
     }

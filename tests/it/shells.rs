@@ -342,6 +342,9 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
         scratch.ts(&["send", "--no-enter", &handle, "x"]).code(0);
         scratch.ts(&["key", &handle, "BSpace"]).code(0);
         runs_on();
+        scratch.ts(&["send", "--paste", "--no-enter", &handle, "echo one\necho two"]).code(0);
+        ts(&["wait-pattern", "two"]).code(0);
+        runs_on();
         scratch.ts(&["send", &handle, "echo 'more"]).code(0);
         ts(&["wait-pattern", "more"]).code(0);
         scratch.ts(&["key", &handle, "C-c"]).code(0);
@@ -353,8 +356,10 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
 #[test]
 fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
     let scratch = Scratch::new();
-    let mark = "function theirs --on-event fish_postexec; printf '\\e]133;D;%s\\a' $status >/dev/tty; end";
-    let handle = with_startup_file(&scratch, "fish", mark);
+    let marks =
+        "function begins --on-event fish_preexec; printf '\\e]133;C;cmdline_url=%s\\a' $argv >/dev/tty; end
+                 function ends --on-event fish_postexec; printf '\\e]133;D;%s\\a' $status >/dev/tty; end";
+    let handle = with_startup_file(&scratch, "fish", marks);
     for (text, output, code) in [
         ("echo on", "on\n", 0),
         ("printf on; false", "on", 1),
@@ -370,6 +375,9 @@ fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
     scratch.ts(&["send", &handle, "eve"]).code(0);
     let rest = scratch.ts(&["run", "--resume", &handle]).code(0).out();
     assert!(rest.ends_with("eve") && !rest.contains("133;"), "{rest:?}");
+    // Of another fish it is the program's.
+    let handle = scratch.create("fish --no-config");
+    scratch.ts(&["run", &handle, "printf '\\e]133;D;0\\a'"]).code(0).stdout("\x1b]133;D;0\x07");
 }
 
 /// fish heeds an interrupt only while it waits for a key: of one that comes while it draws it
@@ -476,6 +484,27 @@ fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
         assert_eq!(ran.out(), "whole\n", "{command}");
         scratch.ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
         fs::remove_file(gate).unwrap();
+    }
+}
+
+/// Its prompt stands already when it comes to read them.
+#[test]
+fn lines_that_were_typed_ahead_of_a_slow_read_come_before_what_is_run() {
+    let scratch = Scratch::new();
+    for command in ["dash", "busybox ash", "ksh93", "mksh", "bash", "zsh inside", "busybox ash inside"] {
+        let handle = shell_of(&scratch, command);
+        let pid = scratch.ts(&["run", &handle, "echo $$"]).code(0).out().trim().to_owned();
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=10000"]);
+        let tracing = start(strace.args(["-p", &pid]));
+        wait_for_tracer(&pid);
+        for _ in 0..3 {
+            scratch.ts(&["send", &handle, "sleep 0.1"]).code(0);
+            scratch.ts(&["send", &handle, "sh -c 'exit 42'"]).code(0);
+            let ran = scratch.ts(&["run", "--timeout=60", &handle, "echo whole; sh -c 'exit 9'"]);
+            assert_eq!((ran.out().as_str(), ran.status.code()), ("whole\n", Some(9)), "{command}: {ran:?}");
+        }
+        drop(tracing);
     }
 }
 

@@ -4,7 +4,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Running, Scratch, eventually, field, run, sockets_of, timing_out};
+use crate::support::{
+    Running, Scratch, eventually, field, run, sockets_of, start, timing_out, wait_for_tracer,
+};
 
 fn line(handle: &str, condition: &str, detail: &str) -> String {
     format!("{handle}\t{condition}\t{detail}\n")
@@ -225,6 +227,26 @@ fn stopped(scratch: &Scratch, handle: &str, conditions: &[&str]) -> Running {
 
 fn signal(signal: &str, waiting: &Running) {
     run(Command::new("kill").args([signal, &waiting.pid().to_string()])).code(0);
+}
+
+/// busybox ash asks at its prompt where the cursor is.
+#[test]
+fn what_the_shell_has_been_answered_and_has_not_read_is_nothing_that_was_typed() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("busybox ash");
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let pid = scratch.file(&handle, "pid");
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=100000"]);
+    let tracing = start(strace.args(["-p", &pid]));
+    wait_for_tracer(&pid);
+    for seq in 2..4 {
+        scratch.ts(&["send", &handle, "false"]).code(0);
+        let end = format!("\n{seq} 1\n");
+        eventually("its end", || scratch.file(&handle, "completion.log").contains(&end));
+        scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(format!("{handle}\tcomplete\t1\n"));
+    }
+    drop(tracing);
 }
 
 #[test]

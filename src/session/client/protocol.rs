@@ -257,7 +257,8 @@ pub(crate) enum Response {
     /// whole lines, so no line editor has it. `level`: which of the session's shells that
     /// is, of those that report; `seq`: its own number for its last completion. `interrupted`:
     /// what was typed last, before it executes anything, is an interrupt, and nothing tells that
-    /// it has dealt with that.
+    /// it has dealt with that. `queued`: it executes nothing yet, and has not read all that
+    /// was typed.
     Place {
         offset: u64,
         last: Option<u64>,
@@ -266,6 +267,7 @@ pub(crate) enum Response {
         level: usize,
         seq: Option<u64>,
         interrupted: bool,
+        queued: bool,
     },
     /// `None`: nobody.
     Holder(Option<Holder>),
@@ -358,13 +360,14 @@ impl Response {
                 Some(why) => format!("state {doing} {why}\n"),
                 None => format!("state {doing}\n"),
             },
-            Response::Place { offset, last, prompt, lines, level, seq, interrupted } => {
+            Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued } => {
                 let number = |number: &Option<u64>| number.map_or("-".to_owned(), |last| last.to_string());
                 let (last, seq) = (number(last), number(seq));
                 let lines = if *lines { "lines" } else { "keys" };
                 let prompt = word(&Prompt::WORDS, *prompt);
                 let interrupted = if *interrupted { " interrupted" } else { "" };
-                format!("place {offset} {last} {prompt} {lines} {level} {seq}{interrupted}\n")
+                let queued = if *queued { " queued" } else { "" };
+                format!("place {offset} {last} {prompt} {lines} {level} {seq}{interrupted}{queued}\n")
             }
             Response::Holder(None) => "holder -\n".to_owned(),
             Response::Holder(Some(holder)) => format!(
@@ -464,10 +467,12 @@ impl Response {
                     "-" => Some(None),
                     digits => digits.parse().ok().map(Some),
                 };
-                let (rest, interrupted) = match rest.strip_suffix(" interrupted") {
+                let without = |rest, word| match str::strip_suffix(rest, word) {
                     Some(rest) => (rest, true),
                     None => (rest, false),
                 };
+                let (rest, queued) = without(rest, " queued");
+                let (rest, interrupted) = without(rest, " interrupted");
                 let words: Vec<&str> = rest.split(' ').collect();
                 // A relay of an older version knows of one shell only.
                 let (last, prompt, lines, level, seq) = match words[..] {
@@ -487,6 +492,7 @@ impl Response {
                     level,
                     seq,
                     interrupted,
+                    queued,
                 }
             }
             ["holder", "-"] => Response::Holder(None),
@@ -644,7 +650,7 @@ mod tests {
     }
 
     fn place(last: Option<u64>, prompt: Prompt, lines: bool, level: usize, seq: Option<u64>) -> Response {
-        Response::Place { offset: 12, last, prompt, lines, level, seq, interrupted: level > 1 }
+        Response::Place { offset: 12, last, prompt, lines, level, seq, interrupted: level > 1, queued: lines }
     }
 
     #[test]

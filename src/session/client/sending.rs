@@ -189,8 +189,9 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
     }
 }
 
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
+/// What a terminal puts around what is pasted, where the program has asked for that.
+pub(crate) const PASTE: &[u8] = b"\x1b[200~";
+pub(crate) const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// The text as a terminal pastes it. The end mark must not be in it, or what
 /// follows it would be commands.

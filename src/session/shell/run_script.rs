@@ -71,8 +71,6 @@ pub(crate) struct Handover {
     pub(crate) can_look: bool,
     /// The shell itself goes back to its prompt where it wants more of the command.
     pub(crate) leaves_unfinished: bool,
-    /// The shell tells the command's end by a mark of its own, too, before it tells us.
-    pub(crate) marks_end: bool,
     /// Before it types the keys that end the line, `run` waits until they are drawn.
     pub(crate) enter: bool,
     /// How many lines the shell is given.
@@ -102,7 +100,6 @@ impl Handover {
             is_taken: true,
             can_look,
             leaves_unfinished: dialect == Dialect::Fish,
-            marks_end: dialect == Dialect::Fish,
             enter: false,
             lines: count(line),
             is_read: false,
@@ -132,7 +129,6 @@ impl Handover {
                     is_taken: false,
                     can_look: false,
                     leaves_unfinished: false,
-                    marks_end: dialect == Dialect::Fish,
                     enter: !lines,
                     lines: 1,
                     is_read: false,
@@ -146,14 +142,13 @@ impl Handover {
 
 impl Handover {
     /// Of a command that has been handed over, and left.
-    pub(crate) fn done(dialect: Dialect, can_look: bool, begins: bool) -> Handover {
+    pub(crate) fn done(can_look: bool, begins: bool) -> Handover {
         Handover {
             keys: Vec::new(),
             before_again: b"",
             is_taken: false,
             can_look,
             leaves_unfinished: false,
-            marks_end: dialect == Dialect::Fish,
             enter: false,
             lines: 1,
             beginning: if begins { Beginning::MarkAndSequences } else { Beginning::Mark },
@@ -184,7 +179,6 @@ impl Handover {
             is_taken: false,
             can_look: false,
             leaves_unfinished: false,
-            marks_end: dialect == Dialect::Fish,
             enter: typed,
             lines: 1,
             beginning,

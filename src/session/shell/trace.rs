@@ -40,6 +40,8 @@ pub(crate) struct Trace {
     pub(crate) again: bool,
     /// The shell has told that it executes something.
     pub(crate) has_started: bool,
+    /// And has marked that itself, as it will the end, before it tells us.
+    pub(crate) marks_end: bool,
     /// The shell reads the text that is to be handed over, since this place of the log.
     pub(crate) reads: Option<u64>,
     /// A mark of a shell around this one, and the code of a command that it tells: if it is
@@ -115,6 +117,7 @@ impl Trace {
             mended: false,
             again: false,
             has_started: false,
+            marks_end: false,
             reads: None,
             outer: None,
             unfinished: false,
@@ -245,6 +248,7 @@ impl Trace {
             }
             (Stage::Taken { seq, .. }, Mark::Started { seq: started }) if started == seq => {
                 self.has_started = true;
+                self.marks_end = is_marked(log, found.start)?;
                 if self.beginning != Beginning::Text {
                     self.begin(seq, found.end);
                 }
@@ -341,6 +345,15 @@ pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
         Some(at) if memmem::find(&bytes[at..], PASTE_OFF).is_none() => bytes.len() - at,
         _ => held,
     }
+}
+
+/// Is there, before this place of the log, the mark by which fish, since 4.0, tells itself that a
+/// command begins? It has the whole command.
+fn is_marked(log: &OutputLog, place: u64) -> Result<bool> {
+    const OWN: &[u8] = b"\x1b]133;C;";
+    let before = log.bytes(place.saturating_sub(4096), place).trying("read the output")?;
+    let start = memrchr(ESC, &before);
+    Ok(before.ends_with(&[BEL]) && start.is_none_or(|start| before[start..].starts_with(OWN)))
 }
 
 /// How much of the end of a command's output is the mark by which fish, since 4.0, tells the end

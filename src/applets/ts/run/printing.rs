@@ -48,7 +48,7 @@ impl Run<'_> {
                 range.end -= may_be_ours.max(may_be_prompt) as u64;
             }
         }
-        if self.handover.marks_end {
+        if self.trace.marks_end {
             let tail = &tail[..(range.end.saturating_sub(start) as usize).min(tail.len())];
             range.end -= shell::own_end(tail, complete) as u64;
         }

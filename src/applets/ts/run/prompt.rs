@@ -2,12 +2,13 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use super::{INTERRUPTED, NEXT_PROMPT, TIMED_OUT, Wishes, foreground, status};
+use super::{GLANCE, INTERRUPTED, NEXT_PROMPT, TIMED_OUT, Wishes, foreground, status};
 use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
         client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
+        shell::Dialect,
     },
     sys::{deadline::Deadline, signals::Signals},
 };
@@ -116,7 +117,8 @@ pub(super) fn await_prompt(
         // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
         // may be about to take it: ksh93's does so after the prompt.
         let has_editor = place.prompt == Prompt::Stands && !place.lines && interrupted.is_none();
-        if has_editor && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
+        let reads = has_editor && !place.queued && takes_by_key(session, &place)?;
+        if reads && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
         }
         let prompt = place.prompt;
@@ -135,11 +137,15 @@ pub(super) fn await_prompt(
         let deadline = match (prompt, doing, place.seq, interrupted) {
             (Prompt::Stands | Prompt::Touched | Prompt::Entered, .., Some(dealt)) => dealt,
             (Prompt::Entered, ..) if place.interrupted && !next.has_passed() => {
-                // The interrupt may be lost; or a command is about to end by it, and wants no other.
-                if line.asked == 0 {
-                    line.ask(session, turn, place.level)?;
+                // It may be lost; or a command is about to end by it, and wants no other.
+                match turn.shell()?.is_some_and(|(waits, _)| waits) {
+                    true => line.drop_again(session, turn, place.level, doing)?.min(next),
+                    false => next,
                 }
-                next
+            }
+            // It is about to read a line that was typed before.
+            (Prompt::Stands | Prompt::Entered, ..) if place.queued && !next.has_passed() => {
+                Deadline::after(GLANCE)
             }
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`, and without echo what looks
@@ -170,7 +176,7 @@ pub(super) fn await_prompt(
             (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
-                let runs = (prompt, doing) == (Prompt::Left, Doing::Running);
+                let runs = doing == Doing::Running && matches!(prompt, Prompt::Left | Prompt::Entered);
                 let deadline = if runs { nearly_done } else { second_look };
                 if deadline.has_passed() {
                     return stuck(session, turn, doing);
@@ -192,6 +198,12 @@ pub(super) fn await_prompt(
             News::TimedOut => return stuck(session, turn, doing),
         }
     }
+}
+
+/// Does the shell at this place take what it is handed behind all that was typed before? What is
+/// typed to another one must not come behind a line that it has read and not yet executed.
+fn takes_by_key(session: &SessionDir, place: &ShellPlace) -> Result<bool> {
+    Ok(place.level == 0 && session.dialect(0)? != Dialect::Posix)
 }
 
 /// The shell's place all the same, where its prompt stands, but something keeps it

@@ -104,6 +104,7 @@ impl Run<'_> {
             can_look: self.handover.can_look,
             begins: self.trace.begins(),
             is_far: self.is_far,
+            marks_end: self.trace.marks_end,
         })
     }
 

@@ -29,8 +29,9 @@ impl<'a> Run<'a> {
         })?;
         let marks = session.marks(left.printed, left.level, Some(left.last))?;
         let reports = place.level == left.level;
-        let handover = Handover::done(session.dialect(left.level)?, left.can_look, left.begins);
-        let trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
+        let handover = Handover::done(left.can_look, left.begins);
+        let mut trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
+        trace.marks_end = left.marks_end;
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         (run.level, run.is_far) = (left.level, left.is_far);
         run.ahead = if reports { place.ahead() } else { 0 };
