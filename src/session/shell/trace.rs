@@ -347,13 +347,21 @@ pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
     }
 }
 
-/// Is there, before this place of the log, the mark by which fish, since 4.0, tells itself that a
-/// command begins? It has the whole command.
+/// Does the line that ends at this place of the log have the mark by which fish, since 4.0, tells
+/// itself that a command begins?
 fn is_marked(log: &OutputLog, place: u64) -> Result<bool> {
-    const OWN: &[u8] = b"\x1b]133;C;";
-    let before = log.bytes(place.saturating_sub(4096), place).trying("read the output")?;
-    let start = memrchr(ESC, &before);
-    Ok(before.ends_with(&[BEL]) && start.is_none_or(|start| before[start..].starts_with(OWN)))
+    /// The mark has the whole command; of a longer one the end of that is all that is seen.
+    const LONGEST: u64 = 16 * 1024;
+    let before = log.bytes(place.saturating_sub(LONGEST), place).trying("read the output")?;
+    Ok(has_own_beginning(&before, LONGEST as usize))
+}
+
+fn has_own_beginning(before: &[u8], longest: usize) -> bool {
+    const OWN: &[u8] = b"\x1b]133;C;cmdline_url=";
+    match memrchr(b'\n', before) {
+        Some(newline) => memmem::find(&before[newline..], OWN).is_some(),
+        None => before.len() == longest || memmem::find(before, OWN).is_some(),
+    }
 }
 
 /// How much of the end of a command's output is the mark by which fish, since 4.0, tells the end
@@ -420,6 +428,22 @@ mod tests {
             ("$ a\r\n\x1b[?2004lx", 1, "\x1b[?2004lx"),
         ] {
             assert_eq!(&shown[after_lines(shown.as_bytes(), lines)..], rest, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn who_marks_the_beginning_itself_is_seen() {
+        for (before, is_told) in [
+            ("$ \x1b]133;C;cmdline_url=x\x07\r\n", false),
+            ("$ x\r\n\x1b[30m\x1b]133;C;cmdline_url=x\x07", true),
+            ("$ x\r\n\x1b[30m\x1b]133;C;cmdline_url=x\x07\x1b[?2004l\x1b>", true),
+            ("$ x\r\n\x1b[30m\x1b(B\x1b[m", false),
+            ("\x1b]133;C;cmdline_url=x\x07", true),
+            ("", false),
+            (&"x".repeat(100), true),
+            (&("x".repeat(99) + "\n"), false),
+        ] {
+            assert_eq!(has_own_beginning(before.as_bytes(), 100), is_told, "{before:?}");
         }
     }
 
