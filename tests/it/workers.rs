@@ -124,6 +124,23 @@ impl Worker<'_> {
         tracing
     }
 
+    /// Has its monitor find another session in its session's place, and no descriptor for the first
+    /// opening of this file of it, or of its folder. The session runs this command, which prints
+    /// something or nothing, and has by then.
+    fn finds_another(&self, command: &str, file: Option<&str>) -> (String, Running) {
+        let (scratch, first) = (self.project.scratch, self.session());
+        signal("-STOP", &self.monitor);
+        let second = scratch.create_with(&[&format!("--name=nbs-{}-second", self.handle)], command);
+        if file.is_some() {
+            scratch.ts(&["wait-pattern", &second, "the end"]).code(0);
+        }
+        scratch.ts(&["kill", &first]).code(0);
+        let inject = "inject=openat:error=EMFILE:when=1";
+        let tracing = self.without_descriptors(&["-P", file.unwrap_or(&second), "-e", inject]);
+        signal("-CONT", &self.monitor);
+        (second, tracing)
+    }
+
     /// The end of all that belongs to it.
     fn is_cleaned_up(&self) {
         eventually("the monitor's end", || !is_running(&self.monitor));
@@ -774,13 +791,7 @@ fn a_session_that_could_not_be_held_at_once_is_no_session_that_has_ended() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let worker = project.spawn(&[]);
-    let first = worker.session();
-    signal("-STOP", &worker.monitor);
-    let name = format!("--name=nbs-{}-second", worker.handle);
-    let second = scratch.create_with(&[&name], "sleep 1000");
-    scratch.ts(&["kill", &first]).code(0);
-    let tracing = worker.without_descriptors(&["-P", &second, "-e", "inject=openat:error=EMFILE:when=1"]);
-    signal("-CONT", &worker.monitor);
+    let (second, tracing) = worker.finds_another("sleep 1000", None);
     worker.log_has(&format!("found session {second}"));
     assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
     worker.says("done");
@@ -793,15 +804,7 @@ fn a_session_whose_output_could_not_be_opened_at_once_loses_none() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let worker = project.spawn(&[]);
-    let first = worker.session();
-    signal("-STOP", &worker.monitor);
-    let name = format!("--name=nbs-{}-second", worker.handle);
-    let second = scratch.create_with(&[&name], "echo said before the end; sleep 1000");
-    scratch.ts(&["wait-pattern", &second, "the end"]).code(0);
-    scratch.ts(&["kill", &first]).code(0);
-    let inject = "inject=openat:error=EMFILE:when=1";
-    let tracing = worker.without_descriptors(&["-P", "output.log", "-e", inject]);
-    signal("-CONT", &worker.monitor);
+    let (second, tracing) = worker.finds_another("echo said before the end; sleep 1000", Some("output.log"));
     worker.log_has(&format!("found session {second}"));
     worker.says("done");
     worker.is_cleaned_up();

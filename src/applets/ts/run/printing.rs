@@ -29,8 +29,9 @@ impl Run<'_> {
     }
 
     /// Where the output lies, but for a line of ours that `set -v` shows, for the end that fish
-    /// marks, for the newline that bash prints where a command has died of an interrupt of ours, the echo of those, and as long as
-    /// more may come for what may be a prompt that nobody reports.
+    /// marks, for the newline that bash prints where a command has died of an interrupt of ours,
+    /// the echo of those, and as long as more may come for what may be a prompt that nobody
+    /// reports.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
