@@ -237,18 +237,23 @@ fn a_shell_whose_output_cannot_be_written_is_not_said_to_wait_and_is_given_nothi
     let relay = scratch.file(&handle, "daemon_pid");
     scratch.ts(&["ask", &handle, "true"]).code(0);
     let fill = || limit_files(&relay, &scratch.file(&handle, "output.log").len().to_string());
+    // It is tried again now and then.
+    let empty = || {
+        limit_files(&relay, "unlimited");
+        eventually("its going on", || scratch.ts(&["status", "--json", &handle]).field("stalled") == "null");
+    };
     fill();
     scratch.ts(&["ask", "--timeout=1", &handle, "echo hi; (exit 3)"]).code(3).complains(NO_ROOM);
     let ran = scratch.ts(&["run", &handle, "echo no"]).code(125).stdout("").complains(NO_ROOM);
     assert!(!ran.err().contains("waits for input"), "{}", ran.shown());
-    limit_files(&relay, "unlimited");
+    empty();
     scratch.ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
     fill();
     let command = format!("echo once >> {}; seq 5", count.display());
     let ran = scratch.ts(&["run", "--timeout=3", &handle, &command]).code(124).stdout("");
     assert_eq!(ran.err().matches(NO_ROOM).count(), 2, "it is told at once, and at the end: {}", ran.shown());
     assert!(!ran.err().contains("ignores the interrupt"), "{}", ran.shown());
-    limit_files(&relay, "unlimited");
+    empty();
     scratch.ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
     assert_eq!(fs::read_to_string(&count).unwrap(), "once\n");
     fill();
@@ -279,6 +284,8 @@ fn a_command_that_fills_the_disk_is_told_why_it_does_not_end() {
     );
     assert_eq!(ran.err().matches(NO_ROOM).count(), 2, "{}", ran.err());
     mounted.remount("size=16m");
+    // It is tried again now and then.
+    eventually("its going on", || ts(&["status", "--json", &handle]).field("stalled") == "null");
     ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
     ts(&["kill", "--all"]).code(0);
 }
