@@ -50,6 +50,10 @@ impl OutputForm {
     }
 }
 
+/// So much at the end of a stretch is read byte by byte, to see where a `\r` stands that may
+/// belong to a line's end: more than the escape sequences that come between the two.
+const TAIL: u64 = 4096;
+
 /// The same of what is rendered, all of it.
 fn print_rendered(
     session: &SessionDir,
@@ -95,7 +99,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
     // What is printed as it stands in the log has them.
     let new_filter = || -> Result<Filter> {
         let unmarked = if form.strip { Some(session.unmarked()?) } else { None };
-        Ok(Filter::new(form.strip, false, unmarked))
+        Ok(Filter::new(form.strip, form.strip, unmarked))
     };
     let gap = gap(&log, &range, &[], &new_filter()?, form.max).trying(what)?;
     let mut collected = Vec::new();
@@ -118,7 +122,10 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
         let mut filter = new_filter()?;
-        let mut pieces = log.pieces(part.start, part.end);
+        // What is printed as it stands holds nothing back.
+        let ends_here = !form.strip || form.complete || number + 1 < count;
+        let tail = if ends_here { part.end } else { part.end.saturating_sub(TAIL).max(part.start) };
+        let mut pieces = log.pieces(part.start, tail);
         while let Some(piece) = pieces.next()? {
             match piece {
                 Piece::Gap(gone) => lost += gone,
@@ -128,11 +135,25 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             }
         }
         end = pieces.offset();
-        if form.complete || number + 1 < count {
+        if ends_here {
             give(filter.finish())?;
-        } else {
-            end -= filter.unfinished();
+            continue;
         }
+        let mut pieces = log.pieces(end, part.end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => lost += gone,
+                Piece::Bytes(block) => {
+                    for byte in block {
+                        give(filter.feed_one(*byte))?;
+                    }
+                }
+            }
+        }
+        end = pieces.offset();
+        let (rest, unfinished) = filter.rest();
+        give(rest)?;
+        end -= unfinished;
     }
     if form.json {
         let object = Object::new()
@@ -448,6 +469,9 @@ pub(crate) struct Filter {
     unmarked: Option<Unmarked>,
     strip: Option<Strip>,
     newlines: Option<Newlines>,
+    // How many bytes ago the `\r` that `newlines` holds began to come, where that is known, and
+    // it came alone: a reader that goes back by so many gets nothing twice.
+    held_since: Option<u64>,
     rest: Vec<u8>,
     stripped: Vec<u8>,
     plain: Vec<u8>,
@@ -459,7 +483,7 @@ impl Filter {
     fn new(strip: bool, newlines: bool, unmarked: Option<Unmarked>) -> Filter {
         let newlines = newlines.then(Newlines::default);
         let [rest, stripped, plain] = [const { Vec::new() }; 3];
-        Filter { unmarked, strip: strip.then(Strip::new), newlines, rest, stripped, plain }
+        Filter { unmarked, strip: strip.then(Strip::new), newlines, held_since: None, rest, stripped, plain }
     }
 
     fn feed<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
@@ -517,7 +541,31 @@ impl Filter {
         self.clone().finish().len() as u64
     }
 
-    /// How many bytes of the log would be held back if nothing followed them.
+    /// The same of one byte, without escape sequences: how long a `\r` has been held back is
+    /// known from then on.
+    fn feed_one(&mut self, byte: u8) -> &[u8] {
+        let before = self.unfinished();
+        self.feed(&[byte]);
+        self.held_since = match self.stripped.as_slice() {
+            [] => self.held_since.map(|since| since + 1),
+            b"\r" => Some(before + 1),
+            _ => None,
+        };
+        &self.plain
+    }
+
+    /// What of the bytes held back comes out now, and how many of the log are left for the next
+    /// time. A `\r` is left if nothing but that comes again with it.
+    fn rest(&mut self) -> (&[u8], u64) {
+        let unfinished = self.unfinished();
+        self.plain.clear();
+        if let (None, Some(newlines)) = (self.held_since, &mut self.newlines) {
+            newlines.finish(&mut self.plain);
+        }
+        (&self.plain, self.held_since.unwrap_or(unfinished))
+    }
+
+    /// How many bytes of the log are no text yet.
     fn unfinished(&self) -> u64 {
         self.unmarked.as_ref().map_or(0, Unmarked::unfinished)
             + self.strip.as_ref().map_or(0, Strip::unfinished)
@@ -574,6 +622,42 @@ mod tests {
             text.chunks(size).for_each(|chunk| newlines.feed(chunk, &mut plain));
             newlines.finish(&mut plain);
             assert_eq!(plain, b"a\nb\rc\n\r\n\r", "{size}");
+        }
+    }
+
+    #[test]
+    fn two_readers_one_after_another_print_what_one_does() {
+        const PARTS: [&[u8]; 9] = [
+            b"x",
+            b"\r",
+            b"\r",
+            b"\n",
+            b"\x1b[1m",
+            b"\x1b]0;\r\x07",
+            "é".as_bytes(),
+            b"\x1b[3\n1m",
+            b"\x1b[3\r1m",
+        ];
+        for (seed, mut random) in rounds(500) {
+            let mut content = Vec::new();
+            (0..random.usize(..30)).for_each(|_| content.extend_from_slice(random.choice(PARTS).unwrap()));
+            let cut = random.usize(..=content.len());
+            let new = || Filter::new(true, true, None);
+            let (mut first, mut printed) = (new(), Vec::new());
+            content[..cut].iter().for_each(|byte| printed.extend_from_slice(first.feed_one(*byte)));
+            let (rest, left) = first.rest();
+            printed.extend_from_slice(rest);
+            let whole = |content: &[u8]| {
+                let mut filter = new();
+                [filter.feed(content).to_vec(), filter.finish().to_vec()].concat()
+            };
+            printed.extend(whole(&content[cut - usize::try_from(left).unwrap()..]));
+            let case = format!("seed {seed}: {:?} at {cut}", content.escape_ascii().to_string());
+            assert_eq!(
+                printed.escape_ascii().to_string(),
+                whole(&content).escape_ascii().to_string(),
+                "{case}"
+            );
         }
     }
 

@@ -134,8 +134,8 @@ fn use_every_verb(there: &Elsewhere, program: &str) {
     there.ts(&["ask", &shell, "echo two"]).code(0).stdout("two\n").silent();
     there.ts(&["send", &shell, "echo three; false"]).code(0).stdout("").silent();
     there.ts(&["wait", &shell, "--input"]).code(0).stdout(format!("{shell}\tinput\tprompt\n")).silent();
-    there.ts(&["read", &shell, "--strip"]).code(0).stdout_has("three\r\n");
-    there.ts(&["read-new", &shell, "--strip"]).code(0).stdout_has("three\r\n");
+    there.ts(&["read", &shell, "--strip"]).code(0).stdout_has("three\n");
+    there.ts(&["read-new", &shell, "--strip"]).code(0).stdout_has("three\n");
     there.ts(&["read-new", &shell]).code(0).stdout("");
     there.ts(&["screen", &shell]).code(0).stdout_has("three");
     there.ts(&["status", &shell]).code(0).stdout("alive\n");
@@ -781,7 +781,7 @@ fn what_to_do_next_is_said_as_it_is_typed_here() {
     let session = there.create("seq 1 100000; env | grep -c NBS_TS_MACHINE");
     there.ts(&["wait", &session, "--exit"]).code(0);
     let read = there.ts(&["read", &session, "--strip", "--max=1K"]).code(0).out();
-    assert!(read.trim_end().ends_with("100000\r\n0"), "{read:?}");
+    assert!(read.trim_end().ends_with("100000\n0"), "{read:?}");
     let line = read.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
     assert!(line.contains(&format!("; nbs-ts read {session} --offset=")), "{line}");
     let shell = there.create("bash");

@@ -51,7 +51,6 @@ fn read_picks_bytes_and_lines() {
 
 #[test]
 fn strip_lets_no_half_sequence_through_and_loses_no_character() {
-    let scratch = Scratch::new();
     let steps: [&[u8]; 7] = [
         b"a\x1b[3",
         b"1mred\x1b]0;ti",
@@ -61,22 +60,48 @@ fn strip_lets_no_half_sequence_through_and_loses_no_character() {
         b"\xa2\x1b]8;;x\x1b",
         b"\\z",
     ];
+    assert_eq!(stripped_step_by_step(&steps), ["a", "red", "b", "", "é", "漢", "z"]);
+}
+
+/// What `read-new --strip` prints after each step of a program's output.
+fn stripped_step_by_step(steps: &[&[u8]]) -> Vec<String> {
+    let scratch = Scratch::new();
     for (number, step) in steps.iter().enumerate() {
         fs::write(scratch.path.join(number.to_string()), step).unwrap();
     }
     let handle = scratch.create("stty -opost -echo; printf R; while read n; do cat $n; done");
     scratch.ts(&["wait-pattern", &handle, "R"]).code(0);
     scratch.ts(&["read-new", &handle]).code(0).stdout("R");
-    let mut seen = Vec::new();
     let mut length = 1;
-    for (number, step) in steps.iter().enumerate() {
+    let read = |(number, step): (usize, &&[u8])| {
         scratch.ts(&["send", &handle, &number.to_string()]).code(0);
         length += step.len() as u64;
         let log = scratch.folder(&handle).join("output.log");
         eventually("the step's output", || fs::metadata(&log).unwrap().len() == length);
-        seen.push(scratch.ts(&["read-new", "--strip", &handle]).code(0).out());
-    }
-    assert_eq!(seen, ["a", "red", "b", "", "é", "漢", "z"]);
+        scratch.ts(&["read-new", "--strip", &handle]).code(0).out()
+    };
+    steps.iter().enumerate().map(read).collect()
+}
+
+#[test]
+fn strip_takes_the_carriage_return_right_before_a_newline_out() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf 'one\\ntwo\\r\\n\\033[1mthree\\033[m\\nfo\\rur'");
+    scratch.wait_for_end(&handle);
+    let text = "one\ntwo\r\nthree\nfo\rur";
+    scratch.ts(&["read", "--strip", &handle]).code(0).stdout(text);
+    scratch.ts(&["read", "--strip", "--last=2", &handle]).code(0).stdout("three\nfo\rur");
+    let read = scratch.ts(&["read", "--strip", "--json", &handle]).code(0);
+    assert_eq!(read.field("output"), r#""one\ntwo\r\nthree\nfo\rur""#);
+    scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout(text);
+    scratch.ts(&["read", &handle]).code(0).stdout_has("one\r\ntwo\r\r\n");
+}
+
+#[test]
+fn strip_finds_a_line_end_that_two_calls_of_read_new_share() {
+    let steps: [&[u8]; 8] =
+        [b"a\r", b"\nb\r\r", b"\n", b"c\r\x1b[1m", b"\x1b[m\x1b[", b"K\nd\r", b"e\xc3", b"\xa9\r"];
+    assert_eq!(stripped_step_by_step(&steps), ["a", "\nb\r", "\n", "c", "", "\nd", "\re", "é"]);
 }
 
 #[test]

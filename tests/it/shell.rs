@@ -35,7 +35,7 @@ fn a_shell_keeps_its_folder_and_variables() {
     line(&scratch, &handle, "cd sub; x=42; f() { echo \"f:$x\"; }");
     let (code, printed) = line(&scratch, &handle, "pwd; f");
     assert_eq!(code, "0");
-    assert!(printed.contains(&format!("{}/sub\r\nf:42\r\n", scratch.path.display())), "{printed}");
+    assert!(printed.contains(&format!("{}/sub\nf:42\n", scratch.path.display())), "{printed}");
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn every_command_is_reported_with_its_own_code() {
 fn the_users_own_settings_hold() {
     let scratch = Scratch::new();
     let cases = [
-        ("PS1='> '; PROMPT_COMMAND='echo status:$?'", "status:3\r\n"),
-        ("PS1='> '; PROMPT_COMMAND=('echo one:$?' 'echo two:$?')", "one:3\r\ntwo:3\r\n"),
+        ("PS1='> '; PROMPT_COMMAND='echo status:$?'", "status:3\n"),
+        ("PS1='> '; PROMPT_COMMAND=('echo one:$?' 'echo two:$?')", "one:3\ntwo:3\n"),
         ("PS1='> '; prompt() { PS1=\"[$?]> \"; }; PROMPT_COMMAND=prompt", "[3]> "),
         ("PS1='> '; PS0='before '; set -u", "before "),
         ("PS1='> '; set -o noclobber; IFS=0123456789; shopt -s extdebug; trap ': debug' DEBUG", "> "),
         ("PS1='> '; alias printf=false local=false builtin=false echo=echo", "> "),
-        ("return; echo never", "\r\n"),
+        ("return; echo never", "\n"),
         ("PS1='> '; set -o vi; HISTCONTROL=ignoredups; readonly NBS=1", "> "),
     ];
     for (bashrc, expected) in cases {

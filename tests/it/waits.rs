@@ -106,7 +106,7 @@ fn when_a_completion_is_told_all_of_its_output_can_be_read() {
         scratch.ts(&["send", &handle, &format!("seq 20000; echo end-{round}-$((round))x")]).code(0);
         scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
         let printed = scratch.ts(&["read-new", "--strip", &handle]).out();
-        assert!(printed.contains(&format!("\r\n20000\r\nend-{round}-0x\r\n")), "{round}: {}", printed.len());
+        assert!(printed.contains(&format!("\n20000\nend-{round}-0x\n")), "{round}: {}", printed.len());
     }
 }
 

@@ -10,7 +10,7 @@
 //!   --limit=SIZE      at most so many bytes, from where it begins
 //!   --max=SIZE        at most so much: the first and the last part, and between
 //!                     them a line that tells how to read what is left out
-//!   --strip           leave escape sequences out
+//!   --strip           leave escape sequences out, and the \r right before a \n
 //!   --rendered        print what a person would have seen of it: no escape
 //!                     sequences, nothing that was drawn over, long lines whole
 //!   --ansi            with --rendered: keep colours

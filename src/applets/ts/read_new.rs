@@ -11,8 +11,8 @@
 //!   --reader=NAME     use a cursor of this name instead of the common one
 //!   --max=SIZE        at most so much: the first and the last part, and between
 //!                     them a line that tells how to read what is left out
-//!   --strip           leave escape sequences out; one that is cut off at the
-//!                     end is left for the next time
+//!   --strip           leave escape sequences out, and the \r right before a \n;
+//!                     the next call prints what is incomplete at the end
 //!   --rendered        print what a person would have seen of it: no escape
 //!                     sequences, nothing that was drawn over, long lines whole
 //!   --ansi            with --rendered: keep colours
