@@ -102,13 +102,19 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     let (who, result) = match applet_of_link(name) {
         _ if asked.is_some() => ("nbs".to_owned(), asked.map_or(Ok(()), cli::print)),
         Some(applet) => (voice_of(applet), run(applet, &mut args)),
-        None if name == "nbs" => multicall(called_as, &mut args),
+        None if is_our_own(name) => multicall(called_as, &mut args),
         None => ("nbs".to_owned(), Err(unknown(name))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&who, failure, args.json_asked()),
     }
+}
+
+/// Is this file called by its own name, and by no link's? Releases name it by their version or
+/// architecture (`nbs-0.3.0`, `nbs-x86_64`).
+fn is_our_own(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"nbs") && applet_of_link(name).is_none()
 }
 
 /// Whose name stands before what an applet says. A call for another process is one of nbs-ts.
@@ -120,7 +126,7 @@ fn voice_of(applet: &Applet) -> String {
 /// What we answer under every name.
 fn asked_of_all(name: &OsStr, words: &[OsString]) -> Option<String> {
     let words = match words {
-        [word, rest @ ..] if name == "nbs" && applet(word).is_ok() => rest,
+        [word, rest @ ..] if is_our_own(name) && applet(word).is_ok() => rest,
         all => all,
     };
     match words {

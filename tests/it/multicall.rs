@@ -58,10 +58,28 @@ fn an_unknown_name_is_told_with_what_there_is() {
     nbs(&["frobnicate"]).code(4).stdout("").complains("'frobnicate' is no applet of nbs; there are: nbs-");
     nbs(&["--frobnicate"]).code(4).complains("--frobnicate");
     let scratch = Scratch::new();
-    for name in ["nbs-frobnicate", "busybox", "\u{1b}[31m"] {
+    for name in ["frobnicate", "busybox", "\u{1b}[31m"] {
         let link = scratch.path.join(name);
         symlink(binary(), &link).unwrap();
         run(&mut Command::new(&link)).code(4).complains("nbs-ts");
+    }
+}
+
+#[test]
+fn a_name_that_begins_with_nbs_and_is_no_links_is_nbs() {
+    let scratch = Scratch::new();
+    for name in ["nbs-x86_64", "nbs-0.3.0", "nbs-aarch64", "nbs2", "nbs-frobnicate"] {
+        let link = scratch.path.join(name);
+        symlink(binary(), &link).unwrap();
+        let call = |arguments: &[&str]| run(scratch.command(&link).args(arguments));
+        call(&["ts", "list"]).code(0).stdout("").silent();
+        call(&["nbs-ts", "find", "nobody"]).code(2).stdout("").complains("nbs-ts: ");
+        call(&["--list"]).code(0).stdout_has("nbs-ts\n").silent();
+        call(&["ts", "--version"]).code(0).stdout_has("nbs ").silent();
+        call(&["frobnicate"])
+            .code(4)
+            .stdout("")
+            .complains("nbs: 'frobnicate' is no applet of nbs; there are: ");
     }
 }
 
