@@ -141,6 +141,9 @@ impl Relay {
                 Ok(Size { cols, rows }) => Response::Size { cols, rows },
                 Err(error) => Response::Refused { why: error.to_string() },
             },
+            Request::Resize { cols, rows } | Request::View { cols, rows } if cols == 0 || rows == 0 => {
+                Response::Refused { why: "a terminal has at least one column and one row".into() }
+            }
             Request::Resize { cols, rows } => {
                 self.views.note_resized(Size { cols, rows });
                 self.resize(Size { cols, rows })

@@ -1,6 +1,7 @@
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
     process::{Child, ChildStdout, Stdio},
 };
 
@@ -44,6 +45,21 @@ fn only_a_live_session_and_a_sane_size_will_do() {
     }
     scratch.ts(&["resize", &handle]).code(4);
     scratch.ts(&["resize", &handle, "80x24", "x"]).code(4);
+}
+
+#[test]
+fn a_relay_refuses_a_terminal_without_columns_or_rows() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat");
+    let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
+    let mut answers = BufReader::new(relay.try_clone().unwrap());
+    for request in ["resize 0 0", "resize 0 24", "resize 80 0", "view 0 0", "view 0 24", "view 80 0"] {
+        writeln!(relay, "{request}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with("refused "), "{request}: {answer}");
+    }
+    assert!(scratch.ts(&["status", "--json", &handle]).out().contains("\"size\":{\"cols\":80,\"rows\":24}"));
 }
 
 /// A follower of whom the frames are read one by one.
