@@ -15,6 +15,10 @@ use crate::{
 
 pub(super) const SETTINGS: &str = "settings";
 
+/// The key of the folder that a session was started in: in the file it is called as the option is,
+/// as it always was.
+const START_FOLDER: &str = "cwd";
+
 /// More than the arguments of any call come to, escaped (execve(2)).
 const LONGEST: u64 = 8 * 1024 * 1024;
 
@@ -40,7 +44,7 @@ pub(crate) struct Settings {
     /// Programs that wait for a person who pages are left as they are.
     pub(crate) pager: bool,
     /// Where it was started: absolute. `None` where that could not be told.
-    pub(crate) cwd: Option<Vec<u8>>,
+    pub(crate) start_folder: Option<Vec<u8>>,
     /// In which boot of the machine: the kernel's random id of it.
     pub(crate) boot: Option<Vec<u8>>,
 }
@@ -73,7 +77,7 @@ impl Settings {
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
             .list("write_roots", &self.write_roots)
             .truth("record", self.record)
-            .bytes_or_null("cwd", self.cwd.as_deref())
+            .bytes_or_null("start_folder", self.start_folder.as_deref())
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -89,7 +93,7 @@ impl Settings {
             ("max_log", written(self.max_log.map(|size| size.to_string()))),
             ("record", self.record.then(|| b"yes".to_vec())),
             ("pager", self.pager.then(|| b"yes".to_vec())),
-            ("cwd", self.cwd.clone()),
+            (START_FOLDER, self.start_folder.clone()),
             ("boot", self.boot.clone()),
         ];
         let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
@@ -113,7 +117,7 @@ impl Settings {
                 b"max_log" => settings.max_log = Some(number(&value)?),
                 b"record" => settings.record = true,
                 b"pager" => settings.pager = true,
-                b"cwd" => settings.cwd = Some(value),
+                key if key == START_FOLDER.as_bytes() => settings.start_folder = Some(value),
                 b"boot" => settings.boot = Some(value),
                 b"write_root" => settings.write_roots.push(value),
                 _ => {}
@@ -169,7 +173,7 @@ mod tests {
             write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
             record: true,
             pager: true,
-            cwd: Some(b"/a b".to_vec()),
+            start_folder: Some(b"/a b".to_vec()),
             boot: Some(b"0-1".to_vec()),
         };
         for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {

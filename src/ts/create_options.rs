@@ -112,7 +112,8 @@ impl CreateOptions {
     ) -> Result<CreateOptions> {
         let (command, mut settings) = (session.command()?, session.settings());
         settings.owner = None;
-        let folder = settings.cwd.as_deref().map(|cwd| StartFolder::Folder(OsStr::from_bytes(cwd).into()));
+        let folder = settings.start_folder.as_deref();
+        let folder = folder.map(|path| StartFolder::Folder(OsStr::from_bytes(path).into()));
         let size = session.sizes()?.last().map_or(Size::DEFAULT, |(_, size)| *size);
         let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
         Ok(CreateOptions {
@@ -147,7 +148,7 @@ impl CreateOptions {
             StartFolder::SameAs(target) => Some(folder_of(target)?),
         };
         let told = cwd.as_deref().map_or_else(env::current_dir, files::absolute);
-        self.settings.cwd = told.ok().map(|path| path.into_os_string().into_vec());
+        self.settings.start_folder = told.ok().map(|path| path.into_os_string().into_vec());
         self.settings.boot = Host::ours().ok().map(|host| host.boot);
         let spec = SessionSpec {
             command: self.command,

@@ -48,6 +48,24 @@ fn what_is_to_be_ensured_has_a_name() {
 }
 
 #[test]
+fn the_folder_has_one_name_in_all_answers_and_where_it_started_another() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "mkdir one && cd one"]).code(0);
+    let (start, now) = (format!("\"{}\"", scratch.path.display()), scratch.path.join("one"));
+    let now = format!("\"{}\"", now.display());
+    let answers = [&["pwd", "--json", &handle][..], &["status", "--json", &handle], &["list", "--json"]];
+    for (arguments, has_start) in answers.into_iter().zip([false, true, true]) {
+        let answer = scratch.ts(arguments).code(0);
+        assert_eq!(answer.field("folder"), now, "{arguments:?}");
+        assert!(!answer.out().contains("\"cwd\""), "{arguments:?}");
+        if has_start {
+            assert_eq!(answer.field("start_folder"), start, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
 fn the_folder_is_that_of_the_foreground_process() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
@@ -58,7 +76,7 @@ fn the_folder_is_that_of_the_foreground_process() {
     scratch.ts(&["eof", &handle]).code(0);
     scratch.ts(&["wait-complete", &handle]).code(0);
     let there = scratch.ts(&["pwd", "--json", &handle]).code(0);
-    assert_eq!(there.field("cwd"), format!("\"{}\"", one.display()));
+    assert_eq!(there.field("folder"), format!("\"{}\"", one.display()));
     fs::remove_dir(&one).unwrap();
     scratch.ts(&["pwd", &handle]).code(1).stdout("").complains("one' has been removed");
     scratch.ts(&["create", "--inherit-cwd", &handle, "true"]).code(1).complains("has been removed");

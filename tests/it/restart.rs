@@ -38,7 +38,7 @@ fn the_same_runs_in_the_same_folder_with_the_same_settings() {
     let printed = scratch.ts(&["read", "--strip", &new]).code(0).out().replace("\r\n", "\n");
     let shown = folder.display().to_string();
     assert_eq!(printed, format!("{shown}\n30 100\nnone none here\n"));
-    for name in ["name", "command", "title", "max_log", "record", "timeout", "cwd", "exit_code"] {
+    for name in ["name", "command", "title", "max_log", "record", "timeout", "start_folder", "exit_code"] {
         assert_eq!(field(&scratch, &new, name), field(&scratch, &dead, name), "{name}");
     }
     assert_eq!(field(&scratch, &dead, "restarted_as"), format!("\"{new}\""));

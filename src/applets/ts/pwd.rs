@@ -7,7 +7,7 @@
 //! where the folder has been removed.
 //!
 //! Options:
-//!   --json            print an object: handle, cwd
+//!   --json            print an object: handle, folder
 //!
 //! Example:
 //!   nbs-ts pwd "$h"
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let folder = client.folder()?.ok_or_else(|| session.ended())?;
     let path = folder.as_os_str().as_bytes();
     if args.json() {
-        let object = Object::new().text("handle", session.handle().as_str()).bytes("cwd", path);
+        let object = Object::new().text("handle", session.handle().as_str()).bytes("folder", path);
         return cli::print(object.line());
     }
     cli::print([path, b"\n"].concat())
