@@ -102,5 +102,5 @@ reproduce:
 # Puts dist/nbs, its links, man pages and completions below $DESTDIR$PREFIX.
 install:
     # As large as `dist` makes it at most.
-    tests/dist/prove '{{ static }}' 1400000
+    tests/dist/prove '{{ static }}' 2000000
     '{{ static }}' --install --force --prefix='{{ DESTDIR }}{{ PREFIX }}'

@@ -16,6 +16,7 @@ mod numbers;
 mod outcome;
 mod packed;
 mod page;
+mod panics;
 mod relay;
 #[cfg(test)]
 mod rounds;
@@ -36,5 +37,6 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 fn main() -> ExitCode {
     let mut words = env::args_os();
     let called_as = words.next().unwrap_or_default();
+    panics::install_hook(&called_as);
     applets::call(&called_as, words.collect())
 }

@@ -62,7 +62,7 @@ pub(crate) use roster::{Roster, RosterEvent, RosterNews};
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{
-    BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PendingSession,
-    Retention, StateDir,
+    BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,
+    PendingSession, Retention, StateDir,
 };
 pub(crate) use write_root_policy::WriteRootPolicy;

@@ -92,7 +92,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_STATE_DIR: [(&str, Nature); 12] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 13] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -105,7 +105,11 @@ const OF_THE_STATE_DIR: [(&str, Nature); 12] = [
     (FAR, Nature::Folder),
     (state_dir::PAGE_TOKEN, Nature::File),
     (state_dir::PAGE_PORT, Nature::File),
+    (state_dir::PANICS, Nature::File),
 ];
+
+/// More than any panic says. The file only grows if several are not reported.
+const MOST_OF_PANICS: u64 = 1 << 20;
 
 /// What `doctor` begins the name of a file with by which it sees that it can write.
 pub(crate) const TRIAL: &str = ".doctor.";
@@ -123,6 +127,7 @@ impl StateDir {
     pub(crate) fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         report.faults.extend(self.strangers_in_state_dir());
+        report.faults.extend(self.last_panic());
         let events = self.events()?;
         for name in self.names()? {
             match Handle::parse(name.as_bytes()) {
@@ -143,6 +148,16 @@ impl StateDir {
             false => OF_THE_STATE_DIR.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
         };
         strangers(&folder, &self.path().display(), known)
+    }
+
+    fn last_panic(&self) -> Option<Fault> {
+        let lines = Folder::open(self.path()).ok()?.read(state_dir::PANICS, MOST_OF_PANICS).ok()?;
+        let last = text::last_visible_lines(&lines, 1).pop()?;
+        let path = self.path().join(state_dir::PANICS);
+        Some(Fault {
+            what: text::escaped(&last).to_string(),
+            fix: format!("report that line, then remove '{}'", path.display()),
+        })
     }
 
     fn look_at(&self, handle: Handle, events: &Events, report: &mut CheckReport) {

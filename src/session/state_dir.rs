@@ -52,6 +52,8 @@ pub(crate) const HELPER_LOCK: &str = "helper.lock";
 /// In which boot a caller was told that there is no helper: the kernel's random id of it.
 pub(super) const HELPER_MISSED: &str = "helper.missed";
 /// Who has what is in it may use the page.
+/// Appended to by [`crate::panics`].
+pub(crate) const PANICS: &str = "panics.log";
 pub(crate) const PAGE_TOKEN: &str = "page.token";
 /// The port that the page had last.
 pub(crate) const PAGE_PORT: &str = "page.port";

@@ -47,6 +47,25 @@ fn what_sessions_do_is_in_order() {
 }
 
 #[test]
+fn doctor_shows_the_last_panic_until_its_file_is_removed() {
+    let scratch = Scratch::new();
+    scratch.create("true");
+    let file = scratch.state().join("panics.log");
+    let line = |number| {
+        format!("[2026-03-25T14:30:00Z] nbs-relay: internal error at src/relay.rs:{number}:1: why\n")
+    };
+    fs::write(&file, line(1) + &line(2)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    scratch
+        .ts(&["doctor"])
+        .code(1)
+        .stdout_has(&format!("bad  sessions: {}", line(2)))
+        .stdout_has(&format!("report that line, then remove '{}'", file.display()));
+    fs::remove_file(&file).unwrap();
+    all_in_order(&scratch);
+}
+
+#[test]
 fn each_thing_that_ought_not_to_be_is_told() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--max-log=64K"], "echo one; read x");
