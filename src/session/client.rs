@@ -676,7 +676,7 @@ impl RelayClient {
     fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
         let mut searched = 0;
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.inbox[searched..]) {
+            if let Some(end) = self.inbox[searched..].iter().position(|&byte| byte == b'\n') {
                 let end = searched + end;
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
                 let response = Response::decode(&line[..end]).ok_or_else(|| self.misunderstood())?;
