@@ -20,7 +20,7 @@ use regex_lite::Regex;
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
-    sys::{deadline::Deadline, files::Folder, poll, processes::Process, pty::Size},
+    sys::{deadline::Deadline, files::Folder, inherited, poll, processes::Process, pty::Size},
     terminal::text,
 };
 
@@ -309,8 +309,15 @@ pub(crate) fn parse_terminal_size(value: &OsStr) -> Option<Size> {
     Some(Size { cols: side(cols)?, rows: side(rows)? })
 }
 
+/// Fails if our caller left us no standard output: to be called before anything is done whose answer
+/// would be lost.
+pub(crate) fn check_stdout() -> Result<()> {
+    written(inherited::check_stdout())
+}
+
 /// Writes an answer to standard output.
 pub(crate) fn print(answer: impl AsRef<[u8]>) -> Result<()> {
+    check_stdout()?;
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(answer.as_ref()).and_then(|()| stdout.flush()))
 }

@@ -94,6 +94,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if let Some(called) = elsewhere::call(&|| applets::page_of(machine::WORKER), args) {
         return called;
     }
+    cli::check_stdout()?;
     let options = parse(args)?;
     let spawns = !options.list && options.wait.is_none();
     match &options {

@@ -87,11 +87,23 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let verb = find(VERBS, &word).ok_or_else(|| {
         Failure::bad_args(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
     })?;
+    check_stdout(verb)?;
     let called = match elsewhere::call(&|| verb.page(), args) {
         Some(called) => called,
         None => applets::run(verb, args),
     };
     called.map_err(|failure| with_next_step(failure, verb))
+}
+
+/// The commands that act, and seldom print anything: they may be wanted without standard output.
+const SILENT: [&str; 7] = ["eof", "integrate", "key", "kill", "report", "resize", "send"];
+
+/// Does nothing at all where the answer could not be given: no cursor moves, nothing is typed.
+fn check_stdout(verb: &Applet) -> Result<()> {
+    if SILENT.contains(&verb.name) {
+        return Ok(());
+    }
+    cli::check_stdout().map_err(|failure| if verb.name == "run" { run::of_run(failure) } else { failure })
 }
 
 fn with_next_step(failure: Failure, verb: &Applet) -> Failure {

@@ -212,6 +212,16 @@ impl Folder {
         self.change_places(&beside, name)
     }
 
+    /// Takes the room that [`Folder::exchange_over`] needs for a content of up to so many bytes. After
+    /// that, a full disk keeps nobody from it, where a file can be written over in its place.
+    pub(crate) fn reserve_over(&self, name: &str, length: usize) -> io::Result<()> {
+        let padding = vec![b' '; length];
+        let reserve = |file: File| file.write_all_at(&padding, 0);
+        let reserved = self.regular(&beside(name), OFlags::RDWR | OFlags::CREATE).and_then(reserve);
+        // As where it is exchanged.
+        reserved.or_else(|_| self.write_beside(name, &padding).map(drop))
+    }
+
     fn change_places(&self, beside: &str, name: &str) -> io::Result<()> {
         match fs::renameat_with(self, beside, self, name, RenameFlags::EXCHANGE) {
             // There is none yet, or it is a file system that cannot.

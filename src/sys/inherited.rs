@@ -1,4 +1,4 @@
-//! What our caller left us without wanting to, shed at once.
+//! What our caller left us without wanting to, shed at once; and what it did not leave us.
 //!
 //! A shell hands its children more than they ask for: the lock that it took
 //! with `flock 9`, the pipe of a process substitution, signals that it blocks.
@@ -11,7 +11,10 @@ use std::{
         fd::{AsFd, FromRawFd, OwnedFd, RawFd},
         unix::net::UnixListener,
     },
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+use rustix::io::Errno;
 
 use crate::sys::socket;
 
@@ -20,6 +23,28 @@ use crate::sys::socket;
 pub(crate) fn is_setuid() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     getuid() != geteuid() || getgid() != getegid()
+}
+
+static HAD_NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Fails (EBADF) if our caller left us no standard output (`>&-`). What would be written to it then goes
+/// nowhere, and nobody says so: before `main`, std opens /dev/null in the place of what is closed, for
+/// reading and writing, as Python's `subprocess.DEVNULL` and daemon(3) do for who wants nothing
+/// printed. So `main` is too late to tell the two apart, and we look before std does.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    if HAD_NO_STDOUT.load(Ordering::Relaxed) { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+#[expect(unsafe_code, reason = "nothing that is safe runs before std's own start")]
+// SAFETY: what stands in this section are pointers to functions that the C library calls before
+// `main`, in a process of one thread; ours makes a system call and needs nothing of std's.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static LOOK_FOR_STDOUT: extern "C" fn() = look_for_stdout;
+
+extern "C" fn look_for_stdout() {
+    let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());
+    HAD_NO_STDOUT.store(flags == Err(Errno::BADF), Ordering::Relaxed);
 }
 
 /// Closes every descriptor from 3 up, stops ignoring three signals, and lets

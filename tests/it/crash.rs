@@ -126,6 +126,30 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
 }
 
 #[test]
+fn what_a_full_disk_lets_nobody_move_past_is_not_printed_and_comes_once() {
+    let scratch = Scratch::new();
+    let state = scratch.path.join("small");
+    fs::create_dir(&state).unwrap();
+    let _mounted = Mount::tmpfs(&state, "size=512k");
+    let ts = |arguments: &[&str]| {
+        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
+    };
+    let handle = ts(&["create", "--no-helper", "echo printed; exit 3"]).code(0).out().trim().to_owned();
+    ts(&["wait", &handle, "--exit"]).code(0);
+    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
+    for _ in 0..2 {
+        ts(&["read-new", &handle]).code(1).stdout("").complains("move the cursor");
+        ts(&["wait-complete", &handle]).code(1).stdout("").complains("move the cursor");
+    }
+    fs::remove_file(state.join("filler")).unwrap();
+    ts(&["read-new", &handle]).code(0).stdout("printed\r\n");
+    ts(&["wait-complete", &handle]).code(0).stdout("3\n");
+    // What needs no room works on.
+    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
+    ts(&["read-new", &handle]).code(0).stdout("");
+}
+
+#[test]
 fn what_was_printed_last_waits_for_room_as_well() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");

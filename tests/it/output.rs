@@ -381,3 +381,28 @@ fn rendered_is_what_a_person_would_have_seen() {
     let told = scratch.ts(&["run", "--rendered", "--json", &shell, bar]).code(3);
     assert_eq!(told.field("output"), "\"100%\\n\"");
 }
+
+#[test]
+fn without_standard_output_nothing_is_done_whose_answer_would_be_lost() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "echo first"]).code(0);
+    let closed = |call: &str| scratch.bash(&format!("h={handle}; nbs-ts {call} >&-"));
+    let why = "cannot write to standard output: Bad file descriptor";
+    closed("run $h 'touch typed'").code(125).complains(why);
+    closed("ask $h 'touch typed'").code(1).complains(why);
+    assert!(!scratch.path.join("typed").exists());
+    for call in ["read-new $h", "read $h", "wait-complete $h", "list", "status $h", "create cat", "--help"] {
+        closed(call).code(1).complains(why);
+    }
+    let listed = scratch.ts(&["list"]).code(0).out();
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout_has("first\n");
+    // What prints nothing does without; and who wants nothing printed may have it so, as Python
+    // does: its DEVNULL is what std puts in the place of what is closed.
+    closed("send $h 'touch sent'").code(0).silent();
+    eventually("what was sent", || scratch.path.join("sent").exists());
+    scratch.bash(&format!("nbs-ts run {handle} 'touch ran' 1<>/dev/null")).code(0).silent();
+    assert!(scratch.path.join("ran").exists());
+    scratch.bash(&format!("nbs-ts run {handle} true >/dev/null; nbs-ts list <&- 2>&-")).code(0);
+}

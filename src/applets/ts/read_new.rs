@@ -60,6 +60,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             what()
         )));
     }
+    if length > start {
+        reader.reserve()?;
+    }
     let end = output::print(
         &session,
         start..length,

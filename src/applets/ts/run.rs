@@ -208,7 +208,7 @@ fn object(
 }
 
 /// What kept us from running the command has a code that no command gives.
-fn of_run(failure: Failure) -> Failure {
+pub(super) fn of_run(failure: Failure) -> Failure {
     match failure {
         Failure::Status(_) | Failure::ReaderGone => failure,
         Failure::TimedOut(message) => status(TIMED_OUT, "timeout", message.into()),

@@ -56,6 +56,7 @@ fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
                 claims = session.claims()?;
             }
             if !claims.contains(&completion.seq) {
+                reader.reserve()?;
                 print(session, completion, json)?;
                 return reader.advance(place);
             }

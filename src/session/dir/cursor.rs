@@ -16,6 +16,9 @@ use crate::{
 /// terminal that is slow.
 const READING: Duration = Duration::from_secs(10);
 
+/// The decimal digits of the largest `u64`.
+const LONGEST_PLACE: usize = 20;
+
 impl SessionDir {
     /// The completions, for who looks more than once.
     pub(crate) fn completions(&self) -> Completions<'_> {
@@ -125,6 +128,13 @@ impl ReadCursor<'_> {
         };
         let bad = || io::Error::other(format!("'{file}' holds no number"));
         session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
+    }
+
+    /// Takes the room on the disk that moving the cursor needs: to be called before what it moves
+    /// past is printed, which would come again if it could not be moved.
+    pub(crate) fn reserve(&self) -> Result<()> {
+        let Cursor { session, file, .. } = self.0;
+        session.trying(session.folder.reserve_over(file, LONGEST_PLACE), "move the cursor")
     }
 
     /// Sets where to go on the next time.
