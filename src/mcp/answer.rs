@@ -14,6 +14,9 @@ use crate::{
 /// How many bytes a result has, that was not asked to have more.
 pub(crate) const MOST: usize = 40_000;
 
+/// The same of what a call says of itself, which a model reads to its end.
+const MOST_SAID: usize = 4_000;
+
 /// What stands around the objects of several sessions.
 const FRAME: usize = 100;
 
@@ -128,15 +131,28 @@ fn said(stderr: &[u8]) -> Said {
         return Said::default();
     }
     match message::read_object(line) {
-        Some(fields) => {
-            Said { message: Some(text_of(&fields, "error").to_owned()), object: Some(line.to_owned()) }
+        Some(mut fields) => {
+            let message = shortened(text_of(&fields, "error"));
+            fields.insert("error".to_owned(), message.clone().into());
+            Said { message: Some(message), object: Some(Value::Object(fields).to_string()) }
         }
         None => {
             let who = line.strip_prefix("nbs-ts: ");
-            let message = who.unwrap_or(line);
-            Said { message: Some(message.to_owned()), object: None }
+            Said { message: Some(shortened(who.unwrap_or(line))), object: None }
         }
     }
+}
+
+/// The beginning and the end of a message that is too long: what could not be done stands there, and
+/// why, mostly behind what the call was given.
+fn shortened(message: &str) -> String {
+    if message.len() <= MOST_SAID {
+        return message.to_owned();
+    }
+    let is_boundary = |at: &usize| message.is_char_boundary(*at);
+    let start = (0..=MOST_SAID / 2).rfind(is_boundary).unwrap_or(0);
+    let end = (message.len() - MOST_SAID / 2..).find(is_boundary).unwrap_or(message.len());
+    format!("{}[… {} bytes left out …]{}", &message[..start], end - start, &message[end..])
 }
 
 /// What a model reads of an object: what the command prints without `--json`, and what it needs
@@ -254,6 +270,29 @@ mod tests {
         let result = of(ToolName::Run, 125, "", why);
         assert_eq!(text(&result), "[nbs: it took too long]\n");
         assert_eq!(result["structuredContent"]["exit"], 124);
+    }
+
+    #[test]
+    fn an_error_is_whole_or_says_what_is_left_out() {
+        let why = |given: &str| format!("cannot start in '{given}': it is no folder");
+        let error =
+            |given: &str| format!("{{\"error\":\"{}\",\"kind\":\"failed\",\"exit\":1}}\n", why(given));
+        let result = of(ToolName::Create, 1, "", &error(&"é".repeat(1_900)));
+        assert_eq!(text(&result), format!("[nbs: {}]\n", why(&"é".repeat(1_900))));
+        for given in ["é".repeat(2_000), "x".repeat(100_000)] {
+            let result = of(ToolName::Create, 1, "", &error(&given));
+            let shown = text(&result);
+            assert!(shown.starts_with("[nbs: cannot start in '") && shown.ends_with("': it is no folder]\n"));
+            let left_out = shown.split("[… ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+            let mark = format!("[… {left_out} bytes left out …]");
+            let kept = shown.len() - "[nbs: ]\n".len() - mark.len();
+            assert_eq!(kept + left_out.parse::<usize>().unwrap(), why(&given).len());
+            assert!((MOST_SAID - 2..=MOST_SAID).contains(&kept), "{kept}");
+            assert_eq!(result["structuredContent"]["exit"], 1);
+            assert_eq!(result["structuredContent"]["error"], shown[6..shown.len() - 2]);
+        }
+        let plain = of(ToolName::Create, 1, "", &format!("nbs-ts: {}\n", why(&"x".repeat(100_000))));
+        assert!(text(&plain).len() < MOST_SAID + 100);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use crate::{
 /// More is kept of no answer. A command's own bound is far below it, unless told otherwise.
 const MOST: usize = 32 << 20;
 
-/// So much is kept of what it says of itself: that is one line, and never long.
-const MOST_WORDS: usize = 4096;
+/// The same of what it says of itself: mostly that is one line, in which there may be what it was
+/// given, as an argument of 128 KiB (execve(2)), each byte of which JSON makes six of.
+const MOST_SAID: usize = 1 << 20;
 
 /// What it came to.
 pub(crate) struct Ended {
@@ -85,7 +86,7 @@ impl Call {
 
     pub(crate) fn read_stderr(&mut self) {
         read(&mut self.stderr, &mut self.ended.stderr);
-        self.ended.stderr.truncate(MOST_WORDS);
+        self.ended.stderr.truncate(MOST_SAID);
     }
 
     /// Has it printed all that it will?

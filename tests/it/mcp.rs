@@ -378,6 +378,16 @@ fn what_goes_wrong_is_told_to_the_model() {
     assert!(said.contains("missing a session"), "{said}");
     let said = client.failure("create", json!({"command": "true", "cwd": "/none\u{0}"}));
     assert!(said.contains("cannot start the call"), "{said}");
+    for length in [4_080, 9_000, 120_000] {
+        let long = format!("/{}", "\u{1}".repeat(length));
+        let result = client.call("create", json!({"command": "true", "cwd": long}));
+        let said = text(&result);
+        assert!(
+            said.starts_with("[nbs: cannot ") && said.ends_with("File name too long (os error 36)]\n"),
+            "{said}"
+        );
+        assert_eq!((&result["isError"], &result["structuredContent"]["exit"]), (&json!(true), &json!(1)));
+    }
     let said = client.failure("create", json!({"command": "true", "name": "a/b"}));
     assert!(said.contains("is not a name"), "{said}");
 
