@@ -1,6 +1,6 @@
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
-use crate::support::{Scratch, eventually};
+use crate::support::{Scratch, eventually, links, run};
 
 #[test]
 fn one_session_is_ensured_however_many_ask() {
@@ -28,6 +28,19 @@ fn one_session_is_ensured_however_many_ask() {
     // The lock is nobody's when no call runs.
     let lock = fs::File::open(scratch.state().join("lock.ensure")).unwrap();
     lock.try_lock().unwrap();
+}
+
+#[test]
+fn where_there_is_no_bash_what_is_ensured_is_an_sh() {
+    let scratch = Scratch::new();
+    let bin = scratch.path.join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", bin.join("sh")).unwrap();
+    let mut ensure = scratch.command(links().join("nbs-ts"));
+    let ensured = run(ensure.args(["ensure", "--no-helper", "--name=it"]).env("PATH", &bin)).code(0).silent();
+    let handle = ensured.out().trim_end().to_owned();
+    assert_eq!(scratch.file(&handle, "command"), "sh");
+    scratch.ts(&["run", &handle, "echo hi"]).code(0).stdout("hi\n").silent();
 }
 
 #[test]
@@ -100,7 +113,7 @@ fn a_folder_may_have_any_name() {
         fs::create_dir_all(&folder).unwrap();
         let mut call = scratch.command("nbs-ts");
         call.args(["create", "--no-helper", "--cwd"]).arg(&folder).arg("cat");
-        let handle = crate::support::run(&mut call).code(0).out().trim_end().to_owned();
+        let handle = run(&mut call).code(0).out().trim_end().to_owned();
         let expected = [folder.as_os_str().as_bytes(), b"\n"].concat();
         scratch.ts(&["pwd", &handle]).code(0).stdout(&expected).silent();
         let heir = scratch.create_with(&["--inherit-cwd", &handle], "cat");

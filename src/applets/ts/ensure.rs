@@ -5,8 +5,9 @@
 //! Where a session of that name lives, its handle is printed (the newest one's,
 //! as @NAME has it), and the other options are not looked at, but --write-root:
 //! a session that may write elsewhere is an error. Where none lives, one is
-//! started as `create` would, with `bash` as the default command. However many
-//! callers do this at once, there will be one session, and all get its handle.
+//! started as `create` would, with `bash` as the default command, or `sh` where
+//! there is no bash. However many callers do this at once, there will be one
+//! session, and all get its handle.
 //!
 //! Options:
 //!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
@@ -41,12 +42,12 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
-    session::{StateDir, Target},
+    session::{SessionSpec, StateDir, Target},
     ts::create_options::CreateOptions,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let options = CreateOptions::parse(args, Some("bash"))?;
+    let options = CreateOptions::parse(args, Some(SessionSpec::shell()))?;
     let name = options.name.clone().ok_or_else(|| Failure::bad_args("missing --name=NAME".into()))?;
 
     let state_dir = StateDir::open_or_make()?;

@@ -179,8 +179,13 @@ impl SessionSpec {
             return shell.start(folder);
         }
         let command = OsString::from_vec(command.to_vec());
-        let words = vec![run_by().into(), "-c".into(), "--".into(), command];
+        let words = vec![SessionSpec::shell().into(), "-c".into(), "--".into(), command];
         ShellStart { arguments: words.len(), words, variable: None }
+    }
+
+    /// The shell that runs what is no shell itself, and that is started where no command is given.
+    pub(crate) fn shell() -> &'static str {
+        if child::on_path("bash".as_ref()).is_some() { "bash" } else { "sh" }
     }
 
     /// The same by a login shell, as the helper runs it; the variable is among the words.
@@ -190,7 +195,7 @@ impl SessionSpec {
                             eval \"if [ \\\"\\${$1+x}\\\" ]; then export $2=\\\"\\$$1\\\"; fi; export $1=\\\"\\$3\\\"\"; \
                             fi; shift 3; exec \"$@\"";
         let login = |rest: Vec<OsString>| {
-            let program = run_by();
+            let program = SessionSpec::shell();
             let login = if program == "bash" { "--login" } else { "-l" };
             [program, login, "-c"].into_iter().map(OsString::from).chain(rest).collect()
         };
@@ -199,15 +204,10 @@ impl SessionSpec {
         }
         let start = SessionSpec::start(command, folder);
         let (name, value, kept) = start.variable.unwrap_or(("", OsString::new(), ""));
-        let mut words = vec![EXEC.into(), run_by().into(), name.into(), kept.into(), value];
+        let mut words = vec![EXEC.into(), SessionSpec::shell().into(), name.into(), kept.into(), value];
         words.extend(start.words);
         login(words)
     }
-}
-
-/// The shell that runs what is no shell itself.
-fn run_by() -> &'static str {
-    if child::on_path("bash".as_ref()).is_some() { "bash" } else { "sh" }
 }
 
 #[cfg(test)]
