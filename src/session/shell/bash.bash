@@ -9,7 +9,7 @@
 # ended, with what code, and what it has printed. If something has removed that from
 # PROMPT_COMMAND, __nbs_hook puts it back.
 
-if [[ ! ${__nbs_again-} ]]; then @MODE@; fi
+if [[ ! ${__nbs_again-} ]]; then builtin trap : INT; @MODE@; fi
 if [[ ${__nbs_shell-} != "$$" ]]; then
     __nbs_shell=$$     # sourced again, this file goes on counting
     __nbs_seq=-1       # the last D
@@ -223,6 +223,8 @@ __nbs_begin() {
         builtin bind -m "$__nbs_keymap" '"\e[25;7~": accept-line'
         builtin bind -m "$__nbs_keymap" '"\e[25;8~": "\e[25;9~\e[25;7~"'
     done
+    # The trap for who interrupts a startup file, unless that has set its own.
+    if [[ ! ${__nbs_again-} && $(builtin trap -p INT) == *__nbs_begin* ]]; then builtin trap - INT; fi
     builtin return 0
 }
 
@@ -275,5 +277,6 @@ __nbs_hand() {
 # The user's own startup files, as bash itself would have read them: bash reads this
 # file as an rcfile, or where that is not read (a login shell, POSIX mode) as $ENV.
 # One line, for bash has read it before they can say `set -v`; and a status of theirs
-# is none that their own `set -e` may end the shell for.
-[[ ${__nbs_again-} ]] || @STARTUP@; { __nbs_begin; } >/dev/null 2>&1
+# is none that their own `set -e` may end the shell for. Who interrupts them has the
+# prompt at once, and it reports: bash drops all of this before the command behind `kill`.
+[[ ${__nbs_again-} ]] || { builtin trap '{ \__nbs_begin; } >/dev/null 2>&1; \builtin kill -INT "$$"; \builtin :' INT; @STARTUP@; }; { __nbs_begin; } >/dev/null 2>&1

@@ -214,9 +214,10 @@ impl ShellCommand {
         let through_env = ("ENV", self.as_env(&file), "NBS_TS_ENV");
         match self.dialect {
             Dialect::Bash => match self.bash_startup() {
-                BashStartup::Login | BashStartup::Posix => {
-                    // A login shell reads no rcfile, but in POSIX mode $ENV; the file
-                    // leaves that mode again.
+                BashStartup::Login | BashStartup::Posix | BashStartup::None => {
+                    // A login shell reads no rcfile, and where one is read, some bashes read
+                    // another for all users before. In POSIX mode they read $ENV alone, and
+                    // the file leaves that mode again.
                     if !self.has("--posix") {
                         options.push("--posix".into());
                     }
@@ -228,7 +229,6 @@ impl ShellCommand {
                     let mut own_options = self.options.iter();
                     while let Some(option) = own_options.next() {
                         match &**option {
-                            "--norc" => {}
                             "--rcfile" | "--init-file" => drop(own_options.next()),
                             _ => options.push(option.into()),
                         }
@@ -380,7 +380,7 @@ mod tests {
         for (command, started, variable) in [
             ("bash", "bash --rcfile /s/h/bashrc -i", None),
             ("bash -i", "bash --rcfile /s/h/bashrc -i", None),
-            ("/bin/bash --norc -o vi", "/bin/bash --rcfile /s/h/bashrc -o vi -i", None),
+            ("/bin/bash --norc -o vi", "/bin/bash --posix --norc -o vi", Some("ENV=/s/h/bashrc".to_owned())),
             ("env A=1 bash --rcfile x", "env A=1 bash --rcfile /s/h/bashrc -i", None),
             ("bash -l", "bash --posix -l", Some("ENV=/s/h/bashrc".to_owned())),
             ("bash --posix", "bash --posix", Some("ENV=/s/h/bashrc".to_owned())),

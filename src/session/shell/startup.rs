@@ -117,8 +117,10 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
         Dialect::Zsh => {
             let (first, of_editor) =
                 ("__nbs_first() {", "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take");
-            let (head, tail) =
-                (cut(others.zsh, "'builtin' 'typeset' -gi", "__nbs_take() {"), cut(others.zsh, first, "\0"));
+            let (head, tail) = (
+                cut(others.zsh, "'builtin' 'typeset' -gi", "__nbs_take() {"),
+                cut(others.zsh, first, "@STARTUP@"),
+            );
             // Of what was typed nothing else tells whether it could be parsed.
             let line = "__nbs_line() { __nbs_text=$1 }\n\
                         builtin typeset -ga zshaddhistory_functions\n\
@@ -129,7 +131,8 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
             .replace("builtin bind -M $mode \\e'[25;9~' __nbs_take", "true"),
         // There may be no such file where it runs.
         Dialect::Posix => {
-            with_controls(&cut(others.posix, "case ${BASH_VERSION", "\0")).replace("2>/dev/null", "2>&-")
+            let file = cut(others.posix, "__nbs_mark() {", "trap 'trap") + "__nbs_mark\n";
+            with_controls(&file).replace("2>/dev/null", "2>&-")
         }
     };
     let read = match dialect {
@@ -173,7 +176,7 @@ fn bash_startup(startup: &BashStartup) -> (&'static str, String) {
     let read = |file: &str| format!("[[ ! -r {file} ]] || . {file} || builtin :");
     match startup {
         BashStartup::Usual => ("builtin :", read("~/.bashrc")),
-        BashStartup::None => ("builtin :", "builtin :".to_owned()),
+        BashStartup::None => (LOGIN, "builtin :".to_owned()),
         BashStartup::File(file) => ("builtin :", read(&quoted(Path::new(file)))),
         BashStartup::Posix => (ENV, read("\"${ENV-}\"")),
         BashStartup::Login => {

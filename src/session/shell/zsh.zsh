@@ -9,8 +9,6 @@ if [[ -n ${NBS_TS_ZDOTDIR+x} ]]; then
 else
     'builtin' 'unset' ZDOTDIR
 fi
-@STARTUP@
-if [[ ! -o interactive ]]; then 'builtin' 'return' 0; fi
 
 'builtin' 'typeset' -gi __nbs_seq=-1 __nbs_executed=0 __nbs_last=0
 'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text= __nbs_histchars=
@@ -133,3 +131,5 @@ __nbs_first() {
 }
 builtin typeset -ga precmd_functions
 precmd_functions+=(__nbs_first)
+# Last, for who interrupts it ends this file, too.
+@STARTUP@
