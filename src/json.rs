@@ -71,6 +71,13 @@ impl Object {
         self.raw(name, if value { "true" } else { "false" })
     }
 
+    pub(crate) fn truth_or_null(self, name: &str, value: Option<bool>) -> Object {
+        match value {
+            Some(value) => self.truth(name, value),
+            None => self.raw(name, "null"),
+        }
+    }
+
     /// An object within this one, or `null`.
     pub(crate) fn object_or_null(mut self, name: &str, value: Option<Object>) -> Object {
         self.lossy |= value.as_ref().is_some_and(|value| value.lossy);

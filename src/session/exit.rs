@@ -134,6 +134,16 @@ impl Notice {
         EndedBy::parse(self.word("ended_by")?.as_bytes())
     }
 
+    /// The fields of an object that tells of an end: those of a session that is alive, of which
+    /// there is no record, are null.
+    pub(crate) fn describe(record: Option<&Notice>, object: Object) -> Object {
+        let ended_by = record.map(|record| record.ended_by().unwrap_or(EndedBy::Unknown).word().as_bytes());
+        object
+            .bytes_or_null("ended_by", ended_by)
+            .truth_or_null("timed_out", record.map(Notice::timed_out))
+            .bytes_or_null("signal", record.and_then(|record| record.word("signal")).map(str::as_bytes))
+    }
+
     /// Is it this session's?
     pub(crate) fn is_of(&self, handle: &Handle) -> bool {
         self.word("session_id") == Some(handle.as_str())

@@ -324,6 +324,12 @@ impl StateDir {
         session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
     }
 
+    /// How a dead session ended, as its exit record tells, or as far as can be told without one.
+    pub(crate) fn end_of(&self, session: &SessionDir) -> Option<Notice> {
+        let late = || Notice::parse(session.late_exit_record(EndedBy::Unknown).json().into_bytes());
+        self.notice(session).or_else(late)
+    }
+
     /// Is somebody making a session of this handle?
     pub(super) fn is_being_made(&self, handle: &Handle) -> bool {
         let name = OsString::from(format!("{NEW}{handle}"));

@@ -26,7 +26,7 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
     }
     following.finish().code(0).stdout_has("unknown");
     scratch.wait_for_end(&handle);
-    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
+    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\nended_by: unknown\n");
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
     let (status, list) = (scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"]));
     for name in ["command", "state", "exit_code", "started", "ended"] {

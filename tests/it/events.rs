@@ -349,7 +349,7 @@ fn an_end_that_nobody_wrote_down_is_told_by_whoever_looks_first() {
         let status = scratch.ts(&["status", "--json", &handle]);
         if look[0] == "events" {
             assert_eq!(status.code(0).field("ended"), "2000000000.250000");
-            scratch.ts(&["status", &handle]).stdout("dead\nexit_code: unknown\n");
+            scratch.ts(&["status", &handle]).stdout("dead\nexit_code: unknown\nended_by: unknown\n");
         }
         // Of this one nothing more is to be told, whoever looks.
         assert_eq!(scratch.ts(&["events", "--name=n"]).out(), event);

@@ -607,7 +607,10 @@ fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
     }
     within(&mut scratch.ts(&["send", &handle, "go"])).ok();
     scratch.ended(&handle);
-    assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
+    assert_eq!(
+        within(&mut scratch.ts(&["status", &handle])).ok(),
+        "dead\nexit_code: unknown\nended_by: unknown\n"
+    );
     assert_eq!(within(&mut scratch.ts(&["exit-code", &handle])).ok(), "-1\n");
     let exit_record = scratch.file(&handle, "exit.json");
     assert!(
@@ -671,7 +674,10 @@ fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
         kill(scratch.file(handle, "daemon_pid").parse().unwrap(), 9);
     }
     eventually("the keeper has gone", || scratch.keeper(&handle).is_none());
-    assert_eq!(within(&mut scratch.ts(&["status", &handle])).ok(), "dead\nexit_code: unknown\n");
+    assert_eq!(
+        within(&mut scratch.ts(&["status", &handle])).ok(),
+        "dead\nexit_code: unknown\nended_by: unknown\n"
+    );
     // This one lives on, and so its keeper does, until it is killed; also where it has
     // been stopped.
     kill(scratch.keeper(&stubborn).unwrap(), 19);

@@ -52,7 +52,7 @@ fn keep_leaves_what_was_said() {
     scratch.ts(&["wait-pattern", &handle, "said"]).code(0);
     let ran = scratch.ts(&["kill", "--keep", "--grace=60", "--json", &handle]).code(0);
     assert_eq!(ran.field("exit_code"), "143");
-    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 143\n");
+    scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 143\nended_by: kill\n");
     scratch.ts(&["read", &handle]).stdout("said\r\n");
     let exit_record = scratch.file(&handle, "exit.json");
     assert_eq!(field(&exit_record, "ended_by"), "\"kill\"");
@@ -95,7 +95,7 @@ fn what_a_killed_relay_left_is_found_by_its_mark() {
     let pids = pids(&scratch, "pids", 2);
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
-    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\n");
+    scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\nended_by: unknown\n");
     assert!(pids.iter().any(|pid| is_running(pid)));
     scratch.ts(&["kill", &handle]).code(0);
     for pid in pids {

@@ -247,6 +247,37 @@ fn what_began_to_end_a_session_stays_the_cause() {
 }
 
 #[test]
+fn each_command_that_tells_an_end_tells_what_ended_it() {
+    let scratch = Scratch::new();
+    let limited = scratch.create_with(&["--timeout=0.2"], "exec sleep 1000");
+    let killed = scratch.create("exec sleep 1000");
+    let own = scratch.create("exit 7");
+    let alive = scratch.create("exec sleep 1000");
+    scratch.ts(&["kill", "--keep", "--grace=60", &killed]).code(0);
+    for (handle, code, told) in [
+        (&limited, "143", ["\"timeout\"", "true", "\"SIGTERM\""]),
+        (&killed, "143", ["\"kill\"", "false", "\"SIGTERM\""]),
+        (&own, "7", ["\"self\"", "false", "null"]),
+    ] {
+        let waited = scratch.ts(&["wait", handle, "--exit", "--json"]).code(0);
+        let exited = scratch.ts(&["exit-code", handle, "--json"]).code(0);
+        let status = scratch.ts(&["status", handle, "--json"]).code(0);
+        for ran in [waited, exited, status] {
+            let fields = ["ended_by", "timed_out", "signal"].map(|name| ran.field(name));
+            assert_eq!(fields, told, "{ran:?}");
+        }
+        let word = told[0].trim_matches('"');
+        let line = if word == "self" { String::new() } else { format!("ended_by: {word}\n") };
+        scratch.ts(&["status", handle]).code(0).stdout(format!("dead\nexit_code: {code}\n{line}"));
+    }
+    for verb in ["exit-code", "status"] {
+        let ran = scratch.ts(&[verb, &alive, "--json"]).code(0);
+        let fields = ["ended_by", "timed_out", "signal"].map(|name| ran.field(name));
+        assert_eq!(fields, ["null"; 3], "{ran:?}");
+    }
+}
+
+#[test]
 fn a_relay_that_is_killed_while_it_ends_a_session_has_said_why() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--timeout=0.2"], "trap '' TERM HUP; while :; do sleep 0.01; done");

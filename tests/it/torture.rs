@@ -797,7 +797,10 @@ fn a_recycled_pid_is_nobody_of_a_session() {
     "#;
     let mut command = scratch.command("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]);
-    run(&mut command).code(0).stdout_has("dead\nexit_code: unknown\n").stdout_has("all in order");
+    run(&mut command)
+        .code(0)
+        .stdout_has("dead\nexit_code: unknown\nended_by: unknown\n")
+        .stdout_has("all in order");
 }
 
 /// A folder that is another user's for a while.

@@ -123,6 +123,30 @@ fn what_cat_prints_again_is_output() {
 }
 
 #[test]
+fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["send", &handle, "echo said; sleep 1000"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=said"]).code(0);
+    let evidence = "the terminal is at: running; last line: 'said'; 'sleep' has the foreground";
+    for condition in ["--input", "--complete"] {
+        let ran = timing_out(
+            |ran| ran.err().contains(evidence),
+            |timeout| scratch.ts(&["wait", &handle, condition, timeout]).code(3).stdout(""),
+        );
+        ran.complains(evidence);
+    }
+    let ran = timing_out(
+        |ran| ran.err().contains(evidence),
+        |timeout| scratch.ts(&["wait-complete", &handle, timeout]).code(3).stdout(""),
+    );
+    ran.complains(evidence);
+    scratch.ts(&["key", &handle, "C-c"]).code(0);
+    let at_prompt = scratch.ts(&["wait", &handle, "--pattern=never", "--timeout=0.1"]).code(3);
+    assert!(!at_prompt.err().contains("'bash' has the foreground"), "{at_prompt:?}");
+}
+
+#[test]
 fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty -echo; echo old; while read x; do echo new-$x; done");

@@ -6,7 +6,8 @@
 //! while it runs and where nobody could see it.
 //!
 //! Options:
-//!   --json            print an object: handle, exit_code (null for -1)
+//!   --json            print an object: handle, exit_code (null for -1), and,
+//!                     null while it runs, ended_by, timed_out and signal
 //!
 //! Example:
 //!   nbs-ts exit-code "$h"
@@ -15,18 +16,20 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::StateDir,
+    session::{Notice, StateDir},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = StateDir::open()?.session(&target)?;
+    let state_dir = StateDir::open()?;
+    let session = state_dir.session(&target)?;
     let code = session.exit_code()?.map(i64::from);
     if args.json() {
+        let end = if session.is_alive()? { None } else { state_dir.end_of(&session) };
         let object =
             Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code);
-        return cli::print(object.line());
+        return cli::print(Notice::describe(end.as_ref(), object).line());
     }
     cli::print(format!("{}\n", code.unwrap_or(-1)))
 }

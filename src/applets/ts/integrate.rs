@@ -202,7 +202,7 @@ impl<'a> Integration<'a> {
                 None => "nobody is seen to have the foreground".to_owned(),
             };
             if self.deadline.has_passed() {
-                let diagnosis = Diagnosis::gather(self.session, self.timeout);
+                let diagnosis = Diagnosis::of_output(self.session, 0, self.timeout);
                 return Err(refused(self.session, &format!("{why}, {diagnosis}; nothing was typed")));
             }
             let until = self.deadline.min(Deadline::after(GLANCE));

@@ -3,7 +3,8 @@
 //! Usage: nbs-ts status [--json] SESSION
 //!
 //! Prints `alive`, or `dead` and a line `exit_code: N`, where N is `unknown` if
-//! nobody could see it.
+//! nobody could see it. If the program did not end by itself, a line
+//! `ended_by: WORD` follows: kill, timeout, idle_timeout, owner or unknown.
 //!
 //! Options:
 //!   --json            print an object that also tells what the terminal is
@@ -11,8 +12,10 @@
 //!                     size; where its log begins and ends; what keeps
 //!                     output from being written, or synced, if anything;
 //!                     the activity (waiting, working, idle, dead), as
-//!                     `list --long` has it; and of one that was restarted
-//!                     the new one's handle (restarted_as)
+//!                     `list --long` has it; what a waiting program asks
+//!                     (question); of a dead one ended_by, timed_out and
+//!                     signal; and of one that was restarted the new one's
+//!                     handle (restarted_as)
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -21,25 +24,29 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{SessionDir, StateDir, client::RelayClient},
+    session::{EndedBy, Notice, SessionDir, StateDir, client::RelayClient},
     ts::frames,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let target = cli::sole_target(args)?;
 
-    let session = StateDir::open()?.session(&target)?;
+    let state_dir = StateDir::open()?;
+    let session = state_dir.session(&target)?;
     if args.json() {
-        return cli::print(json(&session)?);
+        return cli::print(json(&state_dir, &session)?);
     }
     if session.is_alive()? {
         return cli::print("alive\n");
     }
     let code = session.exit_code()?.map_or("unknown".to_owned(), |code| code.to_string());
-    cli::print(format!("dead\nexit_code: {code}\n"))
+    let ended_by = state_dir.end_of(&session).and_then(|end| end.ended_by());
+    let ended_by = ended_by.filter(|ended_by| *ended_by != EndedBy::Itself);
+    let ended_by = ended_by.map(|ended_by| format!("ended_by: {}\n", ended_by.word())).unwrap_or_default();
+    cli::print(format!("dead\nexit_code: {code}\n{ended_by}"))
 }
 
-fn json(session: &SessionDir) -> Result<String> {
+fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let overview = session.overview()?.ok_or_else(|| session.removed())?;
     let mut summary = session.summary(overview.glance.clone());
     // A listing shows as empty what cannot be read; who asks of this one is told.
@@ -48,6 +55,7 @@ fn json(session: &SessionDir) -> Result<String> {
     if !alive {
         summary.exit_code = session.exit_code()?;
     }
+    let end = if alive { None } else { state_dir.end_of(session) };
     let mut client = if alive { RelayClient::open(session)? } else { None };
     let (state, size, sync_error) = match &mut client {
         Some(client) => (client.state()?, client.size()?, client.sync_error()?),
@@ -59,8 +67,7 @@ fn json(session: &SessionDir) -> Result<String> {
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
     let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
-    Ok(overview
-        .describe(summary.json())
+    Ok(Notice::describe(end.as_ref(), overview.describe(summary.json()))
         .number_or_null("pid", session.pid().map(i64::from))
         .bytes_or_null(
             "restarted_as",

@@ -46,7 +46,8 @@
 //!   --any             do not wait for all sessions, but for the first
 //!   --timeout=TIME    give up after this (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (how far
-//!                     the output had come)
+//!                     the output had come); for exit also ended_by, timed_out
+//!                     and signal
 //!
 //! Example:
 //!   nbs-ts wait "$h" --pattern='listening on' --fail='error:' --timeout=30
@@ -55,7 +56,7 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Name, SessionDir, StateDir, Target, client::Wait},
+    session::{Name, Notice, SessionDir, StateDir, Target, client::Wait},
     sys::{child, deadline::Deadline},
     ts::{
         conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
@@ -125,7 +126,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     for (session, watch) in sessions.iter().zip(&watches) {
         if let Some(met) = &watch.met {
             failed |= met.is_failure();
-            print(session, met, watch.lost, args.json())?;
+            print(&state_dir, session, met, watch.lost, args.json())?;
             output::tell_lost(watch.lost, args.json());
         }
     }
@@ -152,7 +153,7 @@ fn nothing_to_wait_for() -> Failure {
     Failure::not_found("no session is alive to be waited for; 'nbs-ts list' shows all".into())
 }
 
-fn print(session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {
+fn print(state_dir: &StateDir, session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {
     let handle = session.handle().as_str();
     if !json {
         return cli::print(format!("{handle}\t{}\t{}\n", met.condition, met.detail));
@@ -162,5 +163,9 @@ fn print(session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {
         .text("condition", met.condition)
         .text("detail", &met.detail)
         .number("offset", i64::try_from(met.offset).unwrap_or(i64::MAX));
+    let object = match met.condition {
+        "exit" => Notice::describe(state_dir.end_of(session).as_ref(), object),
+        _ => object,
+    };
     cli::print(object.count_if_any("lost", lost).line())
 }

@@ -18,6 +18,8 @@ pub(crate) struct Diagnosis {
     // Why the relay does not tell, or has not written down what was printed.
     obstacle: Option<String>,
     last_line: Option<String>,
+    // The program that has the foreground, as a part of a sentence.
+    program: Option<String>,
 }
 
 impl Diagnosis {
@@ -56,10 +58,18 @@ impl Diagnosis {
 
     /// Gathers what can be had; what cannot is left out.
     pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
-        Diagnosis::of_output(session, 0, waited)
+        let mut diagnosis = Diagnosis::of_output(session, 0, waited);
+        // Who has not answered once would not a second time.
+        if diagnosis.doing.is_some()
+            && let Ok(Some(mut client)) = RelayClient::open(session)
+            && let Ok(Some(Some(holder))) = client.holder()
+        {
+            diagnosis.program = holder.named();
+        }
+        diagnosis
     }
 
-    /// The same where it is known from where in the log on there is output.
+    /// The same, but for the program, where it is known from where in the log on there is output.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
         let (mut doing, mut obstacle) = (None, None);
@@ -71,7 +81,8 @@ impl Diagnosis {
             Some(Err(_)) => obstacle = client.take().map(|client| format!("its relay {}", client.reason())),
             _ => {}
         }
-        Diagnosis { waited, doing, obstacle, last_line: Diagnosis::last_line(session, client, start) }
+        let last_line = Diagnosis::last_line(session, client, start);
+        Diagnosis { waited, doing, obstacle, last_line, program: None }
     }
 
     /// Does something other than a shell at its prompt wait for input, as far as all is there
@@ -92,9 +103,13 @@ impl fmt::Display for Diagnosis {
             write!(formatter, "; {obstacle}")?;
         }
         match &self.last_line {
-            Some(line) => write!(formatter, "; last line: '{line}'"),
-            None if self.obstacle.is_some() => Ok(()),
-            None => formatter.write_str("; nothing was printed"),
+            Some(line) => write!(formatter, "; last line: '{line}'")?,
+            None if self.obstacle.is_some() => {}
+            None => formatter.write_str("; nothing was printed")?,
+        }
+        match &self.program {
+            Some(program) => write!(formatter, "; {program}"),
+            None => Ok(()),
         }
     }
 }

@@ -48,7 +48,7 @@ impl<'a> Foreground<'a> {
 
     /// Which program it is, as a part of a sentence.
     pub(super) fn named(&self) -> Option<String> {
-        self.program().map(|program| format!("'{}' has the foreground", program.name))
+        self.holder.as_ref().and_then(Holder::named)
     }
 
     /// What answers it, or ends it.

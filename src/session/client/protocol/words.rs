@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{
     session::shell::Dialect,
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
-    terminal::keys::Application,
+    terminal::{keys::Application, text},
 };
 
 /// Who wants to be told of changes.
@@ -196,6 +196,13 @@ pub(crate) struct Holder {
     pub(crate) leads_elsewhere: bool,
     /// It is a shell that reads its commands from the terminal.
     pub(crate) shell: Option<Dialect>,
+}
+
+impl Holder {
+    /// Which program it is, as a part of a sentence, if it is not the shell that reports.
+    pub(crate) fn named(&self) -> Option<String> {
+        (!self.is_shell).then(|| format!("'{}' has the foreground", text::escaped(self.name.as_bytes())))
+    }
 }
 
 /// Where the session's shell is, as its marks tell.
