@@ -15,6 +15,8 @@ const LONGEST: usize = 4_095;
 #[derive(Default)]
 pub(crate) struct CanonicalLine {
     typed: usize,
+    // No more than what the kernel has of the line: what a key has taken back may be all of it.
+    least: usize,
 }
 
 /// What a byte does to the line that it is typed in.
@@ -32,7 +34,7 @@ impl CanonicalLine {
     /// How many of these bytes can be typed now without losing one.
     pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &TerminalModes) -> usize {
         if !modes.is_canonical() {
-            self.typed = 0;
+            *self = CanonicalLine::default();
             return bytes.len();
         }
         self.room(bytes, |byte| effect(modes, byte))
@@ -50,7 +52,7 @@ impl CanonicalLine {
     /// Notes that these bytes have been typed.
     pub(crate) fn note(&mut self, bytes: &[u8], modes: &TerminalModes) {
         if !modes.is_canonical() {
-            self.typed = 0;
+            *self = CanonicalLine::default();
             return;
         }
         self.count(bytes, |byte| effect(modes, byte));
@@ -60,7 +62,16 @@ impl CanonicalLine {
         self.typed > 0
     }
 
+    /// Has the kernel something of the line for sure?
+    pub(crate) fn holds_some(&self) -> bool {
+        self.least > 0
+    }
+
     fn count(&mut self, bytes: &[u8], effect: impl Fn(u8) -> Effect) {
+        self.least = bytes.iter().fold(self.least, |least, byte| match effect(*byte) {
+            Effect::Adds => (least + 1).min(LONGEST),
+            Effect::Erases | Effect::Ends => 0,
+        });
         // What is beyond the longest, the kernel has thrown away.
         self.typed = bytes.iter().fold(self.typed, |typed, byte| after(typed, effect(*byte)).min(LONGEST));
     }
@@ -112,5 +123,16 @@ mod tests {
         assert_eq!(line.room(&[b'a'; 200], effect), 95);
         line.count(b"b\ncdef\x7f\x7f", effect);
         assert_eq!(line.room(&[b'a'; 5_000], effect), 4_093);
+    }
+
+    #[test]
+    fn a_line_holds_some_unless_all_of_it_may_be_erased() {
+        for (typed, holds) in
+            [(&b""[..], false), (b"ab", true), (b"ab\n", false), (b"ab\x7f", false), (b"ab\x7fc", true)]
+        {
+            let mut line = CanonicalLine::default();
+            line.count(typed, effect);
+            assert_eq!(line.holds_some(), holds, "{typed:?}");
+        }
     }
 }

@@ -127,6 +127,11 @@ impl Keyboard {
         self.line.is_begun()
     }
 
+    /// The same for sure, whatever has been erased of it.
+    pub(crate) fn surely_holds_half_line(&self) -> bool {
+        self.line.holds_some()
+    }
+
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.line = CanonicalLine::default();

@@ -324,9 +324,11 @@ impl Relay {
         foreground::doing(&self.master, self.child, self.reporting(), self.recorder.prompt())
     }
 
-    /// The group that has the foreground while the prompt of the shell that reports stands.
+    /// The group that has the foreground while the prompt of the shell that reports stands; 0
+    /// where no shell does.
     pub(super) fn reporting(&self) -> i32 {
         match self.recorder.level() {
+            (0, _) if !self.interactive => 0,
             (0, _) => i32::try_from(self.child).unwrap_or_default(),
             _ => self.inner_group.unwrap_or_default(),
         }
@@ -348,6 +350,7 @@ impl Relay {
             application: Application { cursor: private.has(1), keypad: private.has_keypad() },
             bracketed_paste: private.has(2004),
             secret: modes.hide_line(),
+            half_line: modes.is_canonical() && self.keyboard.surely_holds_half_line(),
             end_of_input: modes.end_of_input(),
             signals: modes.signals().into_iter().map(|(byte, _)| byte).collect(),
         })

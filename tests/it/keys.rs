@@ -160,6 +160,49 @@ fn the_end_of_input_is_the_terminals_own_character() {
 }
 
 #[test]
+fn the_end_of_input_comes_after_half_a_line_too() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("cat > got; echo over; read line; echo \"<$line>\"");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
+    scratch.ts(&["eof", "--json", &handle]).code(0).silent().stdout_has("\"typed\":2");
+    scratch.ts(&["wait", &handle, "--pattern=over"]).code(0);
+    assert_eq!(fs::read(scratch.path.join("got")).unwrap(), b"half");
+    // Nothing of it is left for who reads next.
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", &handle, "next"]).code(0);
+    scratch.ts(&["wait", &handle, "--pattern=<next>"]).code(0);
+    // What may have been erased is no line.
+    let erased = scratch.create("cat; echo over; read line; echo \"<$line>\"");
+    scratch.ts(&["wait", &erased, "--input"]).code(0);
+    scratch.ts(&["send", "--no-enter", &erased, "one two"]).code(0);
+    scratch.ts(&["key", &erased, "C-u"]).code(0);
+    scratch.ts(&["eof", "--json", &erased]).code(0).stdout_has("\"typed\":1");
+    scratch.ts(&["wait", &erased, "--pattern=over"]).code(0);
+}
+
+#[test]
+fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
+    let scratch = Scratch::new();
+    let deaf = scratch.create("echo ready; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &deaf, "ready"]).code(0);
+    let refused = scratch.ts(&["eof", "--timeout=0.3", &deaf]).code(1).stdout("");
+    refused.complains("no program reads its terminal after 0.3 s").complains("'sleep' has the foreground");
+    let editor = scratch.create(r"stty raw -echo; printf '\033[?'; printf '1049hready'; exec cat > got");
+    scratch.ts(&["wait", &editor, "--pattern=ready", "--timeout=20"]).code(0);
+    scratch.ts(&["eof", &editor]).code(1).complains("a full-screen program reads its terminal");
+    scratch.ts(&["key", &editor, "x"]).code(0);
+    got(&scratch, b"x");
+    // One that begins to read later is waited for.
+    let late = scratch.create("echo ready; while ! [ -e go ]; do sleep 0.05; done; cat; echo over");
+    scratch.ts(&["wait-pattern", &late, "ready"]).code(0);
+    let typing = scratch.start(&["eof", "--timeout=60", &late]);
+    fs::write(scratch.path.join("go"), "").unwrap();
+    typing.finish().code(0);
+    scratch.ts(&["wait", &late, "--pattern=over"]).code(0);
+}
+
+#[test]
 fn a_paste_is_bracketed_where_that_is_asked_for() {
     let scratch = Scratch::new();
     let handle = scratch.create(RAW_READER);

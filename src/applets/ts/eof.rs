@@ -2,9 +2,12 @@
 //!
 //! Usage: nbs-ts eof [options] SESSION
 //!
-//! Types the terminal's end-of-file character (mostly C-d), or C-d where a
-//! program takes each key. As from a keyboard, it ends the input only at the
-//! beginning of a line; within one it ends that, without a newline.
+//! Waits until a program reads the terminal, and types its end-of-file character
+//! (mostly C-d), or C-d if the program takes each key. After half a line it types
+//! the character twice: the first only ends that line, without a newline.
+//!
+//! If no program reads the terminal, or one that draws the whole screen does,
+//! nothing is typed, and the exit code is 1; `key C-d` types the key regardless.
 //!
 //! Options:
 //!   --timeout=TIME    how long a program that does not read may hold this up
@@ -14,13 +17,15 @@
 //! Example:
 //!   nbs-ts eof "$h"
 
+use std::time::Duration;
+
 use crate::{
     cli::{self, Args},
     json::Object,
     outcome::{Failure, Result},
     session::{
-        StateDir,
-        client::{RelayClient, sending},
+        SessionDir, StateDir,
+        client::{Diagnosis, Doing, News, RelayClient, sending},
     },
     sys::deadline::Deadline,
 };
@@ -39,16 +44,54 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
+    let handle = session.handle();
+    let refused =
+        |why: String| Err(Failure::failed(format!("cannot end the input of session '{handle}': {why}")));
+    let regardless = format!("'nbs-ts key {handle} C-d' types the key regardless");
     let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
+    let Some(doing) = await_reader(&session, &mut client)? else {
+        let diagnosis = Diagnosis::gather(&session, timeout);
+        return refused(format!("no program reads its terminal {diagnosis}; {regardless}"));
+    };
+    let private = client.private_modes()?.ok_or_else(|| session.ended())?;
+    if doing == Doing::Raw && private.alternate() {
+        let program = client.holder()?.flatten().and_then(|holder| holder.named());
+        let program = program.map(|program| format!("; {program}")).unwrap_or_default();
+        return refused(format!("a full-screen program reads its terminal{program}; {regardless}"));
+    }
     let modes = client.modes()?.ok_or_else(|| session.ended())?;
-    let byte = modes.end_of_input.ok_or_else(|| {
-        let why = "its terminal has no end-of-file character (stty eof undef)";
-        Failure::failed(format!("cannot end the input of session '{}': {why}", session.handle()))
-    })?;
-    sending::type_all(&session, &[byte], timeout)?;
+    let Some(byte) = modes.end_of_input else {
+        return refused("its terminal has no end-of-file character (stty eof undef)".into());
+    };
+    let keys = if modes.half_line { &[byte, byte][..] } else { &[byte] };
+    let typed = sending::type_all(&session, keys, timeout)?;
     if args.json() {
-        let object = Object::new().text("handle", session.handle().as_str()).number("typed", 1);
+        let typed = i64::try_from(typed).unwrap_or(i64::MAX);
+        let object = Object::new().text("handle", handle.as_str()).number("typed", typed);
         return cli::print(object.line());
     }
     Ok(())
+}
+
+/// Until a program reads the terminal, and how it does; `None` where none has within the session's
+/// patience. The kernel sends no event when one begins to: so we look at each change, and again at
+/// growing intervals.
+fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<Doing>> {
+    const FIRST_LOOK: Duration = Duration::from_millis(5);
+    const LATER_LOOKS: Duration = Duration::from_millis(50);
+    let (mut interval, deadline) = (FIRST_LOOK, session.patience().over());
+    loop {
+        let (doing, _) = client.state()?.ok_or_else(|| session.ended())?;
+        if doing != Doing::Running {
+            return Ok(Some(doing));
+        }
+        if deadline.has_passed() {
+            return Ok(None);
+        }
+        match client.news_or(deadline.min(Deadline::after(interval)), None)? {
+            News::Ended => return Err(session.ended()),
+            News::Changed => interval = FIRST_LOOK,
+            News::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+        }
+    }
 }

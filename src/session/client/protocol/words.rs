@@ -71,6 +71,8 @@ pub(crate) struct KeyModes {
     pub(crate) bracketed_paste: bool,
     /// A hidden line is asked for.
     pub(crate) secret: bool,
+    /// A part of a line has been typed, which nothing has ended.
+    pub(crate) half_line: bool,
     /// The character that ends the input, if there is one.
     pub(crate) end_of_input: Option<u8>,
     /// The characters that are signals.
@@ -80,7 +82,7 @@ pub(crate) struct KeyModes {
 impl KeyModes {
     pub(super) fn encode(&self) -> String {
         let Application { cursor, keypad } = self.application;
-        let flags = [cursor, self.bracketed_paste, self.secret, keypad];
+        let flags = [cursor, self.bracketed_paste, self.secret, keypad, self.half_line];
         let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
         let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
         let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
@@ -89,13 +91,8 @@ impl KeyModes {
 
     pub(super) fn decode(words: &str) -> Option<KeyModes> {
         let words: Vec<&str> = words.split(' ').collect();
-        // A relay of an older version knows nothing of the keypad.
-        let (cursor, bracketed_paste, secret, keypad, end, signals) = match &words[..] {
-            [cursor, paste, secret, keypad @ ("yes" | "no"), end, signals @ ..] => {
-                (cursor, paste, secret, *keypad, end, signals)
-            }
-            [cursor, paste, secret, end, signals @ ..] => (cursor, paste, secret, "no", end, signals),
-            _ => return None,
+        let [cursor, bracketed_paste, secret, keypad, half_line, end, signals @ ..] = &words[..] else {
+            return None;
         };
         let flag = |word: &str| match word {
             "yes" => Some(true),
@@ -106,6 +103,7 @@ impl KeyModes {
             application: Application { cursor: flag(cursor)?, keypad: flag(keypad)? },
             bracketed_paste: flag(bracketed_paste)?,
             secret: flag(secret)?,
+            half_line: flag(half_line)?,
             end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
             signals: signals.iter().map(|byte| byte.parse().ok()).collect::<Option<_>>()?,
         })
