@@ -4,7 +4,8 @@
 //! keeps one connection for all calls: the standard input and output of a POSIX `sh` there, which
 //! ssh, a container's engine, or any other command gives. [`bootstrap`] gets from there to our own
 //! file, and the [`far`] side executes the verb as it would be executed here. What passes between
-//! them are [`frames`]; [`call`] is their beginning.
+//! them are [`frames`]. The two ends of a call are machines of their own, [`near_end`] and [`far_end`];
+//! [`call`] and [`far`] do for them what touches the system.
 //!
 //! ```text
 //! nbs-ts VERB box:h   nbs-bridge box       on the machine
@@ -12,17 +13,20 @@
 //!   +-- socket, frames--+-- ssh box sh ------ its pipes are handed over --+-- nbs-call VERB h
 //! ```
 //!
-//! [`name`], [`frames`] and [`bootstrap`] are pure, but for the file of the machines.
+//! [`name`], [`frames`], the two ends and [`bootstrap`] are pure, but for the file of the machines.
 
 pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
+mod checksum;
 pub(crate) mod content;
 mod daemon;
 pub(crate) mod far;
+mod far_end;
 pub(crate) mod far_lines;
 pub(crate) mod frames;
 pub(crate) mod name;
+mod near_end;
 pub(crate) mod outbox;
 mod silence;
 

@@ -24,9 +24,9 @@ use crate::{
         call,
         content::{self, Copy},
         daemon,
-        frames::{Decoder, Frame, PROTOCOL},
+        frames::{Decoder, Frame, FrameWriter, LONGEST_WINDOW, Nonsense, PROTOCOL},
         name::{self, MachineName},
-        outbox::{self, Outbox},
+        outbox,
         silence::Silence,
     },
     outcome::{Failure, Result, Trying},
@@ -56,6 +56,10 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How long it may take to get there, and between two signs of getting on.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The same for the first try after a loss; each of the next has so much more. A transport tries
+/// less and less often, and would miss the end of a loss that calls still wait for.
+const FIRST_START_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long the far side may take to hang up when it is told that we end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -68,6 +72,9 @@ const PATIENCE_WITH_NONSENSE: Duration = Duration::from_secs(30);
 /// The pause before the first try to connect again, and the longest: each is twice the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why a connection was given up whose frames have wrong checksums.
+const CHANGED: &str = "its line is at fault: it changes what passes over it";
 
 /// So much waits for the connection at most, before more is taken of any call.
 const MOST_UNSENT: usize = 256 * 1024;
@@ -140,7 +147,11 @@ struct Bridge {
     link: Link,
     /// Why there is no connection.
     why: String,
+    /// The line of the last one changed what passed over it: then it may be why the next fails.
+    is_line_bad: bool,
     pause: Duration,
+    /// How often it was tried to get there since there was a connection.
+    tries: u32,
     connections: u32,
     patience: Duration,
     over: bool,
@@ -194,7 +205,7 @@ struct Caller {
     number: u32,
     stream: UnixStream,
     decoder: Decoder,
-    unsent: Outbox,
+    unsent: FrameWriter,
     /// It is of our version, and has been told how the connection is.
     greeted: bool,
     /// Its call may have begun on a connection before, perhaps of another bridge.
@@ -234,7 +245,9 @@ impl Bridge {
             last: 0,
             link: Link::Down { until: Deadline::after(Duration::ZERO) },
             why: String::new(),
+            is_line_bad: false,
             pause: FIRST_PAUSE,
+            tries: 0,
             connections: 0,
             patience: PATIENCE,
             over: false,
@@ -264,7 +277,7 @@ impl Bridge {
 
     fn end(&mut self) {
         if let Link::Up { transport, .. } = &mut self.link {
-            Frame::Bye.put(0, &mut transport.unsent);
+            transport.unsent.put(0, &Frame::Bye);
             // What is not taken at once is found out by its silence.
             let _ = transport.flush();
             transport.input = None;
@@ -318,8 +331,9 @@ impl Bridge {
                 BridgeEvent::Input => self.hear(),
                 BridgeEvent::Output => {
                     // Our file goes there: while it gets on, nothing need come back.
+                    let timeout = self.start_timeout();
                     if let Link::Starting { until, .. } = &mut self.link {
-                        *until = Deadline::after(START_TIMEOUT);
+                        *until = Deadline::after(timeout);
                     }
                     self.flush();
                 }
@@ -333,17 +347,19 @@ impl Bridge {
     }
 
     fn look_at_the_clock(&mut self) {
-        let late = match &mut self.link {
-            Link::Starting { until, .. } => {
-                until.has_passed().then_some(("it does not answer", START_TIMEOUT))
-            }
-            Link::Up { silence, .. } => {
-                silence.is_too_long(Instant::now()).then_some(("nothing has come from it", SILENCE))
-            }
-            Link::Down { .. } => None,
+        let (is_late, is_silent) = match &mut self.link {
+            Link::Starting { until, .. } => (until.has_passed(), false),
+            Link::Up { silence, .. } => (false, silence.is_too_long(Instant::now())),
+            Link::Down { .. } => (false, false),
         };
-        if let Some((what, time)) = late {
-            self.lose(&format!("{what} for {} s", time.as_secs()), PATIENCE);
+        if is_late {
+            let time = self.start_timeout().as_secs();
+            self.lose(&format!("it does not answer for {time} s"), PATIENCE);
+        }
+        if is_silent {
+            let why = format!("nothing has come from it for {} s", SILENCE.as_secs());
+            // For so long, calls have waited already.
+            self.lose_since(&why, PATIENCE, SILENCE);
         }
         if self.tick.has_passed() {
             self.tick = Deadline::after(KEEP_ALIVE);
@@ -351,7 +367,7 @@ impl Bridge {
             for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
                 // One that takes nothing needs no more to take.
                 if caller.unsent.is_empty() {
-                    Frame::Pong.put(0, &mut caller.unsent);
+                    caller.unsent.put(0, &Frame::Pong);
                 }
             }
         }
@@ -360,7 +376,7 @@ impl Bridge {
     /// Asks the far side whether it is there.
     fn ask(&mut self) {
         if let Link::Up { transport, asked, .. } = &mut self.link {
-            Frame::Ping.put(0, &mut transport.unsent);
+            transport.unsent.put(0, &Frame::Ping);
             *asked = Some(Instant::now());
         }
     }
@@ -372,7 +388,7 @@ impl Bridge {
                 && caller.gone
                 && caller.open
             {
-                Frame::Close.put(caller.number, &mut transport.unsent);
+                transport.unsent.put(caller.number, &Frame::Close);
             }
             if caller.gone && caller.greeted {
                 self.until = Deadline::after(self.idle);
@@ -394,7 +410,7 @@ impl Bridge {
             number: self.last,
             stream,
             decoder: Decoder::default(),
-            unsent: Outbox::default(),
+            unsent: FrameWriter::default(),
             greeted: false,
             has_begun: false,
             open: false,
@@ -439,16 +455,18 @@ impl Bridge {
             Frame::Caller { has_begun, version } if version == machine::VERSION.as_bytes() => {
                 caller.greeted = true;
                 caller.has_begun = has_begun;
+                // So it sees that we are there, and not stopped.
+                caller.unsent.put(0, &Frame::Pong);
                 match &mut self.link {
                     Link::Up { instance, .. } => {
                         let up = Frame::Up { instance: *instance, connection: connections };
-                        up.put(0, &mut caller.unsent);
+                        caller.unsent.put(0, &up);
                     }
                     // It need not wait for the rest of a long pause.
                     Link::Down { until } if connections > 0 => {
                         *until = until.min(Deadline::after(FIRST_PAUSE));
                         let (patience, why) = (self.patience.as_secs() as u16, self.why.clone().into_bytes());
-                        Frame::Down { patience, why }.put(0, &mut caller.unsent);
+                        caller.unsent.put(0, &Frame::Down { patience, why });
                         self.pause = FIRST_PAUSE;
                     }
                     _ => {}
@@ -457,12 +475,12 @@ impl Bridge {
             // We are of another version: its calls need a bridge of its own, and it can have one
             // when we let nobody in.
             Frame::Caller { .. } => {
-                Frame::Again.put(0, &mut caller.unsent);
+                caller.unsent.put(0, &Frame::Again);
                 self.close();
             }
             // The machine is no more. Our end is told by itself.
             Frame::Bye => {
-                Frame::Again.put(0, &mut caller.unsent);
+                caller.unsent.put(0, &Frame::Again);
                 self.close();
             }
             // It is reached otherwise: calls go on with the next bridge, which is known by the
@@ -473,7 +491,7 @@ impl Bridge {
                 self.over = true;
                 for caller in &mut self.callers {
                     caller.open = false;
-                    Frame::Again.put(0, &mut caller.unsent);
+                    caller.unsent.put(0, &Frame::Again);
                 }
             }
             Frame::Ask => {
@@ -484,7 +502,7 @@ impl Bridge {
                     machine: self.about.machine().into_bytes(),
                 };
                 if let Some(caller) = numbered(&mut self.callers, number) {
-                    answer.put(0, &mut caller.unsent);
+                    caller.unsent.put(0, &answer);
                 }
             }
             Frame::Open(order) => {
@@ -493,14 +511,14 @@ impl Bridge {
                     && order.connection == connections
                 {
                     caller.open = true;
-                    Frame::Open(order).put(number, &mut transport.unsent);
+                    transport.unsent.put(number, &Frame::Open(order));
                 }
             }
             frame => {
                 if let Link::Up { transport, .. } = &mut self.link
                     && caller.open
                 {
-                    frame.put(number, &mut transport.unsent);
+                    transport.unsent.put(number, &frame);
                 }
             }
         }
@@ -518,33 +536,54 @@ impl Bridge {
         }
     }
 
+    fn start_timeout(&self) -> Duration {
+        match self.connections {
+            0 => START_TIMEOUT,
+            _ => START_TIMEOUT.min(FIRST_START_TIMEOUT * self.tries),
+        }
+    }
+
     fn start(&mut self) -> io::Result<Link> {
         let mark = random::hex::<16>()?;
         let (bootstrap, script) = Bootstrap::new(&mark, &self.id, &self.copies);
         let mut transport = Transport::start(&self.way)?;
         transport.unsent.extend(script);
-        let (decoder, until) = (Decoder::default(), Deadline::after(START_TIMEOUT));
+        self.tries += 1;
+        let (decoder, until) = (Decoder::default(), Deadline::after(self.start_timeout()));
         Ok(Link::Starting { transport, bootstrap, gone: false, decoder, until })
     }
 
-    /// There is no connection (any more).
+    /// There is no connection (any more). A call waits for so long for the next one.
     fn lose(&mut self, why: &str, patience: Duration) {
+        self.lose_since(why, patience, Duration::ZERO);
+    }
+
+    /// The same, where calls have `waited` for so long before that was known.
+    fn lose_since(&mut self, why: &str, patience: Duration, waited: Duration) {
         let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::after(self.pause) });
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let mut why = why.to_owned();
         let said = match link {
             Link::Starting { transport, bootstrap, .. } => {
                 self.about.bootstrap = Some(bootstrap);
+                if self.is_line_bad {
+                    why = format!("{CHANGED}; since then {why}");
+                }
                 transport.last_words()
             }
-            Link::Up { transport, .. } => transport.last_words(),
+            Link::Up { transport, .. } => {
+                self.is_line_bad = why == CHANGED;
+                transport.last_words()
+            }
             Link::Down { .. } => String::new(),
         };
-        self.why = if said.is_empty() { why.to_owned() } else { format!("{why}: {said}") };
+        self.why = if said.is_empty() { why } else { format!("{why}: {said}") };
         self.patience = patience;
         self.about.version.clear();
         self.about.round_trip = None;
         let why = self.why.clone().into_bytes();
-        let down = Frame::Down { patience: patience.as_secs() as u16, why: why.clone() };
+        let left = patience.saturating_sub(waited).as_secs() as u16;
+        let down = Frame::Down { patience: left, why: why.clone() };
         // What has never worked is not a loss: nothing tells that trying again would help.
         let failed = Frame::Failed { why };
         let has_worked = self.connections > 0;
@@ -552,7 +591,7 @@ impl Bridge {
         for caller in &mut self.callers {
             caller.open = false;
             let frame = if has_worked || caller.has_begun { &down } else { &failed };
-            frame.put(0, &mut caller.unsent);
+            caller.unsent.put(0, frame);
         }
         if self.over {
             self.close();
@@ -595,10 +634,11 @@ impl Bridge {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        let timeout = self.start_timeout();
         let frames = match &mut self.link {
             Link::Down { .. } => return,
             Link::Starting { bootstrap, gone: gone @ false, decoder, transport, until } => {
-                *until = Deadline::after(START_TIMEOUT);
+                *until = Deadline::after(timeout);
                 match bootstrap.feed(bytes) {
                     None => return,
                     Some(Step::Failed(why)) => return self.lose(&why, PATIENCE),
@@ -623,12 +663,24 @@ impl Bridge {
             }
             Link::Starting { decoder, .. } => decoder.feed(bytes),
             Link::Up { decoder, silence, .. } => {
-                silence.end(Instant::now());
-                decoder.feed(bytes)
+                let frames = decoder.feed(bytes);
+                // Part of a frame is no sign: what is missing of it may be lost.
+                if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
+                    silence.end(Instant::now());
+                }
+                frames
             }
         };
         match frames {
-            Err(nonsense) => self.lose(&format!("it sends {}", nonsense.0), PATIENCE_WITH_NONSENSE),
+            Err(nonsense) => {
+                let is_up = matches!(self.link, Link::Up { .. });
+                let why = match nonsense {
+                    Nonsense::Malformed(what) => format!("it sends {what}"),
+                    Nonsense::Changed if is_up => CHANGED.to_owned(),
+                    Nonsense::Changed => "it sends what is no frame, or the line changes it".to_owned(),
+                };
+                self.lose(&why, PATIENCE_WITH_NONSENSE);
+            }
             Ok(frames) => {
                 for (number, frame) in frames {
                     self.heed(number, frame);
@@ -646,6 +698,7 @@ impl Bridge {
             (Link::Starting { .. }, Frame::Hello { .. }) => {
                 self.lose("its file speaks another version of our frames", PATIENCE_WITH_NONSENSE);
             }
+            (Link::Up { .. }, Frame::Changed) => self.lose(CHANGED, PATIENCE_WITH_NONSENSE),
             (Link::Up { asked, .. }, Frame::Pong) if number == 0 => {
                 self.about.round_trip = asked.take().map(|asked| asked.elapsed()).or(self.about.round_trip);
             }
@@ -656,14 +709,15 @@ impl Bridge {
                 | Frame::Taken { .. }
                 | Frame::Exit { .. }
                 | Frame::Refused { .. }
+                | Frame::Stopped { .. }
                 | Frame::Pong),
             ) => {
                 // Of one that has gone, some may still be under way.
                 let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
                     return;
                 };
-                frame.put(number, &mut caller.unsent);
-                if caller.unsent.len() > machine::frames::WINDOW as usize * 3 {
+                caller.unsent.put(number, &frame);
+                if caller.unsent.len() > LONGEST_WINDOW {
                     self.lose("it sends more than it may", PATIENCE_WITH_NONSENSE);
                 }
             }
@@ -681,10 +735,10 @@ impl Bridge {
         self.connections += 1;
         // Which tells the round trip.
         self.ask();
-        self.pause = FIRST_PAUSE;
+        (self.pause, self.tries) = (FIRST_PAUSE, 0);
         let up = Frame::Up { instance, connection: self.connections };
         for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
-            up.put(0, &mut caller.unsent);
+            caller.unsent.put(0, &up);
         }
     }
 

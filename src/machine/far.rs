@@ -7,7 +7,6 @@
 //! lost its calls go on, for a while, and so does what they print; a new connection takes them up.
 
 use std::{
-    collections::VecDeque,
     env,
     ffi::OsString,
     fs::File,
@@ -21,14 +20,15 @@ use std::{
         },
     },
     process::{Child, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
     machine::{
         self, daemon,
-        frames::{ACKNOWLEDGE, Decoder, Frame, Order, Outgoing, PROTOCOL, Stream, WINDOW},
-        outbox::{self, Outbox},
+        far_end::{Effect, FarEnd, ServedCall},
+        frames::{Order, Outgoing},
+        outbox,
     },
     outcome::{Result, Trying},
     session::{FAR, StateDir},
@@ -38,30 +38,12 @@ use crate::{
         fdpass,
         files::{self, Folder},
         poll::{self, PIPE_ROOM, PollSet},
-        processes::PidFd,
+        processes::{self, PidFd},
         pty::{Master, Size},
         random,
         socket::{self, Entrance},
     },
 };
-
-/// How long a connection that was lost is waited for, and a call that nobody takes up. It is
-/// longer than callers wait, so what they are told is true.
-const LINGER: Duration = Duration::from_secs(90);
-
-/// A bridge says something at least every 20 s. One that has not for so long is gone, whatever
-/// the transport says.
-const SILENCE: Duration = Duration::from_secs(75);
-
-/// So much waits for the connection at most, before more is taken of any call: what comes behind
-/// it, of another call, is held up no longer than that takes.
-const MOST_UNSENT: usize = 128 * 1024;
-
-/// A caller that has room sends all that it has read.
-const READ_AT_ONCE: u64 = 64 * 1024;
-
-/// Calls at a time; each is a process with three descriptors of ours.
-const MOST_CALLS: usize = 200;
 
 /// Becomes what the transport has started: see above. `id` is that of the bridge.
 pub(crate) fn connect(id: &str, content: &str) -> Result<()> {
@@ -95,23 +77,14 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
             return Err(failure);
         }
     };
-    let mut far = Far {
-        listener,
-        entrance: Entrance::default(),
-        instance,
-        link: None,
-        calls: Vec::new(),
-        abandoned: Vec::new(),
-        next: 0,
-        until: Deadline::after(LINGER),
-        farewell: false,
-    };
-    while !far.is_over() {
+    let end = FarEnd::new(instance, Instant::now());
+    let mut far = Far { listener, entrance: Entrance::default(), end, link: None, processes: Vec::new() };
+    while !far.end.is_over(Instant::now()) {
         far.turn().trying("wait for something to happen")?;
     }
-    for call in &mut far.calls {
+    for effect in far.end.end_all(Instant::now()) {
         // What is brief finds out by itself, and whoever collects orphans collects it.
-        call.end();
+        far.act(effect);
     }
     let name = format!("{id}-{content}");
     for file in [daemon::socket(&name), daemon::lock_file(&name)] {
@@ -139,57 +112,30 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 struct Far {
     listener: UnixListener,
     entrance: Entrance,
-    instance: u64,
+    end: FarEnd,
     link: Option<Link>,
-    calls: Vec<Call>,
-    /// The keys of calls that nobody has taken up in time: whoever comes later must not begin one
-    /// again that has been.
-    abandoned: Vec<u128>,
-    /// Which one's turn it is to send.
-    next: usize,
-    /// Without a connection, until when one is waited for.
-    until: Deadline,
-    farewell: bool,
+    /// Of calls, by their keys.
+    processes: Vec<(u128, Process)>,
 }
 
-/// A connection.
+/// What a connection goes over.
 struct Link {
     input: File,
     output: File,
     /// Who has handed it to us, and ends when we let go.
     _holder: UnixStream,
-    decoder: Decoder,
-    unsent: Outbox,
-    silence: Deadline,
 }
 
-struct Call {
-    /// Which one it is, on every connection.
-    key: u128,
-    /// Its number on this connection; `None`: nobody has taken it up.
-    number: Option<u32>,
-    /// Where nobody has, until when it is kept.
-    orphaned: Deadline,
-    waits: bool,
-    child: Option<(Child, Option<PidFd>)>,
+/// What executes a call.
+struct Process {
+    child: Child,
+    pidfd: Option<PidFd>,
     stdin: Option<File>,
     stdout: Option<File>,
     stderr: Option<File>,
     terminal: Option<Master>,
-    out: Outgoing,
-    err: Outgoing,
-    /// What is to be written to its standard input, and how much has come, and been told of.
-    pending: VecDeque<u8>,
-    came: u64,
-    acknowledged: u64,
-    stdin_ended: bool,
-    status: Option<(u8, u8)>,
-    exit_sent: bool,
-    refused: Option<String>,
-    /// Nobody wants it any more; it is kept to be collected.
-    forgotten: bool,
-    /// Nothing is left of it.
-    is_over: bool,
+    /// It has ended, and was collected; the rest of what it has printed may still be read.
+    is_collected: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -205,79 +151,58 @@ enum FarEvent {
 }
 
 impl Far {
-    fn is_over(&self) -> bool {
-        self.farewell || (self.link.is_none() && self.until.has_passed())
-    }
-
     fn turn(&mut self) -> io::Result<()> {
-        self.fill();
+        self.flush();
         let mut poll_set = PollSet::new();
         let mut deadline = self.entrance.watch(&self.listener, &mut poll_set, FarEvent::Connection);
-        match &self.link {
-            Some(link) => {
+        if let Some(link) = &self.link {
+            if self.end.wants_bytes() {
                 poll_set.readable(&link.input, FarEvent::Input);
-                if !link.unsent.is_empty() {
-                    poll_set.writable(&link.output, FarEvent::Output);
-                }
-                deadline = deadline.min(link.silence);
             }
-            None => deadline = deadline.min(self.until),
+            if self.end.has_unsent() {
+                poll_set.writable(&link.output, FarEvent::Output);
+            }
         }
-        for call in &self.calls {
-            let key = call.key;
-            if let Some(stdin) = call.stdin.as_ref().filter(|_| !call.pending.is_empty()) {
-                poll_set.writable(stdin, FarEvent::Stdin(key));
+        deadline = deadline.min(Deadline::at(self.end.until()));
+        for (key, process) in &self.processes {
+            if let Some(call) = self.end.call(*key) {
+                process.watch(*key, call, &mut poll_set);
             }
-            if let Some(stdout) = call.stdout.as_ref().filter(|_| call.out.has_room()) {
-                poll_set.readable(stdout, FarEvent::Stdout(key));
-            }
-            if let Some(stderr) = call.stderr.as_ref().filter(|_| call.err.has_room()) {
-                poll_set.readable(stderr, FarEvent::Stderr(key));
-            }
-            if let Some(terminal) = call.terminal.as_ref().filter(|_| !call.out.has_ended()) {
-                let (read, write) = (call.out.has_room(), !call.pending.is_empty());
-                if read || write {
-                    poll_set.peer(terminal, read, write, FarEvent::Terminal(key), None);
-                }
-            }
-            if let Some((_, Some(pidfd))) = &call.child {
-                poll_set.readable(pidfd, FarEvent::Ended(key));
-            }
-            deadline = deadline.min(call.orphaned);
         }
         for event in poll_set.wait(deadline)? {
             match event {
                 FarEvent::Connection => self.accept(),
-                FarEvent::Input => self.hear(),
+                FarEvent::Input => self.receive(),
                 FarEvent::Output => self.flush(),
-                FarEvent::Stdin(key) => self.of(key, Call::write_stdin),
-                FarEvent::Stdout(key) => self.of(key, |call| read(&mut call.stdout, &mut call.out)),
-                FarEvent::Stderr(key) => self.of(key, |call| read(&mut call.stderr, &mut call.err)),
-                FarEvent::Terminal(key) => self.of(key, Call::tend_terminal),
-                FarEvent::Ended(key) => self.of(key, Call::collect),
+                FarEvent::Stdin(key) => self.with(key, Process::write_stdin),
+                FarEvent::Stdout(key) => {
+                    self.with(key, |process, call| read(&mut process.stdout, call.out()));
+                }
+                FarEvent::Stderr(key) => {
+                    self.with(key, |process, call| read(&mut process.stderr, call.err()));
+                }
+                FarEvent::Terminal(key) => self.with(key, Process::tend_terminal),
+                FarEvent::Ended(key) => self.with(key, Process::collect),
             }
         }
-        if self.link.as_ref().is_some_and(|link| link.silence.has_passed()) {
-            self.lose();
+        for effect in self.end.look_at_the_clock(Instant::now()) {
+            self.act(effect);
         }
-        let is_dropped = |call: &Call| call.orphaned.has_passed() || (call.forgotten && call.child.is_none());
-        for call in self.calls.iter_mut().filter(|call| is_dropped(call)) {
-            if !call.forgotten {
-                self.abandoned.push(call.key);
-            }
-            call.end();
-        }
-        self.calls.retain(|call| !call.is_over);
+        self.let_go();
+        // What is left of one that is over.
+        let end = &mut self.end;
+        self.processes.retain(|(key, _)| end.call(*key).is_some());
         Ok(())
     }
 
-    fn of(&mut self, key: u128, act: impl FnOnce(&mut Call)) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.key == key) {
-            act(call);
+    fn with(&mut self, key: u128, act: impl FnOnce(&mut Process, &mut ServedCall)) {
+        if let Some((_, process)) = self.processes.iter_mut().find(|(other, _)| *other == key)
+            && let Some(call) = self.end.call(key)
+        {
+            act(process, call);
         }
     }
 
-    /// A connection takes the place of the one before, which the bridge has given up.
     fn accept(&mut self) {
         let Some(stream) = self.entrance.take(self.listener.accept()) else { return };
         // What cannot be taken is dropped, and whoever has handed it over ends with it.
@@ -295,138 +220,88 @@ impl Far {
         let Ok([input, output]) = <[OwnedFd; 2]>::try_from(descriptors) else { return Ok(()) };
         child::let_nothing_wait(&input)?;
         child::let_nothing_wait(&output)?;
-        self.lose();
-        let mut link = Link {
-            input: input.into(),
-            output: output.into(),
-            _holder: stream,
-            decoder: Decoder::default(),
-            unsent: Outbox::default(),
-            silence: Deadline::after(SILENCE),
-        };
-        let version = machine::VERSION.as_bytes().to_vec();
-        Frame::Hello { protocol: PROTOCOL, instance: self.instance, version }.put(0, &mut link.unsent);
-        self.link = Some(link);
+        self.end.connect(Instant::now());
+        self.link = Some(Link { input: input.into(), output: output.into(), _holder: stream });
         self.flush();
         Ok(())
     }
 
-    /// The connection is no more; its calls go on.
     fn lose(&mut self) {
-        if self.link.take().is_none() {
-            return;
-        }
-        self.until = Deadline::after(LINGER);
-        for call in &mut self.calls {
-            call.number = None;
-            call.orphaned = Deadline::after(LINGER);
-        }
+        self.end.lose(Instant::now());
+        self.let_go();
     }
 
-    fn hear(&mut self) {
+    /// Closes what the connection went over, where there is none any more.
+    fn let_go(&mut self) {
+        self.link.take_if(|_| !self.end.is_connected());
+    }
+
+    fn receive(&mut self) {
         let Some(link) = &mut self.link else { return };
         let mut buffer = [0; 64 * 1024];
-        let frames = match outbox::read(&mut link.input, &mut buffer) {
+        match outbox::read(&mut link.input, &mut buffer) {
             Ok(None) => return,
-            Ok(Some(count)) if count > 0 => {
-                link.silence = Deadline::after(SILENCE);
-                link.decoder.feed(&buffer[..count])
-            }
+            Ok(Some(count)) if count > 0 => self.end.receive(&buffer[..count], Instant::now()),
             _ => return self.lose(),
-        };
+        }
         // Secrets are among it.
         buffer.fill(0);
-        let Ok(frames) = frames else { return self.lose() };
-        for (number, frame) in frames {
-            // A frame that made no sense was the last of that connection.
-            if self.link.is_some() {
-                self.heed(number, frame);
-            }
+        while let Some(effect) = self.next_effect() {
+            self.act(effect);
         }
+        self.let_go();
     }
 
-    fn heed(&mut self, number: u32, frame: Frame) {
-        match frame {
-            Frame::Ping => self.say(number, &Frame::Pong),
-            Frame::Bye => self.farewell = true,
-            Frame::Open(order) => self.open(number, order),
-            frame => {
-                // Of one that is over by now, some may still be under way.
-                let Some(call) = self.calls.iter_mut().find(|call| call.number == Some(number)) else {
-                    return;
-                };
-                if frame == Frame::Close {
-                    call.end();
-                } else if !call.heed(frame) {
-                    self.lose();
+    fn next_effect(&mut self) -> Option<Effect> {
+        let processes = &self.processes;
+        let stopped = |key: u128| {
+            let (_, process) = processes.iter().find(|(other, _)| *other == key)?;
+            let pid = process.child.id();
+            (!processes::stopped(pid).is_empty()).then_some(pid)
+        };
+        self.end.next_effect(Instant::now(), &stopped)
+    }
+
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Begin { key, order } => match Process::start(&order) {
+                Ok(process) => {
+                    self.processes.push((key, process));
+                    self.end.begun(key, Ok(()));
+                }
+                Err(error) => self.end.begun(key, Err(error.to_string())),
+            },
+            Effect::Input { key } => self.with(key, Process::write_stdin),
+            Effect::Signal { key, number } => self.with(key, |process, _| process.signal(number.into())),
+            Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _| {
+                // Where the terminal has gone, so has the call.
+                let _ = process.terminal.as_ref().map(|terminal| terminal.resize(Size { cols, rows }));
+            }),
+            Effect::HangUp { key } => self.with(key, |process, _| {
+                (process.stdin, process.stdout, process.stderr) = (None, None, None);
+            }),
+            Effect::Kill { key } => {
+                if let Some(at) = self.processes.iter().position(|(other, _)| *other == key) {
+                    let (_, mut process) = self.processes.swap_remove(at);
+                    // Where it has ended by now, that is as good.
+                    let _ = process.child.kill();
+                    let _ = process.child.wait();
                 }
             }
         }
     }
 
-    /// Begins a call, or goes on with it.
-    fn open(&mut self, number: u32, order: Order) {
-        let is_it = |call: &Call| call.key == order.key && !call.forgotten;
-        if !self.calls.iter().any(is_it) {
-            let call = match self.calls.len() < MOST_CALLS {
-                _ if self.abandoned.contains(&order.key) => Err(io::Error::other("it was given up there")),
-                true => Call::start(&order),
-                false => Err(io::Error::other("too many calls at the same time")),
-            };
-            let call = call.unwrap_or_else(|error| Call { refused: Some(error.to_string()), ..Call::none() });
-            self.calls.push(Call { key: order.key, ..call });
-        }
-        let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else { return };
-        call.number = Some(number);
-        call.orphaned = Deadline::NEVER;
-        call.exit_sent = false;
-        let known = call.out.resume(order.stdout) && call.err.resume(order.stderr);
-        let answer = match &call.refused {
-            _ if !known => Frame::Refused { why: b"more was received of it than it has printed".to_vec() },
-            Some(why) => Frame::Refused { why: why.clone().into_bytes() },
-            None => Frame::Opened { stdin: call.came },
-        };
-        // What was told of that on another connection may have been lost.
-        call.acknowledged = call.came - call.pending.len() as u64;
-        let taken = Frame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
-        let is_opened = matches!(answer, Frame::Opened { .. }) && call.acknowledged > 0;
-        self.say(number, &answer);
-        if is_opened {
-            self.say(number, &taken);
-        }
-    }
-
-    fn say(&mut self, number: u32, frame: &Frame) {
-        if let Some(link) = &mut self.link {
-            frame.put(number, &mut link.unsent);
-        }
-    }
-
-    /// Takes what calls have to send, of each in turn, as long as it can be sent soon.
-    fn fill(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        let mut without = 0;
-        while without < self.calls.len() && link.unsent.len() < MOST_UNSENT {
-            self.next = (self.next + 1) % self.calls.len();
-            without += 1;
-            if let Some((number, frame)) = self.calls[self.next].next_frame() {
-                frame.put(number, &mut link.unsent);
-                without = 0;
-            }
-        }
-        self.flush();
-    }
-
     fn flush(&mut self) {
         let Some(link) = &mut self.link else { return };
-        if link.unsent.flush(&mut link.output).is_err() {
+        if self.end.flush(Instant::now(), &mut link.output).is_err() {
             self.lose();
         }
+        self.let_go();
     }
 }
 
-impl Call {
-    fn start(order: &Order) -> io::Result<Call> {
+impl Process {
+    fn start(order: &Order) -> io::Result<Process> {
         let mut command = child::ourselves(machine::CALL);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
         command.args([&std::process::id().to_string(), how]);
@@ -454,122 +329,67 @@ impl Call {
                 command.stdin(stdin).stdout(Stdio::piped()).process_group(0);
             }
         }
-        let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
+        let mut child = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         // It holds the slave, which would so never hang up.
         drop(command);
         let mut held = || -> io::Result<_> {
             let of = |pipe: Option<OwnedFd>| -> io::Result<Option<File>> {
                 pipe.map(|pipe| child::let_nothing_wait(&pipe).map(|()| File::from(pipe))).transpose()
             };
-            let stdin = of(process.stdin.take().map(OwnedFd::from))?;
-            let stdout = of(process.stdout.take().map(OwnedFd::from))?;
-            let stderr = of(process.stderr.take().map(OwnedFd::from))?;
-            Ok((stdin, stdout, stderr, PidFd::open(process.id())?))
+            let stdin = of(child.stdin.take().map(OwnedFd::from))?;
+            let stdout = of(child.stdout.take().map(OwnedFd::from))?;
+            let stderr = of(child.stderr.take().map(OwnedFd::from))?;
+            Ok((stdin, stdout, stderr, PidFd::open(child.id())?))
         };
-        let (stdin, stdout, stderr, pidfd) = match held() {
-            Ok(held) => held,
+        match held() {
+            Ok((stdin, stdout, stderr, pidfd)) => {
+                Ok(Process { child, pidfd, stdin, stdout, stderr, terminal, is_collected: false })
+            }
             // What cannot be looked after is not left to itself.
             Err(error) => {
-                process.kill().and_then(|()| process.wait())?;
-                return Err(error);
+                child.kill().and_then(|()| child.wait())?;
+                Err(error)
             }
-        };
-        let waits = machine::waits(order.words.iter().map(Vec::as_slice));
-        let child = Some((process, pidfd));
-        Ok(Call { waits, child, stdin, stdout, stderr, terminal, ..Call::none() })
-    }
-
-    fn none() -> Call {
-        Call {
-            key: 0,
-            number: None,
-            orphaned: Deadline::NEVER,
-            waits: false,
-            child: None,
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            terminal: None,
-            out: Outgoing::default(),
-            err: Outgoing::default(),
-            pending: VecDeque::new(),
-            came: 0,
-            acknowledged: 0,
-            stdin_ended: false,
-            status: None,
-            exit_sent: false,
-            refused: None,
-            forgotten: false,
-            is_over: false,
         }
     }
 
-    /// `false` for what cannot be.
-    fn heed(&mut self, frame: Frame) -> bool {
-        match frame {
-            Frame::Data { stream: Stream::Stdin, mut bytes } => {
-                self.came += bytes.len() as u64;
-                self.pending.extend(&bytes);
-                bytes.fill(0);
-                self.write_stdin();
-                self.pending.len() as u64 <= WINDOW + READ_AT_ONCE
+    fn watch<'a>(&'a self, key: u128, call: &mut ServedCall, poll_set: &mut PollSet<'a, FarEvent>) {
+        let has_input = !call.input().is_empty();
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| has_input) {
+            poll_set.writable(stdin, FarEvent::Stdin(key));
+        }
+        if let Some(stdout) = self.stdout.as_ref().filter(|_| call.out().has_room()) {
+            poll_set.readable(stdout, FarEvent::Stdout(key));
+        }
+        if let Some(stderr) = self.stderr.as_ref().filter(|_| call.err().has_room()) {
+            poll_set.readable(stderr, FarEvent::Stderr(key));
+        }
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| !call.out().has_ended()) {
+            let reads = call.out().has_room();
+            if reads || has_input {
+                poll_set.peer(terminal, reads, has_input, FarEvent::Terminal(key), None);
             }
-            Frame::End { stream: Stream::Stdin } => {
-                self.stdin_ended = true;
-                self.write_stdin();
-                true
-            }
-            Frame::Taken { stream: Stream::Stdout, offset } => self.out.acknowledge(offset),
-            Frame::Taken { stream: Stream::Stderr, offset } => self.err.acknowledge(offset),
-            Frame::Signal { number } => {
-                self.signal(number.into());
-                true
-            }
-            Frame::Resize((cols, rows)) if cols > 0 && rows > 0 => {
-                // Where the terminal has gone, so has the call.
-                let _ = self.terminal.as_ref().map(|terminal| terminal.resize(Size { cols, rows }));
-                true
-            }
-            _ => false,
+        }
+        if let Some(pidfd) = self.pidfd.as_ref().filter(|_| !self.is_collected) {
+            poll_set.readable(pidfd, FarEvent::Ended(key));
         }
     }
 
-    fn next_frame(&mut self) -> Option<(u32, Frame)> {
-        let number = self.number?;
-        let written = self.came - self.pending.len() as u64;
-        if written - self.acknowledged >= ACKNOWLEDGE {
-            self.acknowledged = written;
-            return Some((number, Frame::Taken { stream: Stream::Stdin, offset: written }));
-        }
-        for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
-            if let Some(frame @ Frame::Data { .. }) = outgoing.next(stream) {
-                return Some((number, frame));
-            }
-        }
-        let (code, signal) =
-            self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;
-        self.exit_sent = true;
-        Some((number, Frame::Exit { code, signal }))
-    }
-
-    fn write_stdin(&mut self) {
+    fn write_stdin(&mut self, call: &mut ServedCall) {
         if let Some(terminal) = &self.terminal {
-            while !self.pending.is_empty() {
-                match terminal.write(self.pending.as_slices().0) {
-                    Ok(count) => drop(self.pending.drain(..count)),
+            while !call.input().is_empty() {
+                match terminal.write(call.input()) {
+                    Ok(count) => call.take_input(count),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    Err(_) => self.pending.clear(),
+                    Err(_) => call.drop_input(),
                 }
             }
             return;
         }
-        while let Some(stdin) = self.stdin.as_mut().filter(|_| !self.pending.is_empty()) {
-            let bytes = self.pending.as_slices().0;
+        while let Some(stdin) = self.stdin.as_mut().filter(|_| !call.input().is_empty()) {
+            let bytes = call.input();
             match stdin.write(&bytes[..bytes.len().min(PIPE_ROOM)]) {
-                Ok(count) => {
-                    self.pending.iter_mut().take(count).for_each(|byte| *byte = 0);
-                    drop(self.pending.drain(..count));
-                }
+                Ok(count) => call.take_input(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // It reads no more.
@@ -577,64 +397,51 @@ impl Call {
             }
         }
         if self.stdin.is_none() {
-            self.pending.clear();
-        } else if self.stdin_ended {
+            call.drop_input();
+        } else if call.has_all_input() {
             self.stdin = None;
         }
     }
 
-    fn tend_terminal(&mut self) {
-        self.write_stdin();
-        let Some(terminal) = self.terminal.as_ref().filter(|_| self.out.has_room()) else { return };
+    fn tend_terminal(&mut self, call: &mut ServedCall) {
+        self.write_stdin(call);
+        let out = call.out();
+        let Some(terminal) = self.terminal.as_ref().filter(|_| out.has_room()) else { return };
         let mut buffer = [0; 16 * 1024];
         match terminal.read(&mut buffer) {
-            Ok(0) => self.out.end(),
-            Ok(count) => self.out.push(&buffer[..count]),
+            Ok(0) => out.end(),
+            Ok(count) => out.push(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.out.end(),
+            Err(_) => out.end(),
         }
     }
 
-    fn collect(&mut self) {
-        let Some((mut process, _)) = self.child.take() else { return };
-        self.status = match process.wait() {
-            Ok(status) => Some((status.code().unwrap_or(0) as u8, status.signal().unwrap_or(0) as u8)),
+    fn collect(&mut self, call: &mut ServedCall) {
+        self.is_collected = true;
+        match self.child.wait() {
+            Ok(status) => {
+                call.exited(status.code().unwrap_or(0) as u8, status.signal().unwrap_or(0) as u8);
+            }
             // It was ours, so this cannot be; what it came to is then not known.
-            Err(_) => Some((255, 0)),
-        };
+            Err(_) => call.exited(255, 0),
+        }
         if self.terminal.is_some() {
             // What is left of its output is there by now, and somebody else may hold it open.
-            while !self.out.has_ended() && self.out.has_room() {
-                let before = self.out.length();
-                self.tend_terminal();
-                if before == self.out.length() {
-                    self.out.end();
+            while !call.out().has_ended() && call.out().has_room() {
+                let before = call.out().length();
+                self.tend_terminal(call);
+                if before == call.out().length() {
+                    call.out().end();
                 }
             }
         }
     }
 
     fn signal(&self, signal: i32) {
-        if let Some((_, Some(process))) = &self.child {
+        if let Some(process) = self.pidfd.as_ref().filter(|_| !self.is_collected) {
             // Where it has ended by now, that is as good.
             let _ = process.signal(signal);
         }
-    }
-
-    /// Nobody wants to know what it comes to. One that waits ends, and what it waits for goes on;
-    /// the others are brief, and find out by themselves: until they have, they are kept.
-    fn end(&mut self) {
-        self.is_over = true;
-        let Some((process, _)) = &mut self.child else { return };
-        if !self.waits && self.terminal.is_none() && !self.forgotten {
-            (self.stdin, self.stdout, self.stderr) = (None, None, None);
-            (self.number, self.orphaned, self.forgotten) = (None, Deadline::after(LINGER), true);
-            self.is_over = false;
-            return;
-        }
-        // Where it has ended by now, that is as good.
-        let _ = process.kill();
-        let _ = process.wait();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What passes between a call, the bridge and the far side, frame by frame.
 //!
 //! ```text
-//! length 4 (of the body)   kind 1   call 4   body
+//! length 4 (of the body)   kind 1   call 4   CRC-32 of the body 4   CRC-32 of the header 4   body
 //! ```
 //!
 //! Numbers are little-endian. The three speak the same frames; what differs is the number of
@@ -9,10 +9,19 @@
 //! How far each stream has come is counted in bytes from its beginning, so that a call goes on
 //! after a lost connection where it was: whoever sends keeps what was not acknowledged.
 //!
+//! A line may insert, drop, repeat or turn what passes over it. The checksum of a header covers
+//! the number of the frame on its connection, which is not sent: so a frame that is missing, or
+//! comes twice, is found out as well as one that was changed, and before any of it is used. The
+//! header has a checksum of its own, so that nobody waits for a length that was changed.
+//!
 //! Pure: bytes in, frames out. What is no frame is [`Nonsense`], and ends the connection.
 
-/// What is changed here so that older ones would not understand it has another number.
-pub(crate) const PROTOCOL: u8 = 1;
+use std::io::{self, Write};
+
+use crate::machine::{checksum::crc32, outbox::Outbox};
+
+/// Increase this number when older versions would not understand the frames.
+pub(crate) const PROTOCOL: u8 = 2;
 
 /// The longest body. So long holds up others on a slow line: 16 KiB are 13 ms at 10 Mbit/s.
 pub(crate) const LONGEST: usize = 16 * 1024;
@@ -23,10 +32,17 @@ const LONGEST_OPEN: usize = 2 << 20;
 /// How much of a stream may be under way, not acknowledged: what a line of 50 ms takes at 40 MB/s.
 pub(crate) const WINDOW: u64 = 2 << 20;
 
+/// How many bytes of frames a window can be: each of its bytes may come in a frame of its own.
+pub(crate) const LONGEST_WINDOW: usize = WINDOW as usize * (HEADER + 10);
+
 /// When so much has been taken, it is acknowledged.
 pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
 
-const HEADER: usize = 9;
+const HEADER: usize = 17;
+
+/// Where the checksums begin in a header.
+const BODY_CHECKSUM: usize = 9;
+const HEADER_CHECKSUM: usize = 13;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
@@ -84,6 +100,8 @@ pub(crate) enum Frame {
     Pong,
     /// The bridge ends, and nobody will come back. To a bridge: it shall, when its calls have.
     Bye,
+    /// The far side received bytes that the bridge did not send, and hangs up.
+    Changed,
 
     // Between a call and its bridge.
     /// Which version calls, and whether its call may have begun on a connection before.
@@ -124,8 +142,10 @@ pub(crate) enum Frame {
     Opened {
         stdin: u64,
     },
+    /// `offset`: where in the stream its first byte belongs.
     Data {
         stream: Stream,
+        offset: u64,
         bytes: Vec<u8>,
     },
     /// Nothing more will come of standard input. That of the others is told by the exit code.
@@ -146,6 +166,10 @@ pub(crate) enum Frame {
         code: u8,
         signal: u8,
     },
+    /// The process that executes it is stopped (SIGSTOP).
+    Stopped {
+        process: u32,
+    },
     /// It could not be started.
     Refused {
         why: Vec<u8>,
@@ -156,7 +180,12 @@ pub(crate) enum Frame {
 
 /// What came is none of our frames.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Nonsense(pub(crate) &'static str);
+pub(crate) enum Nonsense {
+    /// A checksum is wrong: it was changed on the way.
+    Changed,
+    /// It was sent like that.
+    Malformed(&'static str),
+}
 
 impl Frame {
     fn kind(&self) -> u8 {
@@ -165,6 +194,7 @@ impl Frame {
             Frame::Ping => 2,
             Frame::Pong => 3,
             Frame::Bye => 4,
+            Frame::Changed => 5,
             Frame::Caller { .. } => 10,
             Frame::Up { .. } => 11,
             Frame::Down { .. } => 12,
@@ -182,14 +212,33 @@ impl Frame {
             Frame::Exit { .. } => 27,
             Frame::Refused { .. } => 28,
             Frame::Close => 29,
+            Frame::Stopped { .. } => 30,
         }
     }
 
-    /// Puts it at the end of what is to be sent.
-    pub(crate) fn put(&self, call: u32, onto: &mut impl Extend<u8>) {
-        let mut body = Vec::new();
+    /// The bytes of it, as the frame of that number on its connection.
+    pub(super) fn encode(&self, call: u32, number: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER];
+        self.put_body(&mut bytes);
+        let (header, body) = bytes.split_at_mut(HEADER);
+        header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        header[4] = self.kind();
+        header[5..BODY_CHECKSUM].copy_from_slice(&call.to_le_bytes());
+        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&crc32(&[body]).to_le_bytes());
+        let checksum = header_checksum(header, number);
+        header[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn put_body(&self, body: &mut Vec<u8>) {
         match self {
-            Frame::Ping | Frame::Pong | Frame::Bye | Frame::Again | Frame::Ask | Frame::Close => {}
+            Frame::Ping
+            | Frame::Pong
+            | Frame::Bye
+            | Frame::Changed
+            | Frame::Again
+            | Frame::Ask
+            | Frame::Close => {}
             Frame::Hello { protocol, instance, version } => {
                 body.push(*protocol);
                 body.extend(instance.to_le_bytes());
@@ -211,13 +260,14 @@ impl Frame {
             Frame::Answer { calls, round_trip, version, machine } => {
                 body.extend(calls.to_le_bytes());
                 body.extend(round_trip.to_le_bytes());
-                text(&mut body, version);
-                text(&mut body, machine);
+                text(body, version);
+                text(body, machine);
             }
-            Frame::Open(order) => order.put(&mut body),
+            Frame::Open(order) => order.put(body),
             Frame::Opened { stdin } => body.extend(stdin.to_le_bytes()),
-            Frame::Data { stream, bytes } => {
+            Frame::Data { stream, offset, bytes } => {
                 body.push(stream.number());
+                body.extend(offset.to_le_bytes());
                 body.extend(bytes);
             }
             Frame::End { stream } => body.push(stream.number()),
@@ -226,13 +276,10 @@ impl Frame {
                 body.extend(offset.to_le_bytes());
             }
             Frame::Signal { number } => body.push(*number),
-            Frame::Resize(window) => window_onto(&mut body, *window),
+            Frame::Resize(window) => window_onto(body, *window),
             Frame::Exit { code, signal } => body.extend([*code, *signal]),
+            Frame::Stopped { process } => body.extend(process.to_le_bytes()),
         }
-        onto.extend((body.len() as u32).to_le_bytes());
-        onto.extend([self.kind()]);
-        onto.extend(call.to_le_bytes());
-        onto.extend(body);
     }
 
     fn read(kind: u8, body: &[u8]) -> Option<Frame> {
@@ -242,6 +289,7 @@ impl Frame {
             2 => Frame::Ping,
             3 => Frame::Pong,
             4 => Frame::Bye,
+            5 => Frame::Changed,
             10 => Frame::Caller { has_begun: body.byte()? != 0, version: body.rest() },
             11 => Frame::Up { instance: body.u64()?, connection: body.u32()? },
             12 => Frame::Down { patience: body.u16()?, why: body.rest() },
@@ -256,7 +304,7 @@ impl Frame {
             },
             20 => Frame::Open(Order::read(&mut body)?),
             21 => Frame::Opened { stdin: body.u64()? },
-            22 => Frame::Data { stream: Stream::of(body.byte()?)?, bytes: body.rest() },
+            22 => Frame::Data { stream: Stream::of(body.byte()?)?, offset: body.u64()?, bytes: body.rest() },
             23 => Frame::End { stream: Stream::of(body.byte()?)? },
             24 => Frame::Taken { stream: Stream::of(body.byte()?)?, offset: body.u64()? },
             25 => Frame::Signal { number: body.byte()? },
@@ -264,6 +312,7 @@ impl Frame {
             27 => Frame::Exit { code: body.byte()?, signal: body.byte()? },
             28 => Frame::Refused { why: body.rest() },
             29 => Frame::Close,
+            30 => Frame::Stopped { process: body.u32()? },
             _ => return None,
         };
         body.0.is_empty().then_some(frame)
@@ -359,11 +408,57 @@ impl Body<'_> {
     }
 }
 
+/// Of the header of the frame of that number on its connection, but for this checksum itself.
+fn header_checksum(header: &[u8], number: u64) -> u32 {
+    crc32(&[&number.to_le_bytes(), &header[..HEADER_CHECKSUM]])
+}
+
+/// What is to be sent on a connection.
+#[derive(Default)]
+pub(crate) struct FrameWriter {
+    unsent: Outbox,
+    /// How many frames were put so far.
+    count: u64,
+}
+
+/// What is sent before the first frame.
+impl Extend<u8> for FrameWriter {
+    fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
+        self.unsent.extend(bytes);
+    }
+}
+
+impl FrameWriter {
+    pub(crate) fn put(&mut self, call: u32, frame: &Frame) {
+        self.unsent.extend(frame.encode(call, self.count));
+        self.count += 1;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.unsent.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.unsent.clear();
+    }
+
+    /// Writes what is taken at once.
+    pub(crate) fn flush(&mut self, onto: &mut impl Write) -> io::Result<()> {
+        self.unsent.flush(onto)
+    }
+}
+
 /// Puts together what comes in pieces.
 #[derive(Default)]
 pub(crate) struct Decoder {
     // Invariant: less than one frame, between two calls of `feed`.
     bytes: Vec<u8>,
+    /// How many frames have come so far.
+    count: u64,
 }
 
 impl Decoder {
@@ -372,14 +467,22 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
         let (mut frames, mut at) = (Vec::new(), 0);
         while let Some(header) = self.bytes.get(at..at + HEADER) {
-            let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-            let (kind, call) = (header[4], [header[5], header[6], header[7], header[8]]);
+            let number =
+                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            if number(HEADER_CHECKSUM) != header_checksum(header, self.count) {
+                return Err(Nonsense::Changed);
+            }
+            let (length, kind) = (number(0) as usize, header[4]);
             if length > if kind == 20 { LONGEST_OPEN } else { LONGEST + 64 } {
-                return Err(Nonsense("a frame that is too long"));
+                return Err(Nonsense::Malformed("a frame that is too long"));
             }
             let Some(body) = self.bytes.get(at + HEADER..at + HEADER + length) else { break };
-            let frame = Frame::read(kind, body).ok_or(Nonsense("what is no frame"))?;
-            frames.push((u32::from_le_bytes(call), frame));
+            if number(BODY_CHECKSUM) != crc32(&[body]) {
+                return Err(Nonsense::Changed);
+            }
+            let frame = Frame::read(kind, body).ok_or(Nonsense::Malformed("what is no frame"))?;
+            frames.push((number(5), frame));
+            self.count += 1;
             at += HEADER + length;
         }
         self.bytes.drain(..at);
@@ -469,9 +572,9 @@ impl Outgoing {
             let (first, second) = self.bytes.as_slices();
             let piece = first.get(from..).filter(|piece| !piece.is_empty());
             let piece = piece.unwrap_or_else(|| &second[from - first.len()..]);
-            let bytes = piece[..piece.len().min(LONGEST)].to_vec();
+            let (offset, bytes) = (self.sent, piece[..piece.len().min(LONGEST)].to_vec());
             self.sent += bytes.len() as u64;
-            return Some(Frame::Data { stream, bytes });
+            return Some(Frame::Data { stream, offset, bytes });
         }
         if self.ended && !self.end_sent {
             self.end_sent = true;
@@ -484,14 +587,14 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rounds::{rounds, spoiled};
+    use crate::rounds::{pieces, rounds, spoiled};
 
     fn some_frames(random: &mut fastrand::Rng) -> Vec<(u32, Frame)> {
         let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
             (0..random.usize(..40)).map(|_| random.u8(..)).collect()
         };
         let stream = |random: &mut fastrand::Rng| Stream::of(random.u8(..3)).unwrap();
-        let frame = |random: &mut fastrand::Rng| match random.u8(..21) {
+        let frame = |random: &mut fastrand::Rng| match random.u8(..23) {
             0 => Frame::Hello { protocol: random.u8(..), instance: random.u64(..), version: bytes(random) },
             1 => Frame::Ping,
             2 => Frame::Pong,
@@ -519,21 +622,24 @@ mod tests {
                 environment: (0..random.usize(..3)).map(|_| (bytes(random), bytes(random))).collect(),
             }),
             12 => Frame::Opened { stdin: random.u64(..) },
-            13 => Frame::Data { stream: stream(random), bytes: bytes(random) },
+            13 => Frame::Data { stream: stream(random), offset: random.u64(..), bytes: bytes(random) },
             14 => Frame::End { stream: stream(random) },
             15 => Frame::Taken { stream: stream(random), offset: random.u64(..) },
             16 => Frame::Signal { number: random.u8(..) },
             17 => Frame::Resize((random.u16(..), random.u16(..))),
             18 => Frame::Exit { code: random.u8(..), signal: random.u8(..) },
             19 => Frame::Refused { why: bytes(random) },
+            20 => Frame::Changed,
+            21 => Frame::Stopped { process: random.u32(..) },
             _ => Frame::Close,
         };
         (0..random.usize(..12)).map(|_| (random.u32(..), frame(random))).collect()
     }
 
     fn encoded(frames: &[(u32, Frame)]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        frames.iter().for_each(|(call, frame)| frame.put(*call, &mut bytes));
+        let (mut writer, mut bytes) = (FrameWriter::default(), Vec::new());
+        frames.iter().for_each(|(call, frame)| writer.put(*call, frame));
+        writer.flush(&mut bytes).unwrap();
         bytes
     }
 
@@ -541,11 +647,12 @@ mod tests {
     fn what_has_come_there_is_not_sent_again_and_still_under_way() {
         let mut stream = Outgoing::default();
         stream.push(b"abcdef");
-        let data = |bytes: &[u8]| Some(Frame::Data { stream: Stream::Stdin, bytes: bytes.to_vec() });
-        assert_eq!(stream.next(Stream::Stdin), data(b"abcdef"));
+        let data =
+            |offset, bytes: &[u8]| Some(Frame::Data { stream: Stream::Stdin, offset, bytes: bytes.to_vec() });
+        assert_eq!(stream.next(Stream::Stdin), data(0, b"abcdef"));
         // On the next connection: four have come, and two of them been written.
         assert!(stream.go_on(4) && !stream.go_on(7));
-        assert_eq!(stream.next(Stream::Stdin), data(b"ef"));
+        assert_eq!(stream.next(Stream::Stdin), data(4, b"ef"));
         assert!(stream.acknowledge(2) && stream.acknowledge(6) && !stream.acknowledge(2));
         assert!(!stream.go_on(2));
     }
@@ -566,21 +673,47 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_is_frames_or_nonsense_and_takes_no_more_room_than_it_has_bytes() {
-        for (seed, mut random) in rounds(2_000) {
-            let bytes = spoiled(&encoded(&some_frames(&mut random)), &mut random);
-            let mut decoder = Decoder::default();
-            if let Ok(frames) = decoder.feed(&bytes) {
-                assert!(encoded(&frames).len() <= bytes.len(), "seed {seed}");
+    fn no_frame_that_a_line_changed_is_delivered() {
+        for (seed, mut random) in rounds(4_000) {
+            let sent = some_frames(&mut random);
+            let right = encoded(&sent);
+            let bytes = spoiled(&right, &mut random);
+            let whole = bytes.iter().zip(&right).take_while(|(came, sent)| came == sent).count();
+            let (mut decoder, mut came, mut ended) = (Decoder::default(), Vec::new(), None);
+            for piece in pieces(&bytes, 60, &mut random) {
+                match decoder.feed(piece) {
+                    Ok(frames) => came.extend(frames),
+                    Err(nonsense) => {
+                        ended = Some(nonsense);
+                        break;
+                    }
+                }
             }
+            assert!(came.len() <= sent.len() && came == sent[..came.len()], "seed {seed}");
+            // As soon as the header after the last right frame is there.
+            assert!(ended.is_some() || bytes.len() < whole + HEADER + LONGEST, "seed {seed}");
+            assert!(ended.is_none_or(|nonsense| nonsense == Nonsense::Changed), "seed {seed}");
         }
     }
 
     #[test]
+    fn a_frame_that_a_line_drops_repeats_or_delays_is_found_out() {
+        let frames: Vec<Vec<u8>> = (0..3).map(|number| Frame::Ping.encode(0, number)).collect();
+        for order in [&[0, 2][..], &[1], &[0, 0], &[0, 1, 1], &[1, 0], &[0, 2, 1]] {
+            let bytes: Vec<u8> = order.iter().flat_map(|number| frames[*number].clone()).collect();
+            assert_eq!(Decoder::default().feed(&bytes), Err(Nonsense::Changed), "{order:?}");
+        }
+        assert_eq!(Decoder::default().feed(&frames.concat()).map(|frames| frames.len()), Ok(3));
+    }
+
+    #[test]
     fn a_header_of_a_gigabyte_is_nonsense_at_once() {
-        let mut bytes = (1_u32 << 30).to_le_bytes().to_vec();
-        bytes.extend([22, 0, 0, 0, 0]);
-        assert_eq!(Decoder::default().feed(&bytes), Err(Nonsense("a frame that is too long")));
+        let mut header = Frame::Close.encode(0, 0);
+        header[..4].copy_from_slice(&(1_u32 << 30).to_le_bytes());
+        assert_eq!(Decoder::default().feed(&header), Err(Nonsense::Changed));
+        let checksum = header_checksum(&header, 0);
+        header[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Decoder::default().feed(&header), Err(Nonsense::Malformed("a frame that is too long")));
     }
 
     #[test]
@@ -598,7 +731,10 @@ mod tests {
                         outgoing.end();
                     }
                     match outgoing.next(Stream::Stdout) {
-                        Some(Frame::Data { bytes, .. }) => came.extend(bytes),
+                        Some(Frame::Data { offset, bytes, .. }) => {
+                            assert_eq!(offset, came.len() as u64, "seed {seed}");
+                            came.extend(bytes);
+                        }
                         Some(_) => over = true,
                         None => {}
                     }

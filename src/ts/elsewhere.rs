@@ -278,7 +278,7 @@ impl Plan {
                         let (signal, caught) = &mut signals[index];
                         if caught.take() && !call.is_open() {
                             let message =
-                                format!("{}: interrupted, while there is no connection", call.machine);
+                                format!("{}: interrupted, while there is no connection", call.machine());
                             return Err(Failure::status(255, "lost", Some(message)));
                         }
                         call.signal(*signal);

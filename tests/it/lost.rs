@@ -30,15 +30,24 @@ enum Struck {
     Call,
     /// All that is there, and the transport.
     Machine,
+    /// What passes over the line, in both directions.
+    Line,
 }
 
 impl Struck {
-    const ALL: [Struck; 6] =
-        [Struck::Transport, Struck::Bridge, Struck::Connection, Struck::Far, Struck::Call, Struck::Machine];
+    const ALL: [Struck; 7] = [
+        Struck::Transport,
+        Struck::Bridge,
+        Struck::Connection,
+        Struck::Far,
+        Struck::Call,
+        Struck::Machine,
+        Struck::Line,
+    ];
 
     /// Does whoever executes calls outlive it, so that each comes to its end?
     fn is_harmless(self) -> bool {
-        matches!(self, Struck::Transport | Struck::Bridge | Struck::Connection)
+        matches!(self, Struck::Transport | Struck::Bridge | Struck::Connection | Struck::Line)
     }
 
     fn pids(self, there: &Elsewhere) -> Vec<String> {
@@ -53,6 +62,7 @@ impl Struck {
             Struck::Far => named("nbs-far", "serve"),
             Struck::Call => there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-call").collect(),
             Struck::Machine => [there.processes(), there.transport()].concat(),
+            Struck::Line => Vec::new(),
         }
     }
 }
@@ -62,8 +72,15 @@ fn second_word(pid: &str) -> String {
     String::from_utf8_lossy(words.split(|byte| *byte == 0).nth(1).unwrap_or_default()).into_owned()
 }
 
-/// Kills one of them, or all of them where that is what it means; stops it for a while, sometimes.
+/// Spoils the line once in each direction; or kills one of them, or all of them where that is what it means; stops it for a while, sometimes.
 fn strike(there: &Elsewhere, struck: Struck, random: &mut Rng) -> bool {
+    if struck == Struck::Line {
+        for direction in ["there", "back"] {
+            let how = if random.bool() { "turn" } else { "insert" };
+            there.spoil_line(direction, how, random.u64(..3_000));
+        }
+        return true;
+    }
     let mut pids = struck.pids(there);
     if struck != Struck::Machine {
         pids = random.choice(pids).into_iter().collect();
@@ -196,6 +213,7 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
         _ => !whole && named <= 1,
     };
     assert!(is_there, "{context}: {} {listed}", ran.shown());
+    there.mend_line();
     there.ts(&["kill", "--all", "--on=box"]).code(0);
     there.ts(&["gc", "--on=box"]).code(0);
 }
@@ -203,9 +221,7 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
 #[test]
 fn nothing_is_lost_or_done_twice_whoever_is_killed() {
     let there = Elsewhere::unadded();
-    // What is in the pipes is lost with it, and nobody holds the others' ends.
-    let pipes = "exec 3<&0; exec env HOME=$0 sh < <(exec cat <&3 3<&-) > >(exec cat 3<&-) 3<&-";
-    there.add(&["bash", "-c", pipes, there.home.to_str().unwrap()]);
+    there.add_line();
     let number = |name: &str| std::env::var(name).ok().map(|digits| digits.parse::<u64>().unwrap());
     let seeds = match (number("NBS_SEED"), number("NBS_ROUNDS")) {
         (Some(seed), rounds) => seed..seed + rounds.unwrap_or(1),

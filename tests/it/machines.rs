@@ -57,6 +57,31 @@ impl Elsewhere {
         handle
     }
 
+    /// By a line that changes what passes over it, where it is told to.
+    pub(crate) fn add_line(&self) {
+        let script = self.scratch.path.join("line");
+        fs::write(&script, LINE).unwrap();
+        // What is in the pipes is lost with it, and nobody holds the others' ends.
+        let pipes = "exec 3<&0; exec env HOME=$0 sh \
+            < <(exec -a cat perl $1 $1-there <&3 3<&-) > >(exec -a cat perl $1 $1-back 3<&-) 3<&-";
+        self.add(&["bash", "-c", pipes, self.home.to_str().unwrap(), script.to_str().unwrap()]);
+    }
+
+    /// Has the line change what passes over it in one direction (`there` or `back`): `insert` bytes,
+    /// after which all comes in small pieces, or `turn` one; after so many bytes, once or `always`.
+    pub(crate) fn spoil_line(&self, direction: &str, how: &str, after: u64) {
+        let file = self.scratch.path.join(format!("line-{direction}"));
+        let next = file.with_extension("next");
+        fs::write(&next, format!("{how} {after}")).unwrap();
+        fs::rename(next, file).unwrap();
+    }
+
+    pub(crate) fn mend_line(&self) {
+        for direction in ["there", "back"] {
+            let _ = fs::remove_file(self.scratch.path.join(format!("line-{direction}")));
+        }
+    }
+
     /// What there is of a session in its folder there.
     fn file(&self, handle: &str, name: &str) -> String {
         let (_, handle) = handle.split_once(':').unwrap();
@@ -88,6 +113,31 @@ impl Elsewhere {
         self.bridges().pop().unwrap_or_else(|| panic!("there is no bridge"))
     }
 }
+
+/// One direction of a line. It looks for the file with its order whenever something comes.
+const LINE: &str = r#"
+my ($order) = @ARGV;
+my ($how, $after, $always);
+while (sysread(STDIN, my $bytes, 65536)) {
+    if (!defined $how && open(my $file, '<', $order)) {
+        ($how, $after) = split ' ', <$file>;
+        $always = $how =~ s/^always-//;
+        unlink $order unless $always;
+    }
+    my $piece = 65536;
+    while (defined $how && $after < length $bytes) {
+        if ($how eq 'turn') { substr($bytes, $after, 1) ^= "\x10" }
+        else { substr($bytes, $after, 0) = 'inserted, '; $piece = 11 }
+        $after += 1000;
+        undef $how unless $always;
+    }
+    $after -= length $bytes if defined $how;
+    while (length $bytes) {
+        my $count = syswrite(STDOUT, $bytes, $piece) // exit 1;
+        substr($bytes, 0, $count) = '';
+    }
+}
+"#;
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
@@ -409,6 +459,48 @@ fn streams_of_any_size_arrive_whole_in_both_directions() {
     there.ts(&["wait", &session, "--exit"]).code(0);
     let expected: String = (1..=700_000).map(|number| format!("{number}\r\n")).collect();
     there.ts(&["read", &session]).code(0).stdout(expected).silent();
+}
+
+#[test]
+fn what_a_line_changes_is_not_delivered_and_costs_no_byte() {
+    let there = Elsewhere::unadded();
+    there.add_line();
+    let log = there.create("seq 1 30000");
+    there.ts(&["wait", &log, "--exit"]).code(0);
+    let expected: String = (1..=30_000).map(|number| format!("{number}\r\n")).collect();
+    let reader = there.create("stty -echo -icanon; echo ready; exec cat >>got");
+    there.ts(&["wait", &reader, "--pattern=ready"]).code(0);
+    let got = || fs::read_to_string(there.home.join("got")).unwrap_or_default();
+    let mut typed = String::new();
+    for (number, (how, after)) in
+        [("turn", 300), ("insert", 300), ("turn", 60_000), ("insert", 60_000)].into_iter().enumerate()
+    {
+        there.spoil_line("back", how, after);
+        there.ts(&["read", &log]).code(0).stdout(&expected).silent();
+        there.spoil_line("there", how, after);
+        let more: String = (1..=8_000).map(|line| format!("{number} {line}\n")).collect();
+        let send = ["send", "--stdin", "--no-enter", "--timeout=100", &reader];
+        there.scratch.ts_with_input(&send, more.as_bytes()).code(0).silent();
+        typed += &more;
+        eventually("all that was typed", || got().len() >= typed.len());
+        assert!(got() == typed, "{how} after {after}");
+    }
+}
+
+#[test]
+fn a_line_that_always_changes_what_passes_over_it_is_named() {
+    let there = Elsewhere::unadded();
+    there.add_line();
+    let log = there.create("seq 1 30000");
+    there.ts(&["wait", &log, "--exit"]).code(0);
+    let expected: String = (1..=30_000).map(|number| format!("{number}\r\n")).collect();
+    for direction in ["there", "back"] {
+        there.spoil_line(direction, "always-turn", 10);
+        let ran = there.ts(&["read", &log]).code(255).complains("its line is at fault");
+        assert!(expected.starts_with(&ran.out()), "{ran:?}");
+        there.mend_line();
+        there.ts(&["status", &log]).code(0);
+    }
 }
 
 #[test]

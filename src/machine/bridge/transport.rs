@@ -9,11 +9,7 @@ use std::{
 };
 
 use crate::{
-    machine::{
-        bridge::BridgeEvent,
-        far_lines::keep_last,
-        outbox::{self, Outbox},
-    },
+    machine::{bridge::BridgeEvent, far_lines::keep_last, frames::FrameWriter, outbox},
     sys::{
         child,
         deadline::Deadline,
@@ -32,7 +28,7 @@ pub(super) struct Transport {
     pub(super) input: Option<File>,
     pub(super) output: File,
     error: Option<File>,
-    pub(super) unsent: Outbox,
+    pub(super) unsent: FrameWriter,
     said: Vec<u8>,
     /// What of our file is still to be sent.
     pub(super) copy: Option<File>,
@@ -63,7 +59,7 @@ impl Transport {
             input,
             output,
             error,
-            unsent: Outbox::default(),
+            unsent: FrameWriter::default(),
             said: Vec::new(),
             copy: None,
         })

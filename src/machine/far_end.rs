@@ -1,0 +1,511 @@
+//! The far side's end of all calls of a bridge, as a machine of its own: bytes from the connection
+//! and the time go in, bytes for it and [`Effect`]s come out.
+//!
+//! Each call has a key. One that is known goes on where it was, whatever connection asks for it, and
+//! is begun only once: also when nobody has taken it up for so long that it was given up.
+//!
+//! Pure. [`near_end`](crate::machine::near_end) is the other end; the tests drive both.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use crate::machine::{
+    self,
+    frames::{
+        ACKNOWLEDGE, Decoder, Frame, FrameWriter, Nonsense, Order, Outgoing, PROTOCOL, Stream, WINDOW, Window,
+    },
+};
+
+/// How long a connection that was lost is waited for, and a call that nobody takes up. It is
+/// longer than callers wait, so what they are told is true.
+pub(crate) const LINGER: Duration = Duration::from_secs(90);
+
+/// A bridge says something at least every 20 s. One that has not for so long is gone, whatever
+/// the transport says.
+const SILENCE: Duration = Duration::from_secs(75);
+
+/// So much waits for the connection at most, before more is taken of any call: what comes behind
+/// it, of another call, is held up no longer than that takes.
+const MOST_UNSENT: usize = 128 * 1024;
+
+/// A caller that has room sends all that it has read.
+const READ_AT_ONCE: u64 = 64 * 1024;
+
+/// Calls at a time; each is a process with three descriptors of ours.
+const MOST_CALLS: usize = 200;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The call of that key is to be executed, and [`FarEnd::begun`] to be told.
+    Begin {
+        key: u128,
+        order: Box<Order>,
+    },
+    /// Something came for its standard input, or its end.
+    Input {
+        key: u128,
+    },
+    Signal {
+        key: u128,
+        number: u8,
+    },
+    Resize {
+        key: u128,
+        window: Window,
+    },
+    /// Nobody reads what it prints any more, nor writes what it reads.
+    HangUp {
+        key: u128,
+    },
+    /// It is to be killed and collected.
+    Kill {
+        key: u128,
+    },
+}
+
+pub(crate) struct FarEnd {
+    instance: u64,
+    link: Option<Link>,
+    calls: Vec<ServedCall>,
+    /// The keys of calls that nobody has taken up in time: whoever comes later must not begin one
+    /// again that has been.
+    abandoned: Vec<u128>,
+    /// Which one's turn it is to send.
+    next: usize,
+    /// Without a connection, until when one is waited for.
+    until: Instant,
+    farewell: bool,
+}
+
+/// A connection.
+struct Link {
+    decoder: Decoder,
+    /// What has come and is still to be heeded.
+    frames: VecDeque<(u32, Frame)>,
+    unsent: FrameWriter,
+    silent_until: Instant,
+    /// What came was changed on the way: nothing more is read, and it ends when that is said.
+    changed: bool,
+}
+
+pub(crate) struct ServedCall {
+    /// Which one it is, on every connection.
+    key: u128,
+    /// Its number on this connection; `None`: nobody has taken it up.
+    number: Option<u32>,
+    /// Where nobody has, until when it is kept.
+    orphaned: Option<Instant>,
+    /// It is of no use without whoever waits for it.
+    waits: bool,
+    has_terminal: bool,
+    /// There is a process that executes it.
+    runs: bool,
+    out: Outgoing,
+    err: Outgoing,
+    /// What is to be written to its standard input, and how much has come, and been told of.
+    pending: VecDeque<u8>,
+    came: u64,
+    acknowledged: u64,
+    stdin_ended: bool,
+    status: Option<(u8, u8)>,
+    exit_sent: bool,
+    refused: Option<String>,
+    /// Nobody wants it any more; it is kept to be collected.
+    forgotten: bool,
+    /// Nothing is left of it.
+    is_over: bool,
+}
+
+impl FarEnd {
+    /// `instance` is a number that no other one of these has.
+    pub(crate) fn new(instance: u64, now: Instant) -> FarEnd {
+        FarEnd {
+            instance,
+            link: None,
+            calls: Vec::new(),
+            abandoned: Vec::new(),
+            next: 0,
+            until: now + LINGER,
+            farewell: false,
+        }
+    }
+
+    /// Does nobody want it any more?
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.farewell || (self.link.is_none() && now >= self.until)
+    }
+
+    /// A connection takes the place of the one before, which the bridge has given up.
+    pub(crate) fn connect(&mut self, now: Instant) {
+        self.lose(now);
+        let mut link = Link {
+            decoder: Decoder::default(),
+            frames: VecDeque::new(),
+            unsent: FrameWriter::default(),
+            silent_until: now + SILENCE,
+            changed: false,
+        };
+        let version = machine::VERSION.as_bytes().to_vec();
+        link.unsent.put(0, &Frame::Hello { protocol: PROTOCOL, instance: self.instance, version });
+        self.link = Some(link);
+    }
+
+    /// The connection is no more; its calls go on.
+    pub(crate) fn lose(&mut self, now: Instant) {
+        if self.link.take().is_none() {
+            return;
+        }
+        self.until = now + LINGER;
+        for call in self.calls.iter_mut().filter(|call| !call.forgotten) {
+            call.number = None;
+            call.orphaned = Some(now + LINGER);
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Is more to be read of the connection?
+    pub(crate) fn wants_bytes(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| !link.changed)
+    }
+
+    /// Is there something that the connection has not taken yet?
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| !link.unsent.is_empty())
+    }
+
+    /// When it is to be looked at the clock at the latest.
+    pub(crate) fn until(&self) -> Instant {
+        let until = self.link.as_ref().map_or(self.until, |link| link.silent_until);
+        self.calls.iter().filter_map(|call| call.orphaned).fold(until, Instant::min)
+    }
+
+    pub(crate) fn call(&mut self, key: u128) -> Option<&mut ServedCall> {
+        self.calls.iter_mut().find(|call| call.key == key)
+    }
+
+    /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it.
+    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant) {
+        let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
+        match link.decoder.feed(bytes) {
+            Ok(frames) => {
+                // Part of a frame is no sign: what is missing of it may be lost.
+                if !frames.is_empty() {
+                    link.silent_until = now + SILENCE;
+                }
+                link.frames.extend(frames);
+            }
+            Err(Nonsense::Changed) => self.say_changed(),
+            Err(Nonsense::Malformed(_)) => self.lose(now),
+        }
+    }
+
+    /// The bridge is to know why this connection ends: not even what it sends it knows to be right.
+    fn say_changed(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.changed = true;
+            link.frames.clear();
+            link.unsent.put(0, &Frame::Changed);
+        }
+    }
+
+    /// What is to be done next, before any more of what came is heeded; `stopped` tells the PID of
+    /// the process of that call if it is stopped.
+    pub(crate) fn next_effect(
+        &mut self,
+        now: Instant,
+        stopped: &dyn Fn(u128) -> Option<u32>,
+    ) -> Option<Effect> {
+        while let Some((number, frame)) = self.link.as_mut().and_then(|link| link.frames.pop_front()) {
+            if let Some(effect) = self.heed(number, frame, now, stopped) {
+                return Some(effect);
+            }
+        }
+        None
+    }
+
+    fn heed(
+        &mut self,
+        number: u32,
+        frame: Frame,
+        now: Instant,
+        stopped: &dyn Fn(u128) -> Option<u32>,
+    ) -> Option<Effect> {
+        match frame {
+            Frame::Ping => self.pong(number, stopped),
+            Frame::Bye => self.farewell = true,
+            Frame::Open(order) => return self.open(number, order),
+            frame => {
+                // Of one that is over by now, some may still be under way.
+                let call = self.calls.iter_mut().find(|call| call.number == Some(number))?;
+                if frame == Frame::Close {
+                    return call.end(now);
+                }
+                match call.heed(frame) {
+                    Ok(effect) => return effect,
+                    Err(Senseless) => self.lose(now),
+                }
+            }
+        }
+        None
+    }
+
+    /// Answers, and tells of calls that cannot end since their process is stopped: of that one, or,
+    /// when the bridge asks, of all.
+    fn pong(&mut self, number: u32, stopped: &dyn Fn(u128) -> Option<u32>) {
+        let Some(link) = &mut self.link else { return };
+        link.unsent.put(number, &Frame::Pong);
+        for call in self.calls.iter().filter(|call| call.runs) {
+            if let Some(caller) = call.number.filter(|caller| number == 0 || number == *caller)
+                && let Some(process) = stopped(call.key)
+            {
+                link.unsent.put(caller, &Frame::Stopped { process });
+            }
+        }
+    }
+
+    /// Begins a call, or goes on with it.
+    fn open(&mut self, number: u32, order: Order) -> Option<Effect> {
+        let is_it = |call: &ServedCall| call.key == order.key && !call.forgotten;
+        let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else {
+            let refused = match self.calls.len() < MOST_CALLS {
+                // Also one that nobody wanted any more, whose process is still there.
+                _ if self.abandoned.contains(&order.key) => Some("it was given up there"),
+                _ if self.calls.iter().any(|call| call.key == order.key) => Some("it was given up there"),
+                true => None,
+                false => Some("too many calls at the same time"),
+            };
+            if let Some(why) = refused {
+                self.say(number, &Frame::Refused { why: why.into() });
+                return None;
+            }
+            self.calls.push(ServedCall::new(number, &order));
+            return Some(Effect::Begin { key: order.key, order: Box::new(order) });
+        };
+        call.number = Some(number);
+        call.orphaned = None;
+        call.exit_sent = false;
+        let known = call.out.resume(order.stdout) && call.err.resume(order.stderr);
+        let answer = match &call.refused {
+            _ if !known => Frame::Refused { why: b"more was received of it than it has printed".to_vec() },
+            Some(why) => Frame::Refused { why: why.clone().into_bytes() },
+            None => Frame::Opened { stdin: call.came },
+        };
+        // What was told of that on another connection may have been lost.
+        call.acknowledged = call.written();
+        let taken = Frame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
+        let is_opened = matches!(answer, Frame::Opened { .. }) && call.acknowledged > 0;
+        self.say(number, &answer);
+        if is_opened {
+            self.say(number, &taken);
+        }
+        None
+    }
+
+    /// How it went to begin a call: it runs, or why it does not.
+    pub(crate) fn begun(&mut self, key: u128, begun: Result<(), String>) {
+        let Some(call) = self.call(key) else { return };
+        let answer = match begun {
+            Ok(()) => {
+                call.runs = true;
+                Frame::Opened { stdin: 0 }
+            }
+            Err(why) => {
+                call.refused = Some(why.clone());
+                Frame::Refused { why: why.into_bytes() }
+            }
+        };
+        if let Some(number) = call.number {
+            self.say(number, &answer);
+        }
+    }
+
+    fn say(&mut self, number: u32, frame: &Frame) {
+        if let Some(link) = &mut self.link {
+            link.unsent.put(number, frame);
+        }
+    }
+
+    /// Looks what has taken too long, and lets go of what is over.
+    pub(crate) fn look_at_the_clock(&mut self, now: Instant) -> Vec<Effect> {
+        if self.link.as_ref().is_some_and(|link| now >= link.silent_until) {
+            self.lose(now);
+        }
+        let mut effects = Vec::new();
+        let is_dropped = |call: &ServedCall| {
+            call.orphaned.is_some_and(|until| now >= until) || (call.forgotten && !call.runs)
+        };
+        for call in self.calls.iter_mut().filter(|call| is_dropped(call)) {
+            if !call.forgotten {
+                self.abandoned.push(call.key);
+            }
+            effects.extend(call.end(now));
+        }
+        self.calls.retain(|call| !call.is_over);
+        effects
+    }
+
+    /// Ends all calls, since we end.
+    pub(crate) fn end_all(&mut self, now: Instant) -> Vec<Effect> {
+        self.calls.iter_mut().filter_map(|call| call.end(now)).collect()
+    }
+
+    /// Gives the connection what it takes at once: of each call in turn, what it has to send.
+    pub(crate) fn flush(&mut self, now: Instant, onto: &mut impl Write) -> io::Result<()> {
+        self.fill();
+        let Some(link) = &mut self.link else { return Ok(()) };
+        link.unsent.flush(onto)?;
+        if link.changed && link.unsent.is_empty() {
+            self.lose(now);
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self) {
+        let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
+        let mut without = 0;
+        while without < self.calls.len() && link.unsent.len() < MOST_UNSENT {
+            self.next = (self.next + 1) % self.calls.len();
+            without += 1;
+            if let Some((number, frame)) = self.calls[self.next].next_frame() {
+                link.unsent.put(number, &frame);
+                without = 0;
+            }
+        }
+    }
+}
+
+/// A frame that no right caller sends then.
+struct Senseless;
+
+impl ServedCall {
+    fn new(number: u32, order: &Order) -> ServedCall {
+        ServedCall {
+            key: order.key,
+            number: Some(number),
+            orphaned: None,
+            waits: machine::waits(order.words.iter().map(Vec::as_slice)),
+            has_terminal: order.terminal.is_some(),
+            runs: false,
+            out: Outgoing::default(),
+            err: Outgoing::default(),
+            pending: VecDeque::new(),
+            came: 0,
+            acknowledged: 0,
+            stdin_ended: false,
+            status: None,
+            exit_sent: false,
+            refused: None,
+            forgotten: false,
+            is_over: false,
+        }
+    }
+
+    fn heed(&mut self, frame: Frame) -> Result<Option<Effect>, Senseless> {
+        let key = self.key;
+        match frame {
+            Frame::Data { stream: Stream::Stdin, offset, mut bytes } if offset == self.came => {
+                self.came += bytes.len() as u64;
+                self.pending.extend(&bytes);
+                bytes.fill(0);
+                if self.pending.len() as u64 > WINDOW + READ_AT_ONCE {
+                    return Err(Senseless);
+                }
+                Ok(Some(Effect::Input { key }))
+            }
+            Frame::End { stream: Stream::Stdin } => {
+                self.stdin_ended = true;
+                Ok(Some(Effect::Input { key }))
+            }
+            Frame::Taken { stream: Stream::Stdout, offset } if self.out.acknowledge(offset) => Ok(None),
+            Frame::Taken { stream: Stream::Stderr, offset } if self.err.acknowledge(offset) => Ok(None),
+            Frame::Signal { number } => Ok(Some(Effect::Signal { key, number })),
+            Frame::Resize(window @ (1.., 1..)) => Ok(Some(Effect::Resize { key, window })),
+            _ => Err(Senseless),
+        }
+    }
+
+    fn next_frame(&mut self) -> Option<(u32, Frame)> {
+        let number = self.number?;
+        let written = self.written();
+        if written - self.acknowledged >= ACKNOWLEDGE {
+            self.acknowledged = written;
+            return Some((number, Frame::Taken { stream: Stream::Stdin, offset: written }));
+        }
+        for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
+            if let Some(frame @ Frame::Data { .. }) = outgoing.next(stream) {
+                return Some((number, frame));
+            }
+        }
+        let (code, signal) =
+            self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;
+        self.exit_sent = true;
+        Some((number, Frame::Exit { code, signal }))
+    }
+
+    /// How much of its standard input it has taken.
+    fn written(&self) -> u64 {
+        self.came - self.pending.len() as u64
+    }
+
+    /// What is still to be written to its standard input, or the beginning of it.
+    pub(crate) fn input(&self) -> &[u8] {
+        self.pending.as_slices().0
+    }
+
+    /// So much of that was written. What was a secret is not kept.
+    pub(crate) fn take_input(&mut self, count: usize) {
+        self.pending.iter_mut().take(count).for_each(|byte| *byte = 0);
+        self.pending.drain(..count);
+    }
+
+    /// It reads no more.
+    pub(crate) fn drop_input(&mut self) {
+        self.take_input(self.pending.len());
+    }
+
+    /// Has its standard input ended, and all of it been written?
+    pub(crate) fn has_all_input(&self) -> bool {
+        self.stdin_ended && self.pending.is_empty()
+    }
+
+    /// What it prints on its standard output, and on its standard error.
+    pub(crate) fn out(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+
+    pub(crate) fn err(&mut self) -> &mut Outgoing {
+        &mut self.err
+    }
+
+    /// Its process was collected: what it came to, an exit code or a signal.
+    pub(crate) fn exited(&mut self, code: u8, signal: u8) {
+        self.runs = false;
+        self.status = Some((code, signal));
+    }
+
+    /// Nobody wants to know what it comes to. One that waits ends, and what it waits for goes on;
+    /// the others are brief, and find out by themselves: until they have, they are kept.
+    fn end(&mut self, now: Instant) -> Option<Effect> {
+        let key = self.key;
+        if !self.runs {
+            self.is_over = true;
+            return None;
+        }
+        if !self.waits && !self.has_terminal && !self.forgotten {
+            (self.number, self.orphaned, self.forgotten) = (None, Some(now + LINGER), true);
+            return Some(Effect::HangUp { key });
+        }
+        (self.is_over, self.number) = (true, None);
+        Some(Effect::Kill { key })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,822 @@
+//! The caller's end of a call on another machine, as a machine of its own: bytes from the bridge
+//! and the time go in, bytes for the bridge and what came of the call come out.
+//!
+//! It is here that a call goes on when there is a connection again: what was sent and is not
+//! acknowledged is kept, and how much has come is counted. A call that may have begun is never
+//! begun again: it goes on with the process of the far side that it was sent to, or is lost.
+//!
+//! Pure. [`far_end`](crate::machine::far_end) is the other end; its tests drive both.
+
+use std::{
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    machine::{
+        self,
+        frames::{ACKNOWLEDGE, Decoder, Frame, FrameWriter, Nonsense, Order, Outgoing, Stream, Window},
+        name::MachineName,
+        silence::Silence,
+    },
+    outcome::{Failure, Result},
+    sys::deadline::Deadline,
+};
+
+/// How long a call waits to begin, or to go on, or for a sign of its bridge, which says every 20 s
+/// that it is there.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// When its own timeout has passed, the verb is about to say so, and the far side, which is asked,
+/// that it is there. Who says nothing for so long is not: a busy machine, and a line that loses a
+/// packet twice, take seconds.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// So many times GRACE the verb has to say it where the far side answers: `run` gives up 3 s after
+/// its timeout.
+const MOST_GRACES: u32 = 2;
+
+/// A bridge answers at once, unless it is stopped, or the machine is very busy: then we look which.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The far side begins a call at once. Where it has not for so long, it is asked whether it is
+/// there; its answer can only come behind that.
+const OPENING: Duration = Duration::from_secs(20);
+
+/// A connection that has stood for so long was no short interval between two losses.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// The process of a call may be stopped for a moment, but not when it is still stopped after so long.
+const LONGEST_STOP: Duration = Duration::from_secs(10);
+
+/// What has come of it.
+pub(crate) enum Came {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Ended(End),
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// As the verb did there, with this exit code.
+    Exit(u8),
+    /// It did not come to its end, as far as is known.
+    Lost(Failure),
+}
+
+/// What the bridge wants of its caller, but for what it tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Nothing,
+    /// Another bridge: this one serves nobody any more.
+    Bridge,
+}
+
+/// The process at the other end of our socket: its PID, and what to say if it is stopped.
+pub(crate) struct BridgeState {
+    pub(crate) process: u32,
+    pub(crate) stopped: String,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// It was never sent.
+    NotBegun,
+    /// It was sent to that process of the far side; whether it has arrived is not known.
+    Sent {
+        instance: u64,
+    },
+    Begun {
+        instance: u64,
+    },
+}
+
+/// Why there was, or is, no connection, and when the call is given up if it does not get on.
+struct Trouble {
+    until: Instant,
+    why: String,
+}
+
+/// What was said to the bridge, or to the far side, and is not answered yet.
+struct Unanswered {
+    since: Instant,
+    /// When it is to be looked whether it was.
+    until: Instant,
+    /// There is something amiss already: it is stopped, or was asked whether it is there.
+    suspect: bool,
+}
+
+/// The call's own. The verb says itself that it has passed, where the connection stands.
+struct Timeout {
+    time: Duration,
+    /// When it is to be looked whether the far side has said anything; `None`: never.
+    until: Option<Instant>,
+    /// How often it was looked since the time has passed.
+    graces: u32,
+    /// What has come since it was looked last: anything of the far side; of the call itself.
+    far_answered: bool,
+    call_got_on: bool,
+}
+
+pub(crate) struct NearEnd {
+    machine: MachineName,
+    decoder: Decoder,
+    unsent: FrameWriter,
+    order: Order,
+    progress: Progress,
+    /// It is known on this connection, so that its streams go on.
+    open: bool,
+    /// Since when there is a connection; `None`: there is none.
+    up: Option<Instant>,
+    /// Invariant: where there is no connection, there is trouble.
+    trouble: Option<Trouble>,
+    /// Of the bridge.
+    silence: Silence,
+    greeting: Option<Unanswered>,
+    opening: Option<Unanswered>,
+    /// The process that executes it there, if it is stopped, and since when it is known.
+    stopped: Option<(u32, Instant)>,
+    timeout: Option<Timeout>,
+    /// How often it was sent.
+    tries: u32,
+    stdin: Outgoing,
+    stdout_told: u64,
+    stderr_told: u64,
+    over: bool,
+}
+
+impl Progress {
+    fn has_begun(self) -> bool {
+        matches!(self, Progress::Begun { .. })
+    }
+}
+
+impl Timeout {
+    fn new(time: Duration, now: Instant) -> Timeout {
+        Timeout { time, until: now.checked_add(time), graces: 0, far_answered: false, call_got_on: false }
+    }
+}
+
+impl Unanswered {
+    fn new(now: Instant, patience: Duration) -> Option<Unanswered> {
+        Some(Unanswered { since: now, until: now + patience, suspect: false })
+    }
+}
+
+/// How long a call with this timeout, if it has one, waits for a bridge.
+pub(crate) fn patience(timeout: Option<Duration>) -> Duration {
+    timeout.map_or(PATIENCE, |time| time.saturating_add(GRACE).min(PATIENCE))
+}
+
+impl NearEnd {
+    /// `timeout` is the call's own, if it has one.
+    pub(crate) fn new(
+        machine: &MachineName,
+        order: Order,
+        timeout: Option<Duration>,
+        now: Instant,
+    ) -> NearEnd {
+        let mut end = NearEnd {
+            machine: machine.clone(),
+            decoder: Decoder::default(),
+            unsent: FrameWriter::default(),
+            order,
+            progress: Progress::NotBegun,
+            open: false,
+            up: None,
+            trouble: Some(Trouble { until: now + PATIENCE, why: "it has not been reached yet".into() }),
+            silence: Silence::new(PATIENCE, now),
+            greeting: None,
+            opening: None,
+            stopped: None,
+            timeout: timeout.map(|time| Timeout::new(time, now)),
+            tries: 0,
+            stdin: Outgoing::default(),
+            stdout_told: 0,
+            stderr_told: 0,
+            over: false,
+        };
+        end.greet(now);
+        end
+    }
+
+    fn greet(&mut self, now: Instant) {
+        self.decoder = Decoder::default();
+        self.unsent = FrameWriter::default();
+        self.greeting = Unanswered::new(now, GREETING);
+        self.silence.end(now);
+        let has_begun = self.was_sent();
+        self.unsent.put(0, &Frame::Caller { has_begun, version: machine::VERSION.as_bytes().to_vec() });
+    }
+
+    /// The bridge has ended; there is another one.
+    pub(crate) fn change_bridge(&mut self, now: Instant) {
+        self.down(PATIENCE, "its bridge ended", now);
+        self.greet(now);
+    }
+
+    pub(crate) fn machine(&self) -> &MachineName {
+        &self.machine
+    }
+
+    /// May more be given to it as standard input?
+    pub(crate) fn wants_stdin(&self) -> bool {
+        self.open && self.stdin.has_room()
+    }
+
+    pub(crate) fn give_stdin(&mut self, bytes: &[u8]) {
+        self.stdin.push(bytes);
+    }
+
+    pub(crate) fn end_stdin(&mut self) {
+        self.stdin.end();
+        self.order.is_silent = self.progress == Progress::NotBegun && self.stdin.length() == 0;
+    }
+
+    /// Passes a signal on.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        self.say(&Frame::Signal { number: signal as u8 });
+    }
+
+    pub(crate) fn resize(&mut self, window: Window) {
+        self.order.terminal = Some(window);
+        self.say(&Frame::Resize(window));
+    }
+
+    /// Has it begun there, and is there a connection?
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// May it have begun there?
+    pub(crate) fn was_sent(&self) -> bool {
+        self.progress != Progress::NotBegun
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Why there is no connection, where there is none.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_ref().filter(|_| self.up.is_none()).map(|trouble| &*trouble.why)
+    }
+
+    fn say(&mut self, frame: &Frame) {
+        if self.open {
+            self.unsent.put(0, frame);
+        }
+    }
+
+    /// Is there something that the bridge has not taken yet?
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// The bridge takes no more; what it has said is still to be read.
+    pub(crate) fn forget_unsent(&mut self) {
+        self.unsent.clear();
+    }
+
+    /// Gives the bridge what it takes at once.
+    pub(crate) fn flush(&mut self, onto: &mut impl Write) -> io::Result<()> {
+        self.unsent.flush(onto)?;
+        while self.open
+            && !self.order.is_silent
+            && self.unsent.is_empty()
+            && let Some(frame) = self.stdin.next(Stream::Stdin)
+        {
+            self.unsent.put(0, &frame);
+            self.unsent.flush(onto)?;
+        }
+        Ok(())
+    }
+
+    /// When it is to be looked at the clock at the latest.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let at = |moment: Option<Instant>| moment.map_or(Deadline::NEVER, Deadline::at);
+        let trouble = self.trouble.as_ref().filter(|_| self.up.is_none());
+        at(trouble.map(|trouble| trouble.until))
+            .min(self.silence.until())
+            .min(at(self.greeting.as_ref().map(|greeting| greeting.until)))
+            .min(at(self.opening.as_ref().map(|opening| opening.until)))
+            .min(at(self.timeout.as_ref().and_then(|timeout| timeout.until)))
+    }
+
+    /// Looks what has taken too long; to be done when all that has come was received. `bridge` tells
+    /// of the process at the other end of the socket.
+    pub(crate) fn look_at_the_clock(&mut self, now: Instant, bridge: impl Fn() -> BridgeState) -> Result<()> {
+        let trouble = self.trouble.as_ref().filter(|_| self.up.is_none());
+        let has_waited = trouble.is_some_and(|trouble| now >= trouble.until);
+        if has_waited || self.silence.is_too_long(now) {
+            return Err(self.unheard(&bridge()));
+        }
+        if let Some(greeting) = self.greeting.as_mut().filter(|greeting| now >= greeting.until) {
+            let state = bridge();
+            if greeting.suspect && !state.stopped.is_empty() {
+                return Err(self.unheard(&state));
+            }
+            greeting.suspect = !state.stopped.is_empty();
+            greeting.until = now + GREETING;
+        }
+        if let Some(opening) = self.opening.as_mut().filter(|opening| now >= opening.until) {
+            if opening.suspect {
+                return Err(self.lost("it does not say whether it begins"));
+            }
+            (opening.suspect, opening.until) = (true, opening.since + PATIENCE);
+            self.unsent.put(0, &Frame::Ping);
+        }
+        self.look_at_its_timeout(now, bridge)
+    }
+
+    fn look_at_its_timeout(&mut self, now: Instant, bridge: impl Fn() -> BridgeState) -> Result<()> {
+        let Some(timeout) = self.timeout.as_mut() else { return Ok(()) };
+        if timeout.until.is_none_or(|until| now < until) {
+            return Ok(());
+        }
+        if timeout.graces > 0 && !timeout.call_got_on {
+            if !timeout.far_answered {
+                return Err(self.unheard(&bridge()));
+            }
+            if let Some((process, _)) = self.stopped {
+                return Err(self.timed_out(&why_stopped(process)));
+            }
+            if timeout.graces >= MOST_GRACES {
+                return Err(self.timed_out("what executes it there does not end"));
+            }
+        }
+        timeout.graces = if timeout.call_got_on { 1 } else { timeout.graces + 1 };
+        (timeout.far_answered, timeout.call_got_on) = (false, false);
+        timeout.until = Some(now + GRACE);
+        self.say(&Frame::Ping);
+        Ok(())
+    }
+
+    /// Nothing has come for too long.
+    fn unheard(&self, bridge: &BridgeState) -> Failure {
+        let BridgeState { process, stopped } = bridge;
+        match &self.trouble {
+            _ if !stopped.is_empty() => {
+                self.lost(&format!("its bridge, process {process}, does not answer{stopped}"))
+            }
+            Some(trouble) => self.lost(&trouble.why),
+            None => self.lost(&format!("its bridge, process {process}, does not answer")),
+        }
+    }
+
+    /// Takes what has come from the bridge.
+    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
+        let frames = self.decoder.feed(bytes).map_err(|nonsense| match nonsense {
+            Nonsense::Changed => self.lost("the bridge sends what is no frame"),
+            Nonsense::Malformed(what) => self.lost(&format!("the bridge sends {what}")),
+        })?;
+        self.silence.end(now);
+        self.greeting = None;
+        for (number, frame) in frames {
+            // What is of the connection says the bridge.
+            if let Some(timeout) = self.timeout.as_mut().filter(|_| number != 0) {
+                timeout.far_answered = true;
+            }
+            if self.heed(number, frame, now, came)? == Wanted::Bridge {
+                return Ok(Wanted::Bridge);
+            }
+            if self.over {
+                break;
+            }
+        }
+        Ok(Wanted::Nothing)
+    }
+
+    fn heed(&mut self, number: u32, frame: Frame, now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
+        match frame {
+            Frame::Up { instance, connection } => self.up(instance, connection, now)?,
+            Frame::Down { patience, why } => {
+                self.down(Duration::from_secs(patience.into()), &String::from_utf8_lossy(&why), now);
+            }
+            Frame::Failed { why } => return Err(self.lost(&String::from_utf8_lossy(&why))),
+            Frame::Again => return Ok(Wanted::Bridge),
+            Frame::Opened { stdin } => self.opened(stdin, now)?,
+            Frame::Pong if number != 0 && self.opening.is_some() => {
+                return Err(self.lost("it answers, and does not say that it begins"));
+            }
+            Frame::Pong => {}
+            Frame::Data { stream: stream @ (Stream::Stdout | Stream::Stderr), offset, bytes } => {
+                self.data(stream, offset, bytes, came)?;
+            }
+            Frame::Taken { stream: Stream::Stdin, offset } => {
+                if !self.stdin.acknowledge(offset) {
+                    return Err(self.nonsense());
+                }
+                self.get_on();
+            }
+            Frame::Stopped { process } => match self.stopped {
+                Some((before, since)) if before == process => {
+                    if now.saturating_duration_since(since) >= LONGEST_STOP {
+                        return Err(self.lost(&why_stopped(process)));
+                    }
+                }
+                _ => self.stopped = Some((process, now)),
+            },
+            Frame::Exit { code, signal: 0 } if self.progress.has_begun() => {
+                self.over = true;
+                came.push(Came::Ended(End::Exit(code)));
+            }
+            // Which is no exit code of the verb's.
+            Frame::Exit { signal, .. } if self.progress.has_begun() => {
+                return Err(self.lost(&format!("what executed it there was ended by signal {signal}")));
+            }
+            Frame::Refused { why } => {
+                let why = String::from_utf8_lossy(&why).into_owned();
+                // It may have begun on a connection before.
+                if self.tries > 1 {
+                    return Err(self.lost(&why));
+                }
+                return Err(Failure::failed(format!("cannot call there: {why}")).on(&self.machine));
+            }
+            _ => return Err(self.nonsense()),
+        }
+        Ok(Wanted::Nothing)
+    }
+
+    /// There is a connection: the call is made, or goes on.
+    fn up(&mut self, instance: u64, connection: u32, now: Instant) -> Result<()> {
+        match self.progress {
+            Progress::NotBegun => self.progress = Progress::Sent { instance },
+            Progress::Sent { instance: before } | Progress::Begun { instance: before }
+                if before != instance =>
+            {
+                return Err(self.lost("what executed it there has ended"));
+            }
+            _ => {}
+        }
+        self.up = Some(now);
+        self.open = false;
+        self.opening = Unanswered::new(now, OPENING);
+        self.order.connection = connection;
+        self.tries += 1;
+        (self.stdout_told, self.stderr_told) = (self.order.stdout, self.order.stderr);
+        self.unsent.put(0, &Frame::Open(self.order.clone()));
+        Ok(())
+    }
+
+    fn down(&mut self, patience: Duration, why: &str, now: Instant) {
+        if self.up.take().is_some_and(|since| now.saturating_duration_since(since) >= SETTLED) {
+            self.trouble = None;
+        }
+        self.open = false;
+        self.opening = None;
+        // Of several in a row, the first tells since when.
+        let before = self.trouble.take().map(|trouble| trouble.until);
+        let until = before.into_iter().fold(now + patience, Instant::min);
+        self.trouble = Some(Trouble { until, why: why.to_owned() });
+    }
+
+    fn opened(&mut self, stdin: u64, now: Instant) -> Result<()> {
+        let (Progress::Sent { instance } | Progress::Begun { instance }) = self.progress else {
+            return Err(self.nonsense());
+        };
+        if !self.stdin.go_on(stdin) {
+            return Err(self.nonsense());
+        }
+        if !self.progress.has_begun() {
+            self.timeout = self.timeout.take().map(|timeout| Timeout::new(timeout.time, now));
+            self.get_on();
+        }
+        self.progress = Progress::Begun { instance };
+        self.open = true;
+        self.opening = None;
+        // It may have changed while there was nobody to tell.
+        if let Some(window) = self.order.terminal {
+            self.say(&Frame::Resize(window));
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, stream: Stream, offset: u64, bytes: Vec<u8>, came: &mut Vec<Came>) -> Result<()> {
+        let (count, told) = match stream {
+            Stream::Stdout => (&mut self.order.stdout, &mut self.stdout_told),
+            _ => (&mut self.order.stderr, &mut self.stderr_told),
+        };
+        if offset != *count || bytes.is_empty() {
+            return Err(self.nonsense());
+        }
+        *count += bytes.len() as u64;
+        let offset = *count;
+        if offset - *told >= ACKNOWLEDGE {
+            *told = offset;
+            self.say(&Frame::Taken { stream, offset });
+        }
+        self.get_on();
+        came.push(if stream == Stream::Stdout { Came::Stdout(bytes) } else { Came::Stderr(bytes) });
+        Ok(())
+    }
+
+    /// There is something new of the call itself.
+    fn get_on(&mut self) {
+        if self.up.is_some() {
+            self.trouble = None;
+        }
+        self.stopped = None;
+        if let Some(timeout) = &mut self.timeout {
+            timeout.call_got_on = true;
+        }
+    }
+
+    fn nonsense(&self) -> Failure {
+        self.lost("it sends what makes no sense")
+    }
+
+    /// The call's own timeout has passed, and the connection stands.
+    fn timed_out(&self, why: &str) -> Failure {
+        Failure::timed_out(format!("timed out: {why}")).on(&self.machine)
+    }
+
+    /// Ends it: exit 255, with what is known.
+    pub(crate) fn lost(&self, why: &str) -> Failure {
+        let (known, kind) = match self.progress {
+            Progress::NotBegun => ("nothing was done", "unreachable"),
+            _ if self.up.is_some() => ("whether it was done is not known", "lost"),
+            _ => ("the connection was lost, and whether it was done is not known", "lost"),
+        };
+        let machine = &self.machine;
+        let message = format!("{machine}: {known}: {why}; see 'nbs-ts machine check {machine}'");
+        Failure::status(255, kind, Some(message))
+    }
+
+    /// Nothing more will come of it.
+    pub(crate) fn finish(&mut self, failure: Failure, came: &mut Vec<Came>) {
+        if !self.over {
+            self.over = true;
+            came.push(Came::Ended(End::Lost(failure)));
+        }
+    }
+}
+
+fn why_stopped(process: u32) -> String {
+    format!("process {process}, which executes it there, is stopped; 'kill -CONT {process}' there resumes it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call, its bridge, and a clock.
+    struct Talk {
+        end: NearEnd,
+        bridge: FrameWriter,
+        begun: Instant,
+        seconds: u64,
+        is_stopped: bool,
+        ended: Option<End>,
+    }
+
+    const UP: Frame = Frame::Up { instance: 1, connection: 1 };
+    const OPENED: Frame = Frame::Opened { stdin: 0 };
+    /// Of a call, as the bridge passes it on.
+    const OURS: u32 = 9;
+
+    impl Talk {
+        fn begin(timeout: Option<u64>) -> Talk {
+            let (machine, begun) = (MachineName::parse(b"box").unwrap(), Instant::now());
+            let timeout = timeout.map(Duration::from_secs);
+            let end = NearEnd::new(&machine, Order::default(), timeout, begun);
+            Talk { end, bridge: FrameWriter::default(), begun, seconds: 0, is_stopped: false, ended: None }
+        }
+
+        /// One that has begun there.
+        fn open(timeout: Option<u64>) -> Talk {
+            let mut talk = Talk::begin(timeout);
+            talk.says(0, &UP);
+            talk.says(OURS, &OPENED);
+            talk
+        }
+
+        fn says(&mut self, number: u32, frame: &Frame) {
+            let mut bytes = Vec::new();
+            self.bridge.put(number, frame);
+            self.bridge.flush(&mut bytes).unwrap();
+            self.receives(&bytes);
+        }
+
+        fn receives(&mut self, bytes: &[u8]) {
+            let (now, stopped) = (self.begun + Duration::from_secs(self.seconds), self.is_stopped);
+            let mut came = Vec::new();
+            let received = self.end.receive(bytes, now, &mut came).and_then(|_| {
+                let stopped = if stopped { ", and is stopped".to_owned() } else { String::new() };
+                self.end.look_at_the_clock(now, || BridgeState { process: 5, stopped: stopped.clone() })
+            });
+            if let Err(failure) = received {
+                self.end.finish(failure, &mut came);
+            }
+            for came in came {
+                if let Came::Ended(end) = came {
+                    self.ended = Some(end);
+                }
+            }
+        }
+
+        /// What has been sent to the bridge since it was looked last.
+        fn sent(&mut self) -> Vec<Frame> {
+            let mut bytes = Vec::new();
+            self.end.flush(&mut bytes).unwrap();
+            self.end.unsent = FrameWriter::default();
+            let frames = Decoder::default().feed(&bytes).unwrap();
+            frames.into_iter().map(|(_, frame)| frame).collect()
+        }
+
+        /// Passes second by second until it has ended, and something is said in each; gives when
+        /// it ended, its exit code, and what was said.
+        fn ends(&mut self, most: u64, mut each: impl FnMut(&mut Talk)) -> (u64, u8, String) {
+            while self.ended.is_none() && self.seconds < most {
+                self.seconds += 1;
+                each(self);
+                if self.ended.is_none() {
+                    // Nothing but the time.
+                    self.silence();
+                }
+            }
+            match self.ended.take() {
+                Some(End::Lost(failure)) => {
+                    (self.seconds, failure.code(), failure.message().unwrap_or_default().to_owned())
+                }
+                other => panic!("{other:?} after {} s", self.seconds),
+            }
+        }
+
+        fn silence(&mut self) {
+            let (now, stopped) = (self.begun + Duration::from_secs(self.seconds), self.is_stopped);
+            let stopped = if stopped { ", and is stopped".to_owned() } else { String::new() };
+            let bridge = || BridgeState { process: 5, stopped: stopped.clone() };
+            if let Err(failure) = self.end.look_at_the_clock(now, bridge) {
+                let mut came = Vec::new();
+                self.end.finish(failure, &mut came);
+                self.ended = came.pop().map(|came| match came {
+                    Came::Ended(end) => end,
+                    _ => panic!("no end"),
+                });
+            }
+        }
+
+        /// The bridge says every 20 s that it is there.
+        fn keep_alive(&mut self) {
+            if self.seconds.is_multiple_of(20) {
+                self.says(0, &Frame::Pong);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bridge_that_is_stopped_is_found_out_in_seconds_and_one_that_is_slow_is_waited_for() {
+        let mut talk = Talk::begin(None);
+        talk.is_stopped = true;
+        let (seconds, code, said) = talk.ends(100, |_| ());
+        assert!((3..=6).contains(&seconds) && code == 255, "{seconds} {said}");
+        assert_eq!(
+            said,
+            "box: nothing was done: its bridge, process 5, does not answer, and is stopped; \
+             see 'nbs-ts machine check box'"
+        );
+        // Stopped for a moment only.
+        let mut talk = Talk::begin(None);
+        let (seconds, code, said) = talk.ends(100, |talk| talk.is_stopped = talk.seconds == 2);
+        assert!(seconds == 60 && code == 255, "{seconds} {said}");
+        // It has said that it is there, and nothing else.
+        let mut talk = Talk::begin(None);
+        talk.says(0, &Frame::Pong);
+        talk.is_stopped = true;
+        assert_eq!(talk.ends(100, |_| ()).0, 60);
+    }
+
+    #[test]
+    fn a_far_side_that_answers_and_does_not_begin_is_given_up_within_30_s() {
+        let mut talk = Talk::begin(None);
+        talk.says(0, &UP);
+        let (seconds, code, said) = talk.ends(100, |talk| {
+            talk.keep_alive();
+            if talk.sent().contains(&Frame::Ping) {
+                talk.says(OURS, &Frame::Pong);
+            }
+        });
+        assert!(seconds <= 30 && code == 255 && said.contains("does not say that it begins"), "{said}");
+        // On a line that is slow, its answer may take longer.
+        let mut talk = Talk::begin(None);
+        talk.says(0, &UP);
+        assert_eq!(talk.ends(100, Talk::keep_alive).0, 60);
+    }
+
+    #[test]
+    fn a_timeout_that_passes_while_the_connection_stands_is_a_timeout() {
+        let answers = |talk: &mut Talk| {
+            talk.keep_alive();
+            if talk.sent().contains(&Frame::Ping) {
+                talk.says(OURS, &Frame::Pong);
+            }
+        };
+        let (seconds, code, said) = Talk::open(Some(7)).ends(100, answers);
+        assert!((12..=17).contains(&seconds) && code == 3, "{seconds} {code} {said}");
+        let (seconds, code, said) = Talk::open(Some(7)).ends(100, |talk| {
+            talk.keep_alive();
+            if talk.sent().contains(&Frame::Ping) {
+                talk.says(OURS, &Frame::Pong);
+                talk.says(OURS, &Frame::Stopped { process: 77 });
+            }
+        });
+        assert!(seconds == 12 && code == 3 && said.contains("'kill -CONT 77' there"), "{seconds} {said}");
+        // Where nothing comes from there, it is no timeout but a loss.
+        let (seconds, code, said) = Talk::open(Some(7)).ends(100, Talk::keep_alive);
+        assert!(seconds == 12 && code == 255, "{seconds} {code} {said}");
+    }
+
+    #[test]
+    fn what_still_prints_after_its_timeout_is_waited_for() {
+        let mut talk = Talk::open(Some(2));
+        let mut offset = 0;
+        let (seconds, code, _) = talk.ends(200, |talk| {
+            talk.keep_alive();
+            if talk.sent().contains(&Frame::Ping) {
+                talk.says(OURS, &Frame::Pong);
+            }
+            if talk.seconds < 100 {
+                talk.says(OURS, &Frame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
+                offset += 1;
+            }
+        });
+        assert!((105..=115).contains(&seconds) && code == 3, "{seconds}");
+    }
+
+    #[test]
+    fn a_call_whose_process_stays_stopped_ends_and_one_that_was_stopped_for_a_moment_does_not() {
+        let stopped = Frame::Stopped { process: 77 };
+        let (seconds, code, said) = Talk::open(None).ends(100, |talk| {
+            talk.keep_alive();
+            if talk.seconds.is_multiple_of(20) {
+                talk.says(OURS, &stopped);
+            }
+        });
+        assert!(seconds == 40 && code == 255 && said.contains("process 77, "), "{seconds} {said}");
+        let mut talk = Talk::open(None);
+        talk.says(OURS, &stopped);
+        talk.seconds = 15;
+        talk.says(OURS, &Frame::Data { stream: Stream::Stderr, offset: 0, bytes: b"x".into() });
+        talk.says(OURS, &stopped);
+        assert!(talk.ended.is_none());
+    }
+
+    #[test]
+    fn a_call_that_no_connection_gets_on_is_given_up_with_the_reason() {
+        let down = Frame::Down { patience: 30, why: b"its line is at fault".into() };
+        // Each connection stands, opens it, and is lost before anything of it comes.
+        let mut talk = Talk::open(None);
+        let (seconds, code, said) = talk.ends(100, |talk| match talk.seconds % 3 {
+            0 => talk.says(0, &down),
+            1 => talk.says(0, &UP),
+            _ => talk.says(OURS, &OPENED),
+        });
+        assert!((30..=36).contains(&seconds) && code == 255, "{seconds}");
+        assert!(said.contains("its line is at fault"), "{said}");
+        // The same with a byte each time.
+        let (mut talk, mut offset) = (Talk::open(None), 0);
+        while talk.seconds < 300 {
+            talk.seconds += 1;
+            match talk.seconds % 4 {
+                0 => talk.says(0, &down),
+                1 => talk.says(0, &UP),
+                2 => talk.says(OURS, &OPENED),
+                _ => {
+                    talk.says(OURS, &Frame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
+                    offset += 1;
+                }
+            }
+            assert!(talk.ended.is_none());
+        }
+        // The same with connections that stand for a while.
+        let mut talk = Talk::open(None);
+        for round in 1..20 {
+            talk.seconds = round * 25;
+            talk.says(0, &down);
+            talk.seconds += 5;
+            talk.says(0, &UP);
+            talk.says(OURS, &OPENED);
+            assert!(talk.ended.is_none());
+        }
+    }
+
+    #[test]
+    fn a_call_that_may_have_begun_is_not_sent_to_another_process_of_the_far_side() {
+        for has_begun in [false, true] {
+            let mut talk = Talk::begin(None);
+            talk.says(0, &UP);
+            assert!(talk.sent().iter().any(|frame| matches!(frame, Frame::Open(_))));
+            if has_begun {
+                talk.says(OURS, &OPENED);
+            }
+            talk.says(0, &Frame::Down { patience: 60, why: Vec::new() });
+            talk.says(0, &Frame::Up { instance: 2, connection: 2 });
+            assert!(!talk.sent().iter().any(|frame| matches!(frame, Frame::Open(_))));
+            let (_, code, said) = talk.ends(0, |_| ());
+            assert!(code == 255 && said.contains("whether it was done is not known"), "{said}");
+        }
+    }
+}
