@@ -242,7 +242,7 @@ impl Plan {
                         printed
                             .and_then(|()| printer.finish())
                             .map_err(|failure| unprinted(verb, failure))?;
-                        return outcome(end, printer.is_nonsense());
+                        return outcome(verb, end, printer.is_nonsense());
                     }
                     _ if printed.is_err() => {}
                     Came::Stderr(bytes) => printer.stderr(&bytes),
@@ -464,8 +464,12 @@ fn begin(verb: &str, machine: &MachineName, words: Vec<OsString>, timeout: Optio
 }
 
 /// A call that was executed there: what it came to here.
-fn outcome(end: End, nonsense: Option<Failure>) -> Result<()> {
+fn outcome(verb: &str, end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
+        // For which `run` has a code of its own.
+        (End::Lost(Failure::TimedOut(message)), _) if verb == "run" => {
+            Err(Failure::status(124, "timeout", Some(message.into())))
+        }
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
         (End::Exit(0), None) => Ok(()),
         (End::Exit(code), None) => Err(Failure::status(code, "failed", None)),
@@ -508,7 +512,7 @@ impl Running {
             }
         }
         if let Some(end) = ended {
-            self.ended = Some(outcome(end, self.printer.is_nonsense()));
+            self.ended = Some(outcome(&self.printer.verb, end, self.printer.is_nonsense()));
             self.side = None;
         }
         Ok(())

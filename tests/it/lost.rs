@@ -174,8 +174,8 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
     let is_hard = random.bool();
     for _ in 0..random.u32(1..5) {
         pass(random.u64(..150));
-        let choice = random.choice(Struck::ALL).filter(|choice| is_hard || choice.is_harmless());
-        let choice = choice.unwrap_or(Struck::Transport);
+        let choices = Struck::ALL.into_iter().filter(|choice| is_hard || choice.is_harmless());
+        let choice = random.choice(choices.collect::<Vec<_>>()).unwrap();
         if strike(there, choice, &mut random) {
             whole &= choice.is_harmless();
             *struck.entry(choice).or_default() += 1;

@@ -783,6 +783,27 @@ fn a_call_comes_back_in_its_time_while_the_far_side_is_stopped() {
 }
 
 #[test]
+fn a_call_ends_by_its_timeout_though_what_executes_it_there_is_stopped() {
+    let there = Elsewhere::new();
+    let (shell, session) = (there.create("bash"), there.create("cat"));
+    there.ts(&["wait", &shell, "--input"]).code(0);
+    let calls: [(&[&str], i32); 2] = [
+        (&["wait", &session, "--exit", "--timeout=6"], 3),
+        (&["run", "--timeout=6", &shell, "sleep 1000"], 124),
+    ];
+    for (words, code) in calls {
+        let waiting = there.scratch.start(words);
+        let calls = || there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-call");
+        eventually("the call's beginning", || calls().count() == 1);
+        let executing: Vec<String> = calls().collect();
+        signal("STOP", &executing);
+        let why = format!("'kill -CONT {}' there", executing[0]);
+        waiting.finish().code(code).stdout("").complains(&why);
+        eventually("its process being ended", || calls().count() == 0);
+    }
+}
+
+#[test]
 fn a_bridge_that_is_stopped_is_not_removed_unheard() {
     let there = Elsewhere::new();
     there.create("cat");
