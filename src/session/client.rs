@@ -101,6 +101,18 @@ pub(crate) struct ShellPlace {
     pub(crate) queued: bool,
 }
 
+/// What there is to know of a session when a wait on it begins.
+#[derive(Default)]
+pub(crate) struct Start {
+    /// As [`RelayClient::place`] tells it.
+    pub(crate) place: Option<(u64, Option<u64>)>,
+    /// The number of the completion that ends what was typed last, which may have come. `None` where
+    /// nothing was typed.
+    pub(crate) awaited: Option<u64>,
+    /// All that is known of what was typed.
+    pub(crate) typing: Option<Typing>,
+}
+
 impl ShellPlace {
     /// What the shell's own numbers lack to those of the session's completions, for as long
     /// as it is this one that reports.
@@ -385,11 +397,38 @@ impl RelayClient {
     /// What has been typed after the first `since` bytes, as far as the relay
     /// remembers it. `None` where the session has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
-        match self.ask(&Request::Typing { since })? {
+        if self.ask_typing(since)? { self.hear_typing() } else { Ok(None) }
+    }
+
+    /// Asks that; what comes of it is for [`RelayClient::hear_typing`], before anything else is
+    /// asked. `false` where the session has ended.
+    pub(crate) fn ask_typing(&mut self, since: u64) -> Result<bool> {
+        self.say(&Request::Typing { since })
+    }
+
+    pub(crate) fn hear_typing(&mut self) -> Result<Option<Typing>> {
+        match self.hear_answer()? {
             Some(Response::Typing(typing)) => Ok(Some(typing)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
+    }
+
+    /// Asks what a wait begins with; what comes of it is for [`RelayClient::hear_start`], before
+    /// anything else is asked.
+    pub(crate) fn ask_start(&mut self) -> Result<()> {
+        self.ahead.push_str(&Request::Place.encode());
+        self.ahead.push_str(&Request::Awaited.encode());
+        // Where the session has ended, hearing tells.
+        self.ask_typing(0).map(drop)
+    }
+
+    /// Nothing at all where the session has ended.
+    pub(crate) fn hear_start(&mut self) -> Result<Start> {
+        let place = self.hear_answer()?;
+        let place = self.shell_place_of(place)?.map(|place| (place.offset, place.last));
+        let awaited = self.hear_awaited()?;
+        Ok(Start { place, awaited, typing: self.hear_typing()? })
     }
 
     /// What the terminal is doing, how many typed bytes nobody has read yet,
@@ -416,10 +455,8 @@ impl RelayClient {
         }
     }
 
-    /// The number of the completion that ends what was typed last, which may have come.
-    /// `None` where nothing was typed, or the session has ended.
-    pub(crate) fn awaited(&mut self) -> Result<Option<u64>> {
-        match self.ask(&Request::Awaited)? {
+    fn hear_awaited(&mut self) -> Result<Option<u64>> {
+        match self.hear_answer()? {
             Some(Response::Awaited { seq }) => Ok(seq),
             // A relay of an older version cannot tell.
             Some(Response::Unknown) | None => Ok(None),

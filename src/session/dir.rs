@@ -161,6 +161,12 @@ impl SessionDir {
         self
     }
 
+    /// The same where many sessions are to share that time.
+    pub(crate) fn within_with_others(mut self, deadline: Deadline) -> SessionDir {
+        self.patience = Patience::with_many_until(deadline);
+        self
+    }
+
     pub(crate) fn patience(&self) -> Patience {
         self.patience
     }

@@ -24,15 +24,23 @@ const GRACE: Duration = Duration::from_millis(800);
 pub(crate) struct Patience {
     // When the call is to be over.
     over: Deadline,
+    // When even what has a grace is; that of many is over for all at once.
+    last: Deadline,
 }
 
 impl Patience {
     /// Of a call that takes as long as it takes.
-    pub(crate) const OF_ANY: Patience = Patience { over: Deadline::NEVER };
+    pub(crate) const OF_ANY: Patience = Patience { over: Deadline::NEVER, last: Deadline::NEVER };
 
     /// Of a call that is to be over then.
     pub(crate) fn until(over: Deadline) -> Patience {
-        Patience { over }
+        Patience { over, last: Deadline::NEVER }
+    }
+
+    /// The same of a call that has to do with many sessions: they have [`GRACE`] together, and not
+    /// one after the other.
+    pub(crate) fn with_many_until(over: Deadline) -> Patience {
+        Patience { over, last: over.plus(GRACE) }
     }
 
     /// When the call is to be over.
@@ -47,7 +55,7 @@ impl Patience {
 
     /// Until when the call may go on with what it begins now.
     pub(crate) fn last(self) -> Deadline {
-        self.over.at_least(GRACE)
+        self.over.at_least(GRACE).min(self.last)
     }
 
     /// The same as [`Patience::deadline`] for an answer of this process: one that is
@@ -83,4 +91,23 @@ impl Patience {
 
 fn is_stopped(pid: u32) -> bool {
     Process::read(pid).is_some_and(|process| process.is_stopped())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_sessions_have_their_grace_together_and_one_has_it_for_each_answer() {
+        let over = Deadline::after(Duration::ZERO);
+        let (one, many) = (Patience::until(over), Patience::with_many_until(over));
+        let moment = many.last();
+        assert_eq!(moment, over.plus(GRACE));
+        while !moment.has_passed() {
+            assert!(one.last() != moment);
+            assert_eq!(many.last(), moment);
+        }
+        assert!(!one.last().has_passed() && many.deadline().has_passed());
+        assert_eq!(Patience::with_many_until(Deadline::NEVER).last(), Deadline::NEVER);
+    }
 }

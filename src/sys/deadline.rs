@@ -39,6 +39,11 @@ impl Deadline {
         }
     }
 
+    /// So much later.
+    pub(crate) fn plus(self, time: Duration) -> Deadline {
+        Deadline(self.0.and_then(|moment| moment.checked_add(time)))
+    }
+
     /// The earlier of two.
     pub(crate) fn min(self, other: Deadline) -> Deadline {
         match (self.0, other.0) {
@@ -68,5 +73,8 @@ mod tests {
         assert!(!Deadline::after(Duration::ZERO).at_least(Duration::from_secs(1_000)).has_passed());
         assert_eq!(Deadline::NEVER.at_least(Duration::ZERO), Deadline::NEVER);
         assert_eq!(far.at_least(Duration::MAX), Deadline::NEVER);
+        assert_eq!(far.plus(Duration::ZERO), far);
+        assert_eq!(far.plus(Duration::from_secs(1)).min(far), far);
+        assert_eq!([far.plus(Duration::MAX), Deadline::NEVER.plus(Duration::ZERO)], [Deadline::NEVER; 2]);
     }
 }

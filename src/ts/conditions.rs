@@ -15,7 +15,7 @@ use crate::{
     outcome::Result,
     terminal::text::Prompts,
 };
-pub(crate) use watch::{From, SessionWatch, WatchEnd, until};
+pub(crate) use watch::{From, SessionWatch, WatchEnd, begin_all, until};
 
 /// What is waited for.
 #[derive(Default)]

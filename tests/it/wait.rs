@@ -5,7 +5,7 @@ use std::{
 };
 
 use crate::support::{
-    Running, Scratch, eventually, field, run, sockets_of, start, timing_out, wait_for_tracer,
+    Running, Scratch, eventually, field, run, sockets_of, start, state_of, timing_out, wait_for_tracer,
 };
 
 fn line(handle: &str, condition: &str, detail: &str) -> String {
@@ -244,7 +244,8 @@ fn what_was_run_once_is_complete_at_its_end_and_its_echo_is_none_either() {
 /// A wait that has begun, and is stopped.
 fn stopped(scratch: &Scratch, handle: &str, conditions: &[&str]) -> Running {
     let waiting = scratch.start(&[&["wait", handle], conditions].concat());
-    eventually("its having come", || sockets_of(&waiting.pid().to_string()) == 2);
+    let pid = waiting.pid().to_string();
+    eventually("its having come", || sockets_of(&pid) == 1 && state_of(&pid) == Some('S'));
     signal("-STOP", &waiting);
     waiting
 }
@@ -339,6 +340,48 @@ fn several_sessions_are_waited_for_all_or_any() {
     let vain = scratch.start(&["wait", "--any", "--timeout=600", &one, &two, "--pattern=never"]);
     scratch.ts(&["kill", "--keep", &one, &two]).code(0);
     vain.finish().code(1).stdout("").complains("has ended");
+}
+
+#[test]
+fn a_session_that_is_named_many_times_is_one_and_takes_one_connection() {
+    let scratch = Scratch::new();
+    let dead = scratch.create("exit 3");
+    scratch.wait_for_end(&dead);
+    let handle = scratch.create_with(&["--name=live"], "cat");
+    let relay = scratch.file(&handle, "daemon_pid");
+    let before = sockets_of(&relay);
+    let mut words = vec!["wait", "--timeout=600", "--pattern=never", "--complete"];
+    words.extend([&*handle; 500]);
+    words.extend(["@live", &dead]);
+    let waiting = scratch.start(&words);
+    eventually("the wait", || sockets_of(&relay) > before);
+    // It serves others, and is told what comes.
+    scratch.ts(&["send", &handle, "something"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "something\r\nsomething"]).code(0);
+    assert_eq!(sockets_of(&relay), before + 1);
+    scratch.ts(&["send", &handle, "never"]).code(0);
+    let lines = [line(&handle, "pattern", "never"), line(&dead, "complete", "3")].concat();
+    waiting.finish().code(0).stdout(lines);
+    let vain = scratch.ts(&["wait", "--exit", "--timeout=0.1", &handle, "@live", &handle]).code(3);
+    assert_eq!(vain.err().matches("timed out").count(), 1, "{vain:?}");
+}
+
+#[test]
+fn more_sessions_than_there_are_descriptors_are_waited_for() {
+    let scratch = Scratch::new();
+    let create = "for n in $(seq 60); do nbs-ts create --no-helper 'read x; echo done'; done";
+    let handles = scratch.bash(create).code(0).out();
+    let handles: Vec<&str> = handles.split_whitespace().collect();
+    let wait = |options: &str| format!("ulimit -Sn 50; nbs-ts wait {options} {}", handles.join(" "));
+    // All are told of in words, or in numbers.
+    let vain = scratch.bash(&wait("--exit --timeout=0.1")).code(3).stdout("");
+    vain.complains("and the same of 50 more sessions");
+    let send = format!("for h in {}; do nbs-ts send $h ''; done", handles.join(" "));
+    scratch.bash(&send).code(0);
+    let expected: String = handles.iter().map(|handle| line(handle, "exit", "0")).collect();
+    scratch.bash(&wait("--exit")).code(0).stdout(expected);
+    let expected: String = handles.iter().map(|handle| line(handle, "pattern", "done")).collect();
+    scratch.bash(&wait("--pattern=done")).code(0).stdout(expected);
 }
 
 #[test]

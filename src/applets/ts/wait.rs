@@ -57,12 +57,16 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{Name, Notice, SessionDir, StateDir, Target, client::Wait},
+    sorted::Set,
     sys::{child, deadline::Deadline},
     ts::{
-        conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+        conditions::{self, Conditions, From, Met, WatchEnd},
         output,
     },
 };
+
+/// Of how many sessions that were waited for in vain the evidence is told.
+const MOST_TOLD: usize = 10;
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
@@ -103,24 +107,33 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let state_dir = StateDir::open()?;
     if picks {
         targets = picked(&state_dir, pattern.as_deref())?;
+    }
+    if targets.len() > 1 {
+        // Each takes a few, and a login has 1,024.
         child::raise_open_files().trying("open as many files as there are sessions")?;
     }
-    let mut sessions = Vec::new();
+    let within = if targets.len() > 1 { SessionDir::within_with_others } else { SessionDir::within };
+    let (mut sessions, mut known) = (Vec::new(), Set::new());
     for target in &targets {
         match state_dir.session(target) {
             // It was removed since it was picked.
             Err(Failure::NotFound(_)) if picks => {}
             // Whoever waits on that machine hears of it.
             Ok(session) if picks && session.elsewhere().is_some() => {}
-            other => sessions.push(other?.within(deadline)),
+            other => {
+                let session = other?;
+                // One that is named twice is one.
+                if known.insert(session.handle().clone()) {
+                    sessions.push(within(session, deadline));
+                }
+            }
         }
     }
     if sessions.is_empty() {
         return Err(nothing_to_wait_for());
     }
     let from = From { offset, completion: None };
-    let begin = |session| SessionWatch::begin(session, &conditions, from);
-    let mut watches = sessions.iter().map(begin).collect::<Result<Vec<_>>>()?;
+    let mut watches = conditions::begin_all(&sessions, &conditions, from)?;
     let over = conditions::until(&mut watches, any, deadline)?;
     let mut failed = false;
     for (session, watch) in sessions.iter().zip(&watches) {
@@ -135,8 +148,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         WatchEnd::Met => Ok(()),
         WatchEnd::Ended(index) => Err(watches[index].in_vain(&over, timeout)),
         WatchEnd::TimedOut => {
-            let late = watches.iter().filter(|watch| watch.met.is_none());
-            Failure::all(late.map(|watch| watch.in_vain(&over, timeout)).collect())
+            let mut late = watches.iter().filter(|watch| watch.met.is_none());
+            let told = late.by_ref().take(MOST_TOLD).map(|watch| watch.in_vain(&over, timeout));
+            let mut told: Vec<Failure> = told.collect();
+            let others = late.count();
+            if others > 0 {
+                told.push(Failure::timed_out(format!("and the same of {others} more sessions")));
+            }
+            Failure::all(told)
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     session::{
         Activity, OutputLog, Piece, ScreenCache, SessionDir,
         client::{
-            Diagnosis, Doing, News, Prompt, RelayClient,
+            Diagnosis, Doing, News, Prompt, RelayClient, Start,
             typing::Typing,
             waiting::{self, InputVerdict},
         },
@@ -79,11 +79,13 @@ pub(crate) struct SessionWatch<'a> {
     session: &'a SessionDir,
     conditions: &'a Conditions,
     log: OutputLog,
-    // Both `None` once the session has ended. Where nothing else is waited for, the news
-    // are of what the session does, and there is no other connection for that.
-    news: Option<RelayClient>,
+    // Both `None` once the session has ended. The one tells the news, and answers questions: of many
+    // sessions each connection takes a descriptor.
+    client: Option<RelayClient>,
+    // Where it is waited for what the session does, and for something else, too.
     standing: Option<RelayClient>,
-    asks: Option<RelayClient>,
+    // How long the log was when it was asked what has been typed; the answer is yet to be heard.
+    asked: Option<u64>,
     stirred: bool,
 
     echo: EchoFilter,
@@ -119,24 +121,68 @@ pub(crate) struct SessionWatch<'a> {
     pub(crate) lost: u64,
 }
 
+/// What a wait on a session begins with, of which its relay has been asked.
+struct Beginning<'a> {
+    session: &'a SessionDir,
+    log: OutputLog,
+    client: Option<RelayClient>,
+    standing: Option<RelayClient>,
+}
+
+impl<'a> Beginning<'a> {
+    fn ask(session: &'a SessionDir, conditions: &Conditions) -> Result<Beginning<'a>> {
+        let log = session.log()?;
+        let (mut client, mut standing) = (RelayClient::open(session)?, None);
+        if conditions.are_at_a_glance() {
+            client = client.map(|client| client.of_standing(true));
+            if let Some(client) = &mut client {
+                // Where the session has ended, hearing tells.
+                client.follow()?;
+            }
+        } else if let Some(client) = &mut client {
+            client.ask_start()?;
+            if conditions.waiting {
+                standing = RelayClient::open(session)?.map(|standing| standing.of_standing(true));
+            }
+        }
+        Ok(Beginning { session, log, client, standing })
+    }
+}
+
+/// Begins to wait on all of these. All relays are asked side by side.
+pub(crate) fn begin_all<'a>(
+    sessions: &'a [SessionDir],
+    conditions: &'a Conditions,
+    from: From,
+) -> Result<Vec<SessionWatch<'a>>> {
+    let asked: Vec<_> =
+        sessions.iter().map(|session| Beginning::ask(session, conditions)).collect::<Result<_>>()?;
+    asked.into_iter().map(|beginning| SessionWatch::hear(beginning, conditions, from)).collect()
+}
+
 impl<'a> SessionWatch<'a> {
     pub(crate) fn begin(
         session: &'a SessionDir,
         conditions: &'a Conditions,
         from: From,
     ) -> Result<SessionWatch<'a>> {
-        let log = session.log()?;
-        let mut asks = RelayClient::open(session)?;
-        let open = |wanted| if wanted { RelayClient::open(session) } else { Ok(None) };
-        let (alive, at_a_glance) = (asks.is_some(), conditions.are_at_a_glance());
-        let news = open(alive)?.map(|news| match at_a_glance {
-            true => news.of_standing(true),
-            false => news.waiting(),
-        });
-        let standing = open(alive && conditions.waiting && !at_a_glance)?;
-        let standing = standing.map(|standing| standing.of_standing(true));
-        let place = asks.as_mut().map_or(Ok(None), RelayClient::place)?;
-        let awaited = asks.as_mut().map_or(Ok(None), RelayClient::awaited)?;
+        SessionWatch::hear(Beginning::ask(session, conditions)?, conditions, from)
+    }
+
+    fn hear(beginning: Beginning<'a>, conditions: &'a Conditions, from: From) -> Result<SessionWatch<'a>> {
+        let Beginning { session, log, mut client, standing } = beginning;
+        let mut start = Start::default();
+        if !conditions.are_at_a_glance() {
+            client = client.map(RelayClient::waiting);
+            if let Some(client) = &mut client {
+                start = client.hear_start()?;
+            }
+        } else if let Some(news) = &mut client
+            && news.news(Deadline::after(Duration::ZERO))? == News::Ended
+        {
+            client = None;
+        }
+        let Start { place, awaited, typing } = start;
         let completion = from.completion.or(awaited).unwrap_or(match place {
             Some((_, Some(last))) => last.saturating_add(1),
             Some(_) => session.first_completion()?,
@@ -146,7 +192,6 @@ impl<'a> SessionWatch<'a> {
                 None => 0,
             },
         });
-        let typing = asks.as_mut().map_or(Ok(None), |client| client.typing(0))?;
         let typing = typing.or_else(|| session.typed());
         let cache = match conditions.stable {
             // As somebody has left it; what has come since, the steps put onto it.
@@ -164,10 +209,9 @@ impl<'a> SessionWatch<'a> {
             conditions,
             log,
             stirred: true,
-            news,
+            client,
             standing,
-            // Of many sessions each takes a descriptor.
-            asks: asks.filter(|_| !at_a_glance),
+            asked: None,
             echo,
             looked_at: start,
             goal: start,
@@ -196,7 +240,7 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn has_ended(&self) -> bool {
-        self.news.is_none()
+        self.client.is_none()
     }
 
     /// When there may be something new though there is no news.
@@ -213,8 +257,8 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn follow(&mut self) -> Result<()> {
-        if let Some(news) = &mut self.news
-            && !news.follow()?
+        if let Some(client) = &mut self.client
+            && !client.follow()?
         {
             self.note_end();
         }
@@ -225,9 +269,9 @@ impl<'a> SessionWatch<'a> {
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<()> {
-        let Some(news) = &mut self.news else { return Ok(()) };
-        match news.hear_news(Deadline::after(Duration::ZERO), None)? {
+    fn hear_news(&mut self) -> Result<()> {
+        let Some(client) = &mut self.client else { return Ok(()) };
+        match client.hear_news(Deadline::after(Duration::ZERO), None)? {
             News::Changed => self.stirred = true,
             News::Ended => self.note_end(),
             News::TimedOut => {}
@@ -241,8 +285,7 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn note_end(&mut self) {
-        self.news = None;
-        self.asks = None;
+        self.client = None;
         self.standing = None;
         self.stirred = true;
     }
@@ -252,6 +295,18 @@ impl<'a> SessionWatch<'a> {
         self.looked_at < self.goal
     }
 
+    /// Asks what has been typed, of which [`SessionWatch::look`] hears. First how long the log is: so
+    /// no echo is looked at that we have not been told of.
+    fn ask(&mut self) -> Result<()> {
+        self.asked = Some(self.log.length().trying(self.what())?);
+        match &mut self.client {
+            // Where the session has ended, hearing tells.
+            Some(client) if !self.conditions.are_at_a_glance() => client.ask_typing(self.known).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// To be called after [`SessionWatch::ask`].
     fn look(&mut self) -> Result<()> {
         (self.stirred, self.is_stalled) = (false, false);
         let ended = self.has_ended();
@@ -269,11 +324,13 @@ impl<'a> SessionWatch<'a> {
         Some(Met { condition, detail: detail.into(), offset: self.looked_at })
     }
 
-    /// Looks at the next step of it. First how long the log is, then what was typed: so no
-    /// echo is looked at that we have not been told of.
+    /// Looks at the next step of it.
     fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
-        let length = self.log.length().trying(self.what())?;
-        let typing = self.asks.as_mut().map_or(Ok(None), |client| client.typing(self.known))?;
+        let length = self.asked.take().unwrap_or(self.length);
+        let typing = match &mut self.client {
+            Some(client) if !self.conditions.are_at_a_glance() => client.hear_typing()?,
+            _ => None,
+        };
         if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
             if typing.total > self.known {
                 self.typed_at = Some(typing.anchor);
@@ -365,7 +422,7 @@ impl<'a> SessionWatch<'a> {
 
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
-            let place = self.asks.as_mut().map_or(Ok(None), RelayClient::place)?;
+            let place = self.client.as_mut().map_or(Ok(None), RelayClient::place)?;
             let (offset, may_be) = match place {
                 Some((offset, last)) => (offset, last >= Some(self.completion)),
                 None => (self.length, true),
@@ -384,7 +441,8 @@ impl<'a> SessionWatch<'a> {
         }
         let met = self.look_at_stillness()?;
         if met.is_some()
-            && let Some(client) = &mut self.asks
+            && !self.conditions.are_at_a_glance()
+            && let Some(client) = &mut self.client
             && client.stall()?.is_some()
         {
             // More has been printed than there is room for.
@@ -407,7 +465,7 @@ impl<'a> SessionWatch<'a> {
         {
             return Ok(self.met("input", doing.word()));
         }
-        if let (Some(after), Some(client)) = (self.conditions.asks_after, &mut self.asks) {
+        if let (Some(after), Some(client)) = (self.conditions.asks_after, &mut self.client) {
             match waiting::look(self.session, client, after)? {
                 Some(InputVerdict::Waiting(waiting)) if self.has_seen(waiting.offset) => {
                     return Ok(self.met("input", waiting.doing.word()));
@@ -436,7 +494,7 @@ impl<'a> SessionWatch<'a> {
 
     /// What for, if it does: a line, a secret, keys, or as it says of itself.
     fn look_whether_it_waits(&self) -> Result<Option<&'static str>> {
-        let standing = self.standing.as_ref().or(self.news.as_ref()).and_then(RelayClient::last_standing);
+        let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
         let Some(standing) = standing.filter(|standing| standing.activity == Activity::Waiting) else {
             return Ok(None);
         };
@@ -469,7 +527,7 @@ impl<'a> SessionWatch<'a> {
     /// The kernel tells nobody that a process went to sleep in a read. So we
     /// look after each change, and again at growing intervals.
     fn look_for_input(&mut self) -> Result<Option<Doing>> {
-        let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
+        let state = self.client.as_mut().map_or(Ok(None), RelayClient::look)?;
         let Some((doing, unread, offset)) = state else { return Ok(None) };
         let only_passed_over = !self.conditions.input;
         if doing == Doing::Running || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
@@ -494,7 +552,7 @@ impl<'a> SessionWatch<'a> {
         }
         if since.elapsed() >= steady {
             // Of one who did not wait when that was asked, it is not known.
-            let state = self.asks.as_mut().map_or(Ok(None), RelayClient::look)?;
+            let state = self.client.as_mut().map_or(Ok(None), RelayClient::look)?;
             if state.as_ref() != Some(&(doing, unread, offset)) {
                 self.look_later();
                 return Ok(None);
@@ -512,7 +570,7 @@ impl<'a> SessionWatch<'a> {
     /// is a question if nothing else can come: who waits has done nothing for a while, and
     /// nothing but input wakes it.
     fn has_come_to_prompt(&mut self, offset: u64) -> Result<bool> {
-        let (Some(prompts), Some(client)) = (&self.conditions.prompts, &mut self.asks) else {
+        let (Some(prompts), Some(client)) = (&self.conditions.prompts, &mut self.client) else {
             return Ok(true);
         };
         let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
@@ -536,7 +594,7 @@ impl<'a> SessionWatch<'a> {
     /// that what stands now looks like a prompt or a question; for long only if
     /// what it was typed at did.
     fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
-        let Some(client) = &mut self.asks else { return Ok(false) };
+        let Some(client) = &mut self.client else { return Ok(false) };
         if !client.passes_on()? {
             return Ok(false);
         }
@@ -569,7 +627,7 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn is_passed_over(&mut self) -> Result<bool> {
-        let Some(client) = &mut self.asks else { return Ok(false) };
+        let Some(client) = &mut self.client else { return Ok(false) };
         let entered = client.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
         Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
     }
@@ -614,15 +672,23 @@ fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
 pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline) -> Result<WatchEnd> {
     let mut last = None;
     loop {
-        for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
-            watch.follow()?;
-            if watch.stirred || watch.deadline().has_passed() {
-                watch.look_again = Deadline::NEVER;
-                match watch.look() {
-                    // Why the relay does not answer is told with the evidence.
-                    Err(_) if deadline.has_passed() => return Ok(WatchEnd::TimedOut),
-                    other => other?,
-                }
+        let is_due = |watch: &&mut SessionWatch| {
+            watch.met.is_none() && (watch.stirred || watch.deadline().has_passed())
+        };
+        // All side by side, and then one after the other.
+        for watch in watches.iter_mut().filter(is_due) {
+            watch.ask()?;
+        }
+        for watch in watches.iter_mut().filter(|watch| watch.asked.is_some()) {
+            watch.look_again = Deadline::NEVER;
+            match watch.look() {
+                // Why the relay does not answer is told with the evidence.
+                Err(_) if deadline.has_passed() => return Ok(WatchEnd::TimedOut),
+                other => other?,
+            }
+            // There may be many.
+            if watch.session.patience().last().has_passed() {
+                return Ok(WatchEnd::TimedOut);
             }
         }
         let met = |watch: &SessionWatch| watch.met.is_some();
@@ -652,22 +718,25 @@ pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline)
 }
 
 fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()> {
+    for watch in watches.iter_mut().filter(|watch| watch.met.is_none()) {
+        watch.follow()?;
+    }
     let mut poll_set = PollSet::new();
     let mut until = deadline;
     for (index, watch) in watches.iter().enumerate().filter(|(_, watch)| watch.met.is_none()) {
         if watch.stirred {
             until = Deadline::after(Duration::ZERO);
         }
-        let Some(news) = &watch.news else { continue };
+        let Some(client) = &watch.client else { continue };
         until = until.min(watch.deadline());
-        poll_set.readable(news, index);
+        poll_set.readable(client, index);
         if let Some(standing) = &watch.standing {
             poll_set.readable(standing, index);
         }
     }
     let stirred = poll_set.wait(until).trying("wait for something to happen")?;
     for index in stirred {
-        watches[index].hear()?;
+        watches[index].hear_news()?;
     }
     Ok(())
 }
