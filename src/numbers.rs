@@ -18,6 +18,12 @@ pub(crate) fn seconds(time: Duration, places: usize) -> String {
     format!("{}.{}", time.as_secs(), &fraction[..places])
 }
 
+/// The same for people, as short as it is: `1.5 s`.
+pub(crate) fn shown_seconds(time: Duration) -> String {
+    let seconds = seconds(time, 3);
+    format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// The time that [`seconds`] has written, or one without a fraction.
 pub(crate) fn parse_seconds(digits: &[u8]) -> Option<Duration> {
     let digits = std::str::from_utf8(digits).ok()?;
@@ -45,6 +51,13 @@ pub(crate) fn parse_hex(digits: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_shown_as_short_as_they_are() {
+        assert_eq!(shown_seconds(Duration::from_secs(60)), "60 s");
+        assert_eq!(shown_seconds(Duration::from_millis(1_500)), "1.5 s");
+        assert_eq!(shown_seconds(Duration::ZERO), "0 s");
+    }
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_else_is() {

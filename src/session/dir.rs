@@ -19,7 +19,7 @@ use std::{
 
 use crate::{
     json::Object,
-    numbers::number,
+    numbers::{self, number},
     outcome::{Failure, Result, Trying},
     session::{
         Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
@@ -211,7 +211,30 @@ impl SessionDir {
             Ok(Some(code)) => format!("with exit code {code}"),
             _ => "with an unknown exit code".to_owned(),
         };
-        Failure::failed(format!("session '{}' has ended {code}", self.handle))
+        Failure::failed(format!("session '{}' has ended {code}{}", self.handle, self.what_ended_it()))
+    }
+
+    /// The limit that ended it, or that somebody did, as the rest of a sentence; empty where it ended by
+    /// itself, or nobody knows.
+    fn what_ended_it(&self) -> String {
+        let settings = self.settings();
+        let after = |option: &str, limit: Option<Duration>| {
+            let limit = limit.map(|limit| format!(" of {}", numbers::shown_seconds(limit)));
+            format!("; it was ended by its {option}{}", limit.unwrap_or_default())
+        };
+        match self.notice().and_then(|notice| notice.ended_by()) {
+            Some(EndedBy::Timeout) => after("--timeout", settings.timeout),
+            Some(EndedBy::IdleTimeout) => after("--idle-timeout", settings.idle_timeout),
+            Some(EndedBy::Owner) => "; it was ended because the process of its --owner has ended".to_owned(),
+            Some(EndedBy::Kill) => "; it was ended by a kill".to_owned(),
+            Some(EndedBy::Itself | EndedBy::Unknown) | None => String::new(),
+        }
+    }
+
+    /// Has it reached a limit, which ends it? That is noted before anything of it is killed.
+    pub(crate) fn has_reached_limit(&self) -> bool {
+        let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
+        cause.and_then(|word| EndedBy::parse(&word)).is_some_and(EndedBy::is_limit)
     }
 
     pub(crate) fn is_alive(&self) -> Result<bool> {

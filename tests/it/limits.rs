@@ -354,3 +354,38 @@ fn whoever_kills_the_one_who_ends_it_saves_nobody() {
     assert_eq!(field(&scratch.file(&handle, "exit.json"), "ended_by"), "\"timeout\"");
     scratch.ts(&["doctor"]).code(0).stdout_has("all in order");
 }
+
+#[test]
+fn a_run_whose_session_a_limit_ends_says_which() {
+    let scratch = Scratch::new();
+    // What the limit ends first is the command, whose end the shell may tell; and a command may have a
+    // say in how it ends.
+    for command in ["sleep 1000", "sh -c 'trap \"exit 3\" TERM; while :; do sleep 0.01; done'"] {
+        let mut owner = Command::new("sleep").arg("1000").spawn().unwrap();
+        let limits = [
+            ("--timeout=1.5".to_owned(), "it was ended by its --timeout of 1.5 s"),
+            ("--idle-timeout=1.5".to_owned(), "it was ended by its --idle-timeout of 1.5 s"),
+            (format!("--owner={}", owner.id()), "it was ended because the process of its --owner has ended"),
+        ];
+        let running: Vec<_> = limits
+            .iter()
+            .map(|(limit, why)| {
+                let handle = scratch.create_with(&[limit], "bash");
+                let run = scratch.start(&["run", "--no-input", &handle, command]);
+                let wait = scratch.start(&["wait", &handle, "--pattern=never"]);
+                eventually("the command", || scratch.ts(&["read", &handle]).out().contains("0"));
+                (handle, why, run, wait)
+            })
+            .collect();
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        for (handle, why, run, wait) in running {
+            let ran = run.finish().code(125);
+            ran.complains(&format!("'{handle}' has ended with exit code")).complains(why);
+            wait.finish().code(1).complains(why);
+        }
+    }
+    let handle = scratch.create("cat");
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("; it was ended by a kill");
+}

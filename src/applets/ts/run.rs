@@ -109,6 +109,9 @@ const UNFINISHED: u8 = 2;
 const NEXT_PROMPT: Duration = Duration::from_secs(5);
 /// How long we wait for it when all else is done: the answer is there already.
 const LAST_PROMPT: Duration = Duration::from_secs(3);
+/// How long a session that has reached a limit may take to end: those of it that SIGTERM does not end
+/// are killed after a grace, and that is much less.
+const LAST_END: Duration = Duration::from_secs(10);
 /// How long the end of a prompt may take after its beginning. It never comes
 /// where the shell's stderr goes elsewhere (`exec 2>file`).
 const PROMPT_END: Duration = Duration::from_millis(300);
@@ -513,6 +516,11 @@ impl<'a> Run<'a> {
             // What began like a mark will never be one.
             range.end = self.trace.next;
         }
+        if matches!(outcome, Outcome::Done(_)) && cause.is_none() && self.session.has_reached_limit() {
+            // What ended the command is ending its shell, too.
+            self.await_end()?;
+            outcome = Outcome::Ended;
+        }
         let end = range.end;
         if self.streams() {
             self.stream(end)?;
@@ -590,6 +598,13 @@ impl<'a> Run<'a> {
         }
         let is_done = has_prompt && self.relay.heeded() >= self.trace.next;
         Ok(is_done || self.relay.place()?.is_some() || has_prompt)
+    }
+
+    /// Until the session, which is being ended, has ended.
+    fn await_end(&mut self) -> Result<()> {
+        let deadline = Deadline::after(LAST_END);
+        while !deadline.has_passed() && self.relay.news_or(deadline, None)? != News::Ended {}
+        Ok(())
     }
 
     fn await_output(&mut self, until: Deadline) -> Result<News> {

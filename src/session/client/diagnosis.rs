@@ -94,7 +94,7 @@ impl Diagnosis {
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "after {}", seconds(self.waited))?;
+        write!(formatter, "after {}", numbers::shown_seconds(self.waited))?;
         if let Some(doing) = &self.doing {
             let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
             write!(formatter, "; the terminal is at: {doing}{waits}")?;
@@ -111,22 +111,5 @@ impl fmt::Display for Diagnosis {
             Some(program) => write!(formatter, "; {program}"),
             None => Ok(()),
         }
-    }
-}
-
-fn seconds(time: Duration) -> String {
-    let seconds = numbers::seconds(time, 3);
-    format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_shown_as_short_as_they_are() {
-        assert_eq!(seconds(Duration::from_secs(60)), "60 s");
-        assert_eq!(seconds(Duration::from_millis(1_500)), "1.5 s");
-        assert_eq!(seconds(Duration::ZERO), "0 s");
     }
 }
