@@ -65,7 +65,7 @@ pub(crate) use helper_client::{Refusal, SpawnRequest, SpawnedChild, ask_helper, 
 use journal::Journal;
 use judge::Judge;
 use keyboard::{Hold, Keyboard};
-pub(crate) use launch::{SpawnVia, WARNING, start};
+pub(crate) use launch::{SOCKETS_FIX, SpawnVia, WARNING, refusal, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;

@@ -17,8 +17,8 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{PendingSession, SessionSpec},
-    sys::{child, files::Folder, gate::Environment},
+    session::{PendingSession, SOCKET, SessionSpec},
+    sys::{child, files::Folder, gate::Environment, socket},
 };
 
 /// Where the child of a session comes from.
@@ -72,6 +72,7 @@ pub(crate) fn start(
     via: SpawnVia,
 ) -> Result<Option<String>> {
     let what = "start the relay";
+    check_sockets(&pending.folder, SOCKET)?;
     let (mut ours, theirs) = UnixStream::pair().trying(what)?;
     let mut command = child::ourselves(crate::session::RELAY);
     command
@@ -95,8 +96,7 @@ pub(crate) fn start(
         if via != SpawnVia::Relay {
             write_changed(&pending.folder, environment)?;
         }
-        // Where the relay has gone, its words tell.
-        let _ = (&ours).write_all(READY);
+        say_ready(&ours)?;
         spec.write_rest(pending, sessions, relay)
     };
     let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
@@ -106,9 +106,10 @@ pub(crate) fn start(
         ))
     });
     if made.is_ok() {
-        let _ = ours.write_all(READY);
+        say_ready(&ours).trying(what)?;
     }
-    let _ = ours.shutdown(Shutdown::Write);
+    // What cannot be shut down is closed with the error, so the relay never waits for more.
+    ours.shutdown(Shutdown::Write).trying(what)?;
     let mut words = Vec::new();
     match ours.read_to_end(&mut words) {
         // It has gone without hearing ours.
@@ -120,6 +121,36 @@ pub(crate) fn start(
         Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
     })
 }
+
+/// Where the relay has gone, its words tell why.
+fn say_ready(mut relay: &UnixStream) -> io::Result<()> {
+    match relay.write_all(READY) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Fails where a sandbox refuses what every session needs: there a relay could not be reached,
+/// nor say so. `name` is that of a socket which is made in the folder for a moment.
+fn check_sockets(folder: &Folder, name: &str) -> Result<()> {
+    match socket::refused_call(folder, name) {
+        Some((call, error)) => {
+            Err(Failure::failed(format!("cannot start a session: {}; {SOCKETS_FIX}", refusal(call, &error))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The sandbox refuses this call.
+pub(crate) fn refusal(call: &str, error: &io::Error) -> String {
+    format!("the sandbox refuses '{call}' on Unix sockets ({error})")
+}
+
+/// What helps against that.
+pub(crate) const SOCKETS_FIX: &str = "call nbs-ts outside of it, or let it use sockets (Codex: \
+                                      'network_access = true' below [sandbox_workspace_write])";
 
 /// What the relay had to say: a warning, if any, or why there is no session.
 fn heed(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {

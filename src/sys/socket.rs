@@ -5,8 +5,8 @@
 //! the folder's descriptor.
 
 use std::{
-    io,
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::{
         fd::{AsFd, AsRawFd},
         unix::net::{UnixListener, UnixStream},
@@ -39,6 +39,40 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
     // As many may wait as the machine allows (listen(2)).
     net::listen(&socket, i32::MAX)?;
     Ok(UnixListener::from(socket))
+}
+
+/// The first call on Unix sockets, of those that a session needs, which may not be made
+/// here, and the error; `None`: all may. A sandbox that refuses some (seccomp(2)) need not
+/// refuse them all. Tries each of them on a socket of this name in the folder, which is
+/// removed again. What fails for another reason is for whoever needs it to tell.
+pub(crate) fn refused_call(folder: &Folder, name: &str) -> Option<(&'static str, io::Error)> {
+    let tried = try_calls(folder, name);
+    // Where it was refused, it is not there.
+    let _ = folder.remove_file(name.as_ref());
+    let is_refused = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+    };
+    tried.err().filter(|(_, error)| is_refused(error))
+}
+
+fn try_calls(folder: &Folder, name: &str) -> Result<(), (&'static str, io::Error)> {
+    let refused = |call| move |error: io::Error| (call, error);
+    let no = |call| move |error: rustix::io::Errno| (call, error.into());
+    let address = SocketAddrUnix::new(address(folder, name)).map_err(no("bind"))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener =
+        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(no("socket"))?;
+    net::bind(&listener, &address).map_err(no("bind"))?;
+    net::listen(&listener, 1).map_err(no("listen"))?;
+    let client =
+        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(no("socket"))?;
+    sockopt::set_socket_timeout(&client, Timeout::Send, None).map_err(no("setsockopt"))?;
+    net::connect(&client, &address).map_err(no("connect"))?;
+    let (mut server, _) = UnixListener::from(listener).accept().map_err(refused("accept4"))?;
+    sockopt::socket_peercred(&server).map_err(no("getsockopt"))?;
+    server.write_all(b".").map_err(refused("sendto"))?;
+    UnixStream::from(client).read_exact(&mut [0]).map_err(refused("recvfrom"))?;
+    server.shutdown(Shutdown::Write).map_err(refused("shutdown"))
 }
 
 /// Is this a socket that listens?

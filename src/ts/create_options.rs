@@ -296,6 +296,8 @@ fn environment(interactive: bool, pager: bool, variables: Vec<(OsString, OsStrin
         environment.push((name.into(), None));
     }
     environment.push(("TERM".into(), Some(TERM.into())));
+    // The screen takes 24-bit colours, for which terminfo has no agreed name.
+    environment.push(("COLORTERM".into(), Some("truecolor".into())));
     if interactive {
         // With it bash reads no rcfile.
         environment.push(("POSIXLY_CORRECT".into(), None));

@@ -156,7 +156,15 @@ fn a_session_has_the_helpers_world_and_nothing_of_its_callers() {
     let out = scratch.output(handle);
     let has = |line: &str| out.lines().any(|each| each == line);
     assert!(!out.contains("OF_THE_CALLER") && !out.contains("TMUX"), "{out}");
-    for line in ["OF_THE_HELPER=yes", "ASKED=a b=c", "TERM=xterm-256color", "PAGER=cat", "0027", "30 100"] {
+    for line in [
+        "OF_THE_HELPER=yes",
+        "ASKED=a b=c",
+        "TERM=xterm-256color",
+        "COLORTERM=truecolor",
+        "PAGER=cat",
+        "0027",
+        "30 100",
+    ] {
         assert!(has(line), "{line} is not in {out}");
     }
     assert!(has(&format!("NBS_TS_SESSION={handle}")) && has(&folder.display().to_string()), "{out}");

@@ -42,6 +42,7 @@ mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else
 mod restart; // restart: what ran before, once more
 mod run; // a command in a shell: its output, its code, and nothing else
+mod sandboxed; // a sandbox that refuses sockets
 mod screen; // screen, render, wait --stable: as tmux shows it
 mod secrets; // send --secret-fd and --secret-stdin
 mod shell; // the interactive shell: its completions and the user's own settings

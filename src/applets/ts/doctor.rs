@@ -28,7 +28,9 @@ use crate::{
     relay,
     session::{CheckReport, Fault, StateDir, TRIAL},
     sys::{
+        files::Folder,
         pty::{Master, Size},
+        socket,
         watch::Watch,
     },
     terminal::text,
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
     let mut findings = vec![
         Finding { check: "state folder", needed: true, found: state_folder() },
+        Finding { check: "sockets", needed: true, found: sockets() },
         Finding { check: "helper", needed: false, found: helper() },
         Finding { check: "shell", needed: true, found: shell() },
         Finding { check: "terminals", needed: true, found: terminals() },
@@ -110,6 +113,19 @@ fn state_folder() -> CheckResult {
             format!("cannot write to '{}': {error}", state_dir.path().display()),
             "make room there, or set NBS_TS_HOME to a folder that can be written to".to_owned(),
         )),
+    }
+}
+
+/// What a sandbox may refuse.
+fn sockets() -> CheckResult {
+    // What is wrong with the folder itself stands in the line of that.
+    let folder = StateDir::open().ok().and_then(|state_dir| Folder::open(state_dir.path()).ok());
+    let folder = folder.ok_or_else(|| {
+        ("there is no folder to make one in".to_owned(), "see to the state folder first".to_owned())
+    })?;
+    match socket::refused_call(&folder, &format!("{TRIAL}{}", std::process::id())) {
+        Some((call, error)) => Err((relay::refusal(call, &error), relay::SOCKETS_FIX.to_owned())),
+        None => Ok("may be used".to_owned()),
     }
 }
 
