@@ -31,8 +31,9 @@ use std::{
 };
 
 use crate::{
+    jail::Admission,
     outcome::{Result, Trying},
-    session::{HELPER_SOCKET, Handle, WriteRootPolicy},
+    session::{HELPER_SOCKET, Handle},
     sorted::{Map, Set},
     sys::{
         child::{self, ExitStatus},
@@ -102,7 +103,7 @@ pub(crate) fn serve(start: HelperStart, stop: &mut Signals) -> Result<()> {
 
 struct Helper {
     start: HelperStart,
-    policy: WriteRootPolicy,
+    admission: Admission,
     conversations: Map<u64, Conversation>,
     last: u64,
     entrance: Entrance,
@@ -126,7 +127,7 @@ impl Helper {
         child::let_nothing_wait(&reporter)?;
         Ok(Helper {
             start,
-            policy: WriteRootPolicy::ours(None),
+            admission: Admission::new(None),
             conversations: Map::new(),
             last: 0,
             entrance: Entrance::default(),
@@ -175,13 +176,13 @@ impl Helper {
 
     fn welcome(&mut self) {
         let Some(stream) = self.entrance.take(self.start.listener.accept()) else { return };
-        let peer = socket::peer_pid(&stream).unwrap_or(0);
-        if !socket::peer_is_us(&stream).unwrap_or(false) {
-            return self.refuse("it is another user's", peer);
-        }
-        if !self.policy.admit(peer) {
-            return self.refuse("it may itself not write everywhere", peer);
-        }
+        let peer = match self.admission.admit(&stream) {
+            Ok(peer) => peer,
+            Err(denial) => {
+                let peer = socket::peer(&stream).map_or(0, |peer| peer.pid);
+                return self.refuse(&denial.to_string(), peer);
+            }
+        };
         if let Err(error) = stream.set_nonblocking(true) {
             return self.refuse(&error.to_string(), peer);
         }

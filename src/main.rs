@@ -9,6 +9,7 @@ mod cli;
 mod help;
 mod helper;
 mod install;
+mod jail;
 mod json;
 mod machine;
 mod mcp;

@@ -42,9 +42,10 @@ use std::{
 };
 
 use crate::{
+    jail::Admission,
     outcome::{Result, Trying},
     session::{
-        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings, WriteRootPolicy,
+        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings,
         client::protocol::{Response, SizeSince},
     },
     sys::{
@@ -187,7 +188,7 @@ impl Relay {
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.pending.session().trying("open the session's folder")?;
         let started = session.started();
-        let policy = WriteRootPolicy::ours(Some(&start.pending.handle));
+        let admission = Admission::with_root(Some(start.pending.handle.number()));
         let now = Instant::now();
         Ok(Relay {
             session,
@@ -214,7 +215,7 @@ impl Relay {
             screen_process: None,
             next_screen: SCREEN_EVERY,
             listener: start.listener,
-            clients: Clients::new(child::open_files(), policy),
+            clients: Clients::new(child::open_files(), admission),
             views: Views::default(),
             rest: RestClock::default(),
             awaited: None,

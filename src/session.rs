@@ -40,7 +40,6 @@ mod screen_cache;
 mod settings;
 pub(crate) mod shell;
 mod state_dir;
-mod write_root_policy;
 
 pub(crate) use activity::{Activity, REPORT, Report, ReportState, Standing};
 pub(crate) use check::{CheckReport, Fault, TRIAL};
@@ -65,4 +64,3 @@ pub(crate) use state_dir::{
     BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,
     PendingSession, Retention, StateDir,
 };
-pub(crate) use write_root_policy::WriteRootPolicy;

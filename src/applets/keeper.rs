@@ -30,7 +30,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let length = length.ok_or_else(cli::by_hand)?;
     inherited::shed().trying("shed what was inherited")?;
     let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
-    if !socket::peer_is_us(&relay).unwrap_or(false) {
+    if !socket::leads_to_us(&relay).unwrap_or(false) {
         return Err(cli::by_hand());
     }
     child::leave_session()

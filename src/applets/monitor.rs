@@ -30,7 +30,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let limits = WorkerLimits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
     inherited::shed().trying("shed what was inherited")?;
     let word = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
-    if !socket::peer_is_us(&word).unwrap_or(false) {
+    if !socket::leads_to_us(&word).unwrap_or(false) {
         return Err(cli::by_hand());
     }
     child::leave_session()

@@ -10,6 +10,8 @@
 //! Whoever has the token can do what you can do: type into a shell of yours. It
 //! lies in the state folder, and holds until there is another. The page is served
 //! to this machine only; from elsewhere, forward the port: ssh -L 8080:ADDRESS
+//! A process of this machine that is confined by --write-root is not served,
+//! whatever token it has.
 //!
 //! Options:
 //!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the port of last

@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::{
+    jail::Admission,
     machine::{
         self,
         bootstrap::{Bootstrap, Step},
@@ -37,7 +38,7 @@ use crate::{
         files::Folder,
         poll::{self, PollSet},
         random,
-        socket::{self, Entrance},
+        socket::Entrance,
     },
     terminal::text,
 };
@@ -139,6 +140,7 @@ struct Bridge {
     /// `None`: nobody is let in any more.
     door: Option<Door>,
     entrance: Entrance,
+    admission: Admission,
     idle: Duration,
     /// When nobody calls until then, we end.
     until: Deadline,
@@ -239,6 +241,7 @@ impl Bridge {
             tick: Deadline::after(KEEP_ALIVE),
             door: None,
             entrance: Entrance::default(),
+            admission: Admission::new(None),
             idle: IDLE,
             until: Deadline::after(IDLE),
             callers: Vec::new(),
@@ -401,8 +404,7 @@ impl Bridge {
     fn accept(&mut self) {
         let Some(came) = self.door.as_ref().map(|door| door.listener.accept()) else { return };
         let Some(stream) = self.entrance.take(came) else { return };
-        let ours = socket::peer_is_us(&stream).unwrap_or(false);
-        if !ours || stream.set_nonblocking(true).is_err() {
+        if self.admission.admit(&stream).is_err() || stream.set_nonblocking(true).is_err() {
             return;
         }
         self.last += 1;

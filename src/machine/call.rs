@@ -11,6 +11,7 @@ use std::{
 };
 
 use crate::{
+    jail,
     machine::{
         self, daemon,
         frames::{Decoder, Frame, FrameWriter, Order, Window},
@@ -163,6 +164,10 @@ impl Call {
 
     /// The bridge was killed, or has just ended by itself: there is another one.
     fn change_bridge(&mut self) -> Result<()> {
+        if socket::peer_pid(&self.stream).is_ok_and(|bridge| !jail::serves_us(bridge, None)) {
+            let why = "its bridge does not serve this process, which counts as confined (as by --write-root)";
+            return Err(self.end.lost(why));
+        }
         self.starts += 1;
         if self.starts > MOST_BRIDGES {
             return Err(self.end.lost("its bridge ends time and again"));

@@ -24,6 +24,7 @@ use std::{
 };
 
 use crate::{
+    jail::Admission,
     machine::{
         self, daemon,
         far_end::{Effect, FarEnd, ServedCall},
@@ -41,7 +42,7 @@ use crate::{
         processes::{self, PidFd},
         pty::{Master, Size},
         random,
-        socket::{self, Entrance},
+        socket::Entrance,
     },
 };
 
@@ -78,7 +79,14 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         }
     };
     let end = FarEnd::new(instance, Instant::now());
-    let mut far = Far { listener, entrance: Entrance::default(), end, link: None, processes: Vec::new() };
+    let mut far = Far {
+        listener,
+        entrance: Entrance::default(),
+        admission: Admission::new(None),
+        end,
+        link: None,
+        processes: Vec::new(),
+    };
     while !far.end.is_over(Instant::now()) {
         far.turn().trying("wait for something to happen")?;
     }
@@ -112,6 +120,7 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 struct Far {
     listener: UnixListener,
     entrance: Entrance,
+    admission: Admission,
     end: FarEnd,
     link: Option<Link>,
     /// Of calls, by their keys.
@@ -211,7 +220,7 @@ impl Far {
 
     fn take(&mut self, stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        if !socket::peer_is_us(&stream)?
+        if self.admission.admit(&stream).is_err()
             || !poll::wait_readable(&stream, Deadline::after(Duration::from_secs(5)))?
         {
             return Ok(());

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     page::{
-        http::{self, Request, UNREACHED},
+        http::{self, Refusal, Request, UNREACHED},
         stream::{Entry, Stream},
     },
     sys::deadline::Deadline,
@@ -140,12 +140,17 @@ impl Connection {
             }
             Ok(_) => None,
             Err(refusal) => {
-                self.closes = true;
-                self.answer(http::refused(refusal, true));
-                self.write();
+                self.turn_away(refusal);
                 None
             }
         }
+    }
+
+    /// Answers before anything is asked, and serves nothing.
+    pub(super) fn turn_away(&mut self, refusal: Refusal) {
+        self.closes = true;
+        self.answer(http::refused(refusal, true));
+        self.write();
     }
 
     pub(super) fn answer(&mut self, bytes: Vec<u8>) {

@@ -9,8 +9,9 @@ use std::{
 };
 
 use crate::{
+    jail::Denial,
     numbers::number,
-    page::http::{FORBIDDEN, MISDIRECTED, Refusal, Request, UNAUTHORIZED},
+    page::http::{CONFINED, FORBIDDEN, MISDIRECTED, Refusal, Request, UNAUTHORIZED, UNTOLD},
     session::{PAGE_PORT, PAGE_TOKEN, StateDir},
     sys::{files::Folder, random},
 };
@@ -69,6 +70,14 @@ pub(crate) fn kept_port(state_dir: &StateDir) -> Option<u16> {
 /// Writes it down, so that a page that is open finds the next process of us, too.
 pub(crate) fn keep_port(state_dir: &StateDir, port: u16) -> io::Result<()> {
     Folder::open(state_dir.path())?.replace(PAGE_PORT, format!("{port}\n").as_bytes())
+}
+
+/// What a process of this machine is told that we do not serve, whatever token it has.
+pub(crate) fn refusal(denial: Denial) -> Refusal {
+    match denial {
+        Denial::Confined => CONFINED,
+        Denial::OtherUser | Denial::Unknown => UNTOLD,
+    }
 }
 
 /// Refuses who asks for a name that somebody has pointed at our address (DNS rebinding): it is

@@ -27,6 +27,9 @@ const fn refusal(status: &'static str, why: &'static str) -> Refusal {
 pub(crate) const BAD: Refusal = refusal("400 Bad Request", "this is no request of HTTP/1.1");
 pub(crate) const UNAUTHORIZED: Refusal = refusal("401 Unauthorized", "the token is missing or wrong");
 pub(crate) const FORBIDDEN: Refusal = refusal("403 Forbidden", "another site asks");
+pub(crate) const CONFINED: Refusal =
+    refusal("403 Forbidden", "a process that counts as confined (as by --write-root) is not served");
+pub(crate) const UNTOLD: Refusal = refusal("403 Forbidden", "it cannot be told whose process asks");
 pub(crate) const NOT_FOUND: Refusal = refusal("404 Not Found", "there is no such thing");
 pub(crate) const NOT_ALLOWED: Refusal =
     refusal("405 Method Not Allowed", "it cannot be asked for in that way");

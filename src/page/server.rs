@@ -14,6 +14,7 @@ use std::{
 
 use crate::{
     help::texts::Text,
+    jail::Admission,
     json::Object,
     machine::name::MachineName,
     outcome::{Result, Trying},
@@ -124,6 +125,7 @@ struct Server<'a> {
     /// When the next screen of the wall may be looked at.
     wall: Deadline,
     entrance: Entrance,
+    admission: Admission,
 }
 
 #[derive(Clone, Copy)]
@@ -158,6 +160,7 @@ impl<'a> Server<'a> {
             roster: None,
             wall: Deadline::after(Duration::ZERO),
             entrance: Entrance::default(),
+            admission: Admission::new(None),
         })
     }
 
@@ -374,8 +377,13 @@ impl<'a> Server<'a> {
     fn accept(&mut self) {
         while let Some(door) = &self.door {
             let Some(stream) = self.entrance.take(socket::accept(&door.listener)) else { return };
+            let admitted = self.admission.admit_tcp(&stream);
             self.make_room();
-            self.connections.push(Connection::new(stream));
+            let mut connection = Connection::new(stream);
+            if let Err(denial) = admitted {
+                connection.turn_away(guard::refusal(denial));
+            }
+            self.connections.push(connection);
         }
     }
 

@@ -16,16 +16,17 @@ use std::{
 };
 
 use crate::{
+    jail::Admission,
     relay::{inbox::Inbox, judge::Audience},
     session::{
-        Report, WriteRootPolicy,
+        Report,
         client::protocol::{Follower, LONGEST_LINE, Request, Response, SizeSince},
     },
     sorted::Map,
     sys::{
         deadline::Deadline,
         poll::{self, PollSet},
-        socket::{self, Entrance},
+        socket::Entrance,
     },
 };
 
@@ -64,7 +65,7 @@ const MOST_KEPT: usize = 256 * 1024;
 const TYPIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Clients {
-    policy: WriteRootPolicy,
+    admission: Admission,
     all: Map<ClientId, Client>,
     // As many as there may be; who comes then waits in the socket's queue.
     most: usize,
@@ -243,9 +244,9 @@ impl Client {
 }
 
 impl Clients {
-    pub(crate) fn new(open_files: usize, policy: WriteRootPolicy) -> Clients {
+    pub(crate) fn new(open_files: usize, admission: Admission) -> Clients {
         Clients {
-            policy,
+            admission,
             all: Map::new(),
             most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
@@ -316,11 +317,7 @@ impl Clients {
     }
 
     fn let_in(&mut self, stream: UnixStream) -> Option<ClientId> {
-        let peer = socket::peer_pid(&stream).unwrap_or(0);
-        if !socket::peer_is_trusted(&stream).unwrap_or(false)
-            || !self.policy.admit(peer)
-            || stream.set_nonblocking(true).is_err()
-        {
+        if self.admission.admit(&stream).is_err() || stream.set_nonblocking(true).is_err() {
             return None;
         }
         self.last += 1;
@@ -685,7 +682,7 @@ mod tests {
     }
 
     fn clients() -> Clients {
-        Clients::new(1_024, WriteRootPolicy::ours(None))
+        Clients::new(1_024, Admission::with_root(None))
     }
 
     #[test]
@@ -900,7 +897,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_let_in_as_there_are_descriptors_for() {
-        let mut clients = Clients::new(RESERVE + 2, WriteRootPolicy::ours(None));
+        let mut clients = Clients::new(RESERVE + 2, Admission::with_root(None));
         let (first, _first) = come(&mut clients, b"");
         assert!(clients.have_room());
         let _second = come(&mut clients, b"");

@@ -139,7 +139,7 @@ fn connect(state_dir: &Path) -> std::result::Result<UnixStream, Refusal> {
             _ => error.to_string(),
         })
     })?;
-    match socket::peer_is_us(&stream) {
+    match socket::leads_to_us(&stream) {
         Ok(true) => Ok(stream),
         Ok(false) => Err(Refusal::NotRunning("its socket is another user's".into())),
         Err(error) => Err(failed(error)),

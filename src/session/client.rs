@@ -130,7 +130,7 @@ impl RelayClient {
             return Ok(None);
         };
         let what = format!("reach the relay of session '{}'", session.handle());
-        if !socket::peer_is_trusted(&stream).trying(&what)? {
+        if !socket::leads_to_us_or_root(&stream).trying(&what)? {
             return Err(Failure::failed(format!("cannot {what}: it is another user's")));
         }
         stream.set_nonblocking(true).trying(&what)?;

@@ -18,6 +18,7 @@ use std::{
 };
 
 use crate::{
+    jail,
     json::Object,
     numbers::{self, number},
     outcome::{Failure, Result, Trying},
@@ -27,7 +28,6 @@ use crate::{
         client::{RelayClient, typing::Typing},
         end::names,
         shell::{Dialect, ShellCommand, Unmarked},
-        write_root_policy,
     },
     sorted::Set,
     sys::{
@@ -200,7 +200,7 @@ impl SessionDir {
             return self.removed();
         }
         if let Ok(Some((relay, _))) = self.hold_relay()
-            && !write_root_policy::serves_us(relay, &self.handle)
+            && !jail::serves_us(relay, Some(self.handle.number()))
         {
             return Failure::failed(format!(
                 "session '{}' does not serve this process, which counts as confined (as by --write-root)",

@@ -82,23 +82,38 @@ impl Confinement {
     }
 }
 
+/// Can this kernel confine anybody?
+pub(crate) fn is_possible() -> bool {
+    least().is_ok()
+}
+
 /// Whoever lowers one of the two to have another number would have to raise the
 /// other.
 fn tags(number: u32) -> [u64; 2] {
     [number, !number].map(|number| TAG + u64::from(number))
 }
 
-/// The number that a process is tagged with, if it is. `None` where it has gone, or
-/// has spoilt its tag.
-pub(crate) fn tag_of(pid: u32) -> Option<Option<u32>> {
+/// What two limits of a process say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// That it has none.
+    Absent,
+    Number(u32),
+    /// That it has had one, or that they are limits of somebody's own.
+    Spoilt,
+}
+
+/// The tag of a process; `None` where it has gone.
+pub(crate) fn tag_of(pid: u32) -> Option<Tag> {
     let limits = match pid == std::process::id() {
         true => TAGGED_LIMITS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
         false => processes::hard_limits(pid, TAGGED_LIMITS.map(|(_, name)| name))?,
     };
-    let [Some(first), Some(second)] = limits else { return None };
-    let Some(first) = first else { return Some(None) };
-    let number = u32::try_from(first.checked_sub(TAG)?).ok()?;
-    ([first, second?] == tags(number)).then_some(Some(number))
+    let [Some(first), Some(second)] = limits else { return Some(Tag::Spoilt) };
+    let Some(first) = first else { return Some(Tag::Absent) };
+    let number = first.checked_sub(TAG).and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| second.is_some_and(|second| [first, second] == tags(*number)));
+    Some(number.map_or(Tag::Spoilt, Tag::Number))
 }
 
 /// A folder as a root: absolute, and without links. No link on the way that the
@@ -116,10 +131,7 @@ pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn ruleset(roots: &[PathBuf]) -> io::Result<RulesetCreated> {
-    let ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_write(LEAST))
-        .map_err(|_| no_landlock())?
+    let ruleset = least()?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::IoctlDev)
         .and_then(|ruleset| ruleset.scope(Scope::AbstractUnixSocket | Scope::Signal))
@@ -132,6 +144,14 @@ fn ruleset(roots: &[PathBuf]) -> io::Result<RulesetCreated> {
     });
     let rules: Vec<PathBeneath<OwnedFd>> = devices.chain(roots).collect::<io::Result<_>>()?;
     ruleset.add_rules(rules.into_iter().map(Ok::<_, RulesetError>)).map_err(told)
+}
+
+/// What is asked of the kernel at least.
+fn least() -> io::Result<Ruleset> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(LEAST))
+        .map_err(|_| no_landlock())
 }
 
 /// All kinds of writing but the making of devices: whoever may do that could

@@ -1,4 +1,6 @@
-//! Who is at the other end of a socket.
+//! What is at the other end of a socket.
+//!
+//! The kernel tells it by inodes. Who has one of those open is in /proc/PID/fd.
 //!
 //! A program that talks to itself through a pair of sockets, as every event loop of Python
 //! does to wake itself, waits for nobody else.
@@ -6,7 +8,12 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader},
-    path::Path,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
 };
 
 use rustix::net::{
@@ -25,33 +32,127 @@ const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OtherEnd {
-    /// It listens, and so has none.
+pub(crate) enum OtherEnd {
+    /// Nobody has one open: it was closed, or the socket listens.
     Nobody,
+    /// The inode of the socket, which is on this machine.
     Socket(u32),
-    /// It is no UNIX socket, or the kernel does not tell.
+    /// On another machine, or in another network namespace.
+    Elsewhere,
+    /// The kernel does not tell.
     Unknown,
 }
 
-/// The inode of the socket that a link in /proc/PID/fd is (proc_pid_fd(5)).
-pub(crate) fn inode(link: &Path) -> Option<u32> {
-    let target = fs::read_link(link).ok()?;
-    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+impl OtherEnd {
+    pub(crate) fn inode(self) -> Option<u32> {
+        match self {
+            OtherEnd::Socket(inode) => Some(inode),
+            OtherEnd::Nobody | OtherEnd::Elsewhere | OtherEnd::Unknown => None,
+        }
+    }
+}
+
+/// The other end of a Unix socket.
+pub(crate) fn other_end(stream: &UnixStream) -> OtherEnd {
+    let link = PathBuf::from(format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd()));
+    match inode(&link).ok().flatten().and_then(|inode| other_end_of(inode).ok()) {
+        // What nobody has open has no inode any more.
+        Some(OtherEnd::Socket(0)) => OtherEnd::Nobody,
+        Some(end) => end,
+        None => OtherEnd::Unknown,
+    }
+}
+
+/// The other end of a TCP connection. It is on this machine if the kernel lists it among the
+/// sockets here, whatever its addresses are (proc_pid_net(5)).
+pub(crate) fn tcp_other_end(stream: &TcpStream) -> io::Result<OtherEnd> {
+    let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
+    // While others come and go, a line may be missed.
+    for _ in 0..2 {
+        if let Some(inode) = tcp_inode(peer, local)? {
+            return Ok(if inode == 0 { OtherEnd::Nobody } else { OtherEnd::Socket(inode) });
+        }
+    }
+    Ok(if is_local(peer) { OtherEnd::Nobody } else { OtherEnd::Elsewhere })
+}
+
+/// Is this an address of this machine? Only to those may a socket be bound.
+fn is_local(address: SocketAddr) -> bool {
+    let any_port = |mut address: SocketAddr| {
+        address.set_port(0);
+        address
+    };
+    address.ip().to_canonical().is_loopback() || UdpSocket::bind(any_port(address)).is_ok()
+}
+
+/// The inode of the socket with these addresses, 0 if nobody has it open any more. One that is made
+/// for version 6 of IP may well be connected by version 4.
+fn tcp_inode(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
+    let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+    let wanted = (canonical(local), canonical(remote));
+    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        let file = match fs::File::open(table) {
+            // A kernel may have no version 6.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        for line in BufReader::new(file).lines().skip(1) {
+            match tcp_line(&line?) {
+                Some((local, remote, inode)) if (local, remote) == wanted => return Ok(Some(inode)),
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+type Address = (IpAddr, u16);
+
+/// The addresses and the inode in a line of /proc/net/tcp or tcp6.
+fn tcp_line(line: &str) -> Option<(Address, Address, u32)> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let inode = fields.get(9)?.parse().ok()?;
+    Some((tcp_address(fields.get(1)?)?, tcp_address(fields.get(2)?)?, inode))
+}
+
+/// An address is there as words of 32 bits, each as it lies in memory.
+fn tcp_address(field: &str) -> Option<Address> {
+    let (ip, port) = field.split_once(':')?;
+    let word = |at: usize| {
+        let digits = ip.get(8 * at..8 * at + 8)?;
+        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
+    };
+    let ip = match ip.len() {
+        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.concat()).ok()?)).to_canonical()
+        }
+        _ => return None,
+    };
+    Some((ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The inode of the socket that a link in /proc/PID/fd is, if it is one (proc_pid_fd(5)).
+pub(crate) fn inode(link: &Path) -> io::Result<Option<u32>> {
+    let target = fs::read_link(link)?;
+    let number = |target: &str| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+    Ok(target.to_str().and_then(number))
 }
 
 /// Is somebody else at the other end of this socket, which is one of those of a process?
 pub(crate) fn leads_elsewhere(inode: u32, own: impl Fn(u32) -> bool) -> bool {
-    match other_end(inode).unwrap_or(OtherEnd::Unknown) {
+    match other_end_of(inode).unwrap_or(OtherEnd::Unknown) {
         OtherEnd::Nobody => false,
         OtherEnd::Socket(peer) => !own(peer),
         // The two ends of a pair are made one after the other, and so are their numbers.
         OtherEnd::Unknown if is_unnamed(inode) => !own(inode.wrapping_sub(1)) && !own(inode.wrapping_add(1)),
-        OtherEnd::Unknown => true,
+        OtherEnd::Elsewhere | OtherEnd::Unknown => true,
     }
 }
 
 /// By sock_diag(7), which needs CONFIG_UNIX_DIAG.
-fn other_end(inode: u32) -> io::Result<OtherEnd> {
+fn other_end_of(inode: u32) -> io::Result<OtherEnd> {
     let protocol = Some(netlink::SOCK_DIAG);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol)?;
     send(&socket, &request(inode), SendFlags::empty())?;
@@ -107,13 +208,10 @@ fn is_unnamed(inode: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::{
-        fd::{AsFd, AsRawFd},
-        unix::net::{UnixListener, UnixStream},
-    };
+    use std::os::{fd::AsRawFd, unix::net::UnixListener};
 
     fn inode_of(socket: impl AsFd) -> u32 {
-        inode(Path::new(&format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd()))).unwrap()
+        inode(Path::new(&format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd()))).unwrap().unwrap()
     }
 
     #[test]
@@ -132,8 +230,87 @@ mod tests {
         let inode = inode_of(&listener);
         fs::remove_file(&folder).unwrap();
         assert!(!is_unnamed(inode));
-        assert!(matches!(other_end(inode).unwrap(), OtherEnd::Nobody | OtherEnd::Unknown));
+        assert!(matches!(other_end_of(inode).unwrap(), OtherEnd::Nobody | OtherEnd::Unknown));
         let network = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(leads_elsewhere(inode_of(&network), |_| true));
+    }
+
+    #[test]
+    fn the_other_end_of_a_unix_socket_is_its_peer_until_that_is_closed() {
+        let (one, two) = UnixStream::pair().unwrap();
+        assert!(
+            matches!(other_end(&one), end if end == OtherEnd::Socket(inode_of(&two)) || end == OtherEnd::Unknown)
+        );
+        let again = two.try_clone().unwrap();
+        drop(two);
+        assert_ne!(other_end(&one), OtherEnd::Nobody);
+        drop(again);
+        assert!(matches!(other_end(&one), OtherEnd::Nobody | OtherEnd::Unknown));
+    }
+
+    #[test]
+    fn the_other_end_of_a_tcp_connection_is_found_by_every_address() {
+        for (listens, connects) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("127.0.0.1:0", "::ffff:127.0.0.1"),
+            ("0.0.0.0:0", "127.9.9.9"),
+            ("[::1]:0", "::1"),
+            ("[::]:0", "::1"),
+            ("[::]:0", "127.0.0.1"),
+            ("[::]:0", "::ffff:127.0.0.1"),
+        ] {
+            let listener = match std::net::TcpListener::bind(listens) {
+                // A machine may have no version 6 of IP.
+                Err(_) if listens.starts_with('[') => continue,
+                listener => listener.unwrap(),
+            };
+            let to = SocketAddr::new(connects.parse().unwrap(), listener.local_addr().unwrap().port());
+            let connected = match TcpStream::connect(to) {
+                Err(_) if connects.contains(':') => continue,
+                connected => connected.unwrap(),
+            };
+            let (accepted, _) = listener.accept().unwrap();
+            let end = tcp_other_end(&accepted).unwrap();
+            assert_eq!(end, OtherEnd::Socket(inode_of(&connected)), "{listens} {connects}");
+            drop(connected);
+            assert_eq!(tcp_other_end(&accepted).unwrap(), OtherEnd::Nobody, "{listens} {connects}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_table_holds_both_addresses_and_the_inode() {
+        let address = |text: &str| text.parse::<SocketAddr>().map(|at| (at.ip(), at.port())).unwrap();
+        let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+        let rest = "01 00000000:00000000 00:00000000 00000000  1000        0 446447 1 0000000000000000 20 4";
+        let (local, remote) = (word([127, 0, 0, 1]), word([192, 0, 2, 7]));
+        let line = format!("   3: {local}:1F90 {remote}:0016 {rest}");
+        let expected = (address("127.0.0.1:8080"), address("192.0.2.7:22"), 446_447);
+        assert_eq!(tcp_line(&line), Some(expected));
+        let (none, mapped) = (word([0; 4]), word([0, 0, 0xff, 0xff]));
+        let line = format!(
+            "   3: {none}{none}{mapped}{local}:1F90 {none}{none}{none}{}:0016 {rest}",
+            word([0, 0, 0, 1])
+        );
+        assert_eq!(tcp_line(&line), Some((address("127.0.0.1:8080"), address("[::1]:22"), 446_447)));
+        for line in [
+            "",
+            "  sl  local_address rem_address   st",
+            "0: 7F:1 7F:2 01 0 0 0 0 0 1",
+            "0: x:y 0:0 0 0 0 0 0 0 z",
+        ] {
+            assert_eq!(tcp_line(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_this_machine_are_local() {
+        for (address, expected) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            ("192.0.2.1:1", false),
+        ] {
+            assert_eq!(is_local(address.parse().unwrap()), expected, "{address}");
+        }
     }
 }

@@ -117,6 +117,13 @@ pub(crate) fn has_left(socket: &impl AsFd) -> io::Result<bool> {
     Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
 }
 
+/// Has the peer of a socket closed its end, with nobody else having it open?
+pub(crate) fn has_hung_up(socket: &impl AsFd) -> io::Result<bool> {
+    let mut poll_set = PollSet::new();
+    poll_set.gone(socket, ());
+    Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
+}
+
 /// Waits until `descriptor` can be read, or has ended; `false` when the
 /// deadline has passed first.
 pub(crate) fn wait_readable(descriptor: &impl AsFd, deadline: Deadline) -> io::Result<bool> {

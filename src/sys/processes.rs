@@ -262,6 +262,57 @@ fn whole(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Has a process a certain socket open?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Yes,
+    No,
+    /// We may not look, or it has gone.
+    Unknown,
+}
+
+/// Has this process the socket of that inode open, or, without one, any socket?
+pub(crate) fn holds_socket(pid: u32, inode: Option<u32>) -> Holds {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let Ok(entries) = fs::read_dir(&folder) else { return Holds::Unknown };
+    let mut descriptors = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else { return Holds::Unknown };
+        descriptors.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    // What was opened last has the highest number, mostly.
+    descriptors.sort_unstable();
+    for descriptor in descriptors.into_iter().rev() {
+        let link = folder.join(descriptor.to_string());
+        match peers::inode(&link) {
+            Ok(Some(found)) if inode.is_none_or(|inode| inode == found) => return Holds::Yes,
+            Ok(_) => {}
+            // It was closed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return Holds::Unknown,
+        }
+    }
+    Holds::No
+}
+
+/// The PIDs of every process that we may see.
+pub(crate) fn pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
+}
+
+/// The PID that was given out last: as long as it stays the same, there is no new process
+/// (proc_loadavg(5)).
+pub(crate) fn newest_pid() -> io::Result<u32> {
+    let load = whole("/proc/loadavg")?;
+    let last = load.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let number = std::str::from_utf8(last).ok().and_then(|text| text.trim_end().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// Where a process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
@@ -400,9 +451,9 @@ impl Thread {
     /// of a terminal?
     pub(crate) fn leads_elsewhere(&self, descriptor: i32) -> bool {
         let link = self.0.join(format!("fd/{descriptor}"));
-        if let Some(inode) = peers::inode(&link) {
+        if let Ok(Some(inode)) = peers::inode(&link) {
             return peers::leads_elsewhere(inode, |other| {
-                self.links().any(|link| peers::inode(&link) == Some(other))
+                self.links().any(|link| peers::inode(&link).is_ok_and(|inode| inode == Some(other)))
             });
         }
         let target = fs::read_link(link).unwrap_or_default();
@@ -613,10 +664,7 @@ pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl 
 
 /// Every process that we may see.
 pub(crate) fn all() -> io::Result<Vec<Process>> {
-    Ok(fs::read_dir("/proc")?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(Process::read)
-        .collect())
+    Ok(pids()?.into_iter().filter_map(Process::read).collect())
 }
 
 /// A process that cannot be mistaken for another: a pidfd (pidfd_open(2),

@@ -143,18 +143,36 @@ pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Re
     Ok(UnixStream::from(socket))
 }
 
-/// Is the process at the other end our very own user's (SO_PEERCRED)?
-pub(crate) fn peer_is_us(stream: &UnixStream) -> io::Result<bool> {
-    Ok(sockopt::socket_peercred(stream)?.uid == rustix::process::geteuid())
+/// A process at the other end of a Unix socket, as it was when the connection was made
+/// (SO_PEERCRED): who connected, or, for who connected, who listened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
 }
 
-/// The same, or root's?
-pub(crate) fn peer_is_trusted(stream: &UnixStream) -> io::Result<bool> {
-    Ok(peer_is_us(stream)? || sockopt::socket_peercred(stream)?.uid.is_root())
-}
-
-/// The process at the other end: of a listening peer, the one that listens.
-pub(crate) fn peer_pid(stream: &UnixStream) -> io::Result<u32> {
+/// Gives the process at the other end.
+pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let peer = sockopt::socket_peercred(stream)?;
-    Ok(peer.pid.as_raw_nonzero().get().unsigned_abs())
+    Ok(Peer { pid: peer.pid.as_raw_nonzero().get().unsigned_abs(), uid: peer.uid.as_raw() })
+}
+
+pub(crate) fn peer_pid(stream: &UnixStream) -> io::Result<u32> {
+    Ok(peer(stream)?.pid)
+}
+
+pub(crate) fn is_our_user(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
+}
+
+/// Does this socket lead to a process of our own user? For who has connected, or was started with
+/// it. Whom a listener serves is decided by `jail::Admission`.
+pub(crate) fn leads_to_us(stream: &UnixStream) -> io::Result<bool> {
+    Ok(is_our_user(peer(stream)?.uid))
+}
+
+/// The same, or to one of root?
+pub(crate) fn leads_to_us_or_root(stream: &UnixStream) -> io::Result<bool> {
+    let uid = peer(stream)?.uid;
+    Ok(is_our_user(uid) || uid == 0)
 }

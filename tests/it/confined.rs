@@ -4,7 +4,7 @@ use crate::support::{Ran, Running, Scratch, binary, eventually, run, start};
 
 /// Does this kernel do what --write-root promises? Asked for the way that the
 /// program does not ask.
-fn can_confine() -> bool {
+pub(crate) fn can_confine() -> bool {
     let ask = "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))";
     let ran = run(Command::new("python3").args(["-c", ask])).code(0).out();
     ran.trim().parse::<i32>().unwrap() >= 3

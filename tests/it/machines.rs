@@ -109,7 +109,7 @@ impl Elsewhere {
         ours.into_iter().filter(|pid| name_of(pid) == "nbs-bridge").collect()
     }
 
-    fn bridge(&self) -> String {
+    pub(crate) fn bridge(&self) -> String {
         self.bridges().pop().unwrap_or_else(|| panic!("there is no bridge"))
     }
 }

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod admission; // whom the sockets of nbs serve: nobody who is confined
 mod ask; // ask: one program after another, and their answers
 mod asking; // run: a command that asks, and one that does not
 mod attached; // attach --interactive: a person at a session

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A server, which is ended when this is dropped.
-struct Page {
+pub(crate) struct Page {
     server: Child,
     address: SocketAddr,
     token: String,
@@ -29,13 +29,17 @@ impl Page {
         Page::start_with(scratch, &[])
     }
 
-    fn start_with(scratch: &Scratch, arguments: &[&str]) -> Page {
+    pub(crate) fn start_with(scratch: &Scratch, arguments: &[&str]) -> Page {
         let mut command = scratch.applet("nbs-page");
         let mut server = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (address, token) = line.trim_end().strip_prefix("http://").unwrap().split_once("/#").unwrap();
         Page { address: address.parse().unwrap(), token: token.to_owned(), server }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     fn connect(&self) -> TcpStream {
@@ -74,7 +78,7 @@ impl Page {
         assert_eq!(status, 204, "{answer}");
     }
 
-    fn open(&self, query: &str) -> Events {
+    pub(crate) fn open(&self, query: &str) -> Events {
         let mut stream = self.connect();
         stream.write_all(self.request("GET", &format!("/events?{query}"), "").as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
@@ -99,7 +103,7 @@ impl Drop for Page {
 }
 
 /// A page that is open: what it has been told.
-struct Events {
+pub(crate) struct Events {
     lines: BufReader<TcpStream>,
     /// Up to where it has been told everything.
     id: String,
@@ -151,7 +155,7 @@ impl Events {
         self.screens.push((handle.to_owned(), json!({"rows": rows, "at": screen["at"]})));
     }
 
-    fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         loop {
             let event = self.next();
             if is_it(&event) {

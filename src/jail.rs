@@ -1,0 +1,7 @@
+//! Confinement: who is confined, by what, and what nbs does for a confined process.
+//!
+//! It knows sessions by their numbers only, so all rooms above `sys` may use it.
+
+mod admission;
+
+pub(crate) use admission::{Admission, Denial, serves_us};

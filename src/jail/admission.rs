@@ -1,0 +1,319 @@
+//! Whom nbs serves on a socket: one test for the relay, the helper, the bridge, the far side and
+//! the page. It asks whose process the peer is, whether the peer is confined, and by what.
+//!
+//! A session that may write only to some directories must not have nbs write, type or start
+//! anything for it. The kernel does not keep such a process from our sockets, so each of them asks
+//! here. A confined process bears the tag of its session wherever it goes, also when the session
+//! has ended: nobody without a tag needs a second look. And it can never get rid of its
+//! `no_new_privs`, without which the limits that are the tag are somebody's own.
+//!
+//! Who connected counts, and only at that time: what a process does later with a connection that
+//! it was given, it could also do by asking its giver. The kernel keeps the PID of who connected,
+//! and that PID may be another process's by now, if its first owner has ended while we were stopped
+//! or busy. So the process that has the PID is held by a pidfd, and must have the other end of the
+//! connection open. One that was given the PID does not; whoever inherited the connection has
+//! another PID, and is not served either.
+
+use std::{
+    fmt,
+    net::TcpStream,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::Duration,
+};
+
+use crate::sys::{
+    confinement::{self, Tag},
+    deadline::Deadline,
+    peers::{self, OtherEnd},
+    poll,
+    processes::{self, Holds, PidFd},
+    socket,
+};
+
+/// Why somebody is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denial {
+    OtherUser,
+    /// Confined by what does not bind us.
+    Confined,
+    /// It has gone, or cannot be told from others.
+    Unknown,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Denial::OtherUser => "it is another user's",
+            Denial::Confined => "it may itself not write everywhere",
+            Denial::Unknown => "it has ended, or cannot be told from others",
+        })
+    }
+}
+
+/// Whom the sockets of this process serve.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// The numbers of the sessions whose write roots bind whoever we serve.
+    bound: Vec<u32>,
+    serves_root: bool,
+    /// Of no use but to be closed where a look at a process finds no descriptor: the
+    /// connection may have got the last one.
+    spares: Vec<OwnedFd>,
+    /// While this has not passed, nobody is admitted whose process we cannot see: a confined
+    /// process has tried to connect, and may try to escape our looks.
+    wary: Option<Deadline>,
+}
+
+/// A look at a process opens no more at the same time: a pidfd, a directory, and a file.
+const SPARES: usize = 3;
+
+/// So often all processes are looked at, where none of those that we see has a connection. A
+/// process that hands its connection on to another may escape a look, but hardly all of them.
+const MOST_LOOKS: u32 = 8;
+
+/// How long [`Admission::wary`] is.
+const WARINESS: Duration = Duration::from_secs(600);
+
+impl Admission {
+    /// For sockets of this process that serve its own user. `own` is the number of the session that
+    /// it serves, whose processes may talk to it; those of a session that confines this process may,
+    /// too.
+    pub(crate) fn new(own: Option<u32>) -> Admission {
+        Admission::of(std::process::id(), own)
+    }
+
+    /// The same for sockets that serve root as well.
+    pub(crate) fn with_root(own: Option<u32>) -> Admission {
+        Admission { serves_root: true, ..Admission::new(own) }
+    }
+
+    fn of(server: u32, own: Option<u32>) -> Admission {
+        let number = match confined_by(server) {
+            Some(Tag::Number(number)) => Some(number),
+            Some(Tag::Absent | Tag::Spoilt) | None => None,
+        };
+        let bound = number.into_iter().chain(own).collect();
+        Admission { bound, serves_root: false, spares: spares(), wary: None }
+    }
+
+    /// Admits who has connected to a Unix socket of ours, and gives its PID: 0 for a process of
+    /// another PID namespace, which is in no session that is below us.
+    pub(crate) fn admit(&mut self, stream: &UnixStream) -> Result<u32, Denial> {
+        let peer = socket::peer(stream).map_err(|_| Denial::Unknown)?;
+        let is_served = socket::is_our_user(peer.uid) || (self.serves_root && peer.uid == 0);
+        if !is_served {
+            return Err(Denial::OtherUser);
+        }
+        if peer.pid == 0 {
+            return Ok(0);
+        }
+        self.with_spares(|admission| admission.judge(peer.pid, stream)).map(|()| peer.pid)
+    }
+
+    /// Admits who has connected by TCP: if it is on this machine, every process that has the other
+    /// end open must be one that we may serve. Who connects from elsewhere is asked for a token.
+    pub(crate) fn admit_tcp(&mut self, stream: &TcpStream) -> Result<(), Denial> {
+        self.with_spares(|admission| match peers::tcp_other_end(stream) {
+            Ok(OtherEnd::Elsewhere) => Ok(()),
+            Ok(end @ (OtherEnd::Socket(_) | OtherEnd::Unknown)) => admission.look_for_holders(end),
+            Ok(OtherEnd::Nobody) => admission.deny_unknown(),
+            Err(_) => admission.look_for_holders(OtherEnd::Unknown),
+        })
+    }
+
+    /// Judges once more with all descriptors that there are, where there may have been too few.
+    fn with_spares(&mut self, judge: impl Fn(&mut Admission) -> Result<(), Denial>) -> Result<(), Denial> {
+        let mut judged = judge(self);
+        if judged == Err(Denial::Unknown) {
+            self.spares.clear();
+            judged = judge(self);
+            self.spares = spares();
+        }
+        judged
+    }
+
+    fn judge(&mut self, pid: u32, stream: &UnixStream) -> Result<(), Denial> {
+        let Ok(Some(process)) = PidFd::open(pid) else { return Err(Denial::Unknown) };
+        match self.serves(pid) {
+            Some(true) => {}
+            Some(false) => return Err(Denial::Confined),
+            None => return Err(Denial::Unknown),
+        }
+        let end = peers::other_end(stream);
+        match processes::holds_socket(pid, end.inode()) {
+            _ if end == OtherEnd::Nobody => self.deny_unknown()?,
+            Holds::Yes if end.inode().is_some() => {}
+            Holds::No => self.deny_unknown()?,
+            // Of the process or of the socket too little is told. Then nobody else may have it.
+            Holds::Yes | Holds::Unknown => {
+                if poll::has_hung_up(stream).unwrap_or(true) {
+                    self.deny_unknown()?;
+                }
+                self.look_for_holders(end)?;
+            }
+        }
+        match process.has_ended() {
+            Ok(false) => Ok(()),
+            Ok(true) | Err(_) => Err(Denial::Unknown),
+        }
+    }
+
+    /// Where this kernel can confine nobody, whoever cannot be told from others is one of those.
+    fn deny_unknown(&self) -> Result<(), Denial> {
+        if confinement::is_possible() { Err(Denial::Unknown) } else { Ok(()) }
+    }
+
+    /// May we serve this process, for all that confines it? `None` where it has gone.
+    fn serves(&self, pid: u32) -> Option<bool> {
+        confined_by(pid).map(|tag| match tag {
+            Tag::Absent => true,
+            Tag::Number(session) => self.bound.contains(&session),
+            Tag::Spoilt => false,
+        })
+    }
+
+    /// Looks at all processes for who may have this end of a connection open. Nobody among them
+    /// may be one that we do not serve.
+    ///
+    /// Where none has it, it is one that we may not look into, as the sshd of an `ssh -L` is, or
+    /// one of another PID namespace.
+    fn look_for_holders(&mut self, end: OtherEnd) -> Result<(), Denial> {
+        for _ in 0..MOST_LOOKS {
+            match self.look(end) {
+                Look::Confined => {
+                    self.wary = Some(Deadline::after(WARINESS));
+                    return Err(Denial::Confined);
+                }
+                Look::Held | Look::NobodyConfined => return Ok(()),
+                Look::Hidden if self.wary.is_some_and(|until| !until.has_passed()) => {
+                    return self.deny_unknown();
+                }
+                Look::Hidden => {}
+                Look::Failed => return self.deny_unknown(),
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, end: OtherEnd) -> Look {
+        let (Ok(newest), Ok(pids)) = (processes::newest_pid(), processes::pids()) else {
+            return Look::Failed;
+        };
+        let (mut is_held, mut others) = (false, false);
+        for pid in pids {
+            let served = self.serves(pid);
+            if served == Some(true) && is_held {
+                continue;
+            }
+            let holds = processes::holds_socket(pid, end.inode());
+            match (served, holds) {
+                (Some(true), Holds::Yes) => is_held |= end.inode().is_some(),
+                (Some(true), Holds::No | Holds::Unknown) => {}
+                (Some(false), Holds::No) => others = true,
+                (Some(false), Holds::Yes | Holds::Unknown) => return Look::Confined,
+                // One that has gone meanwhile may have handed it on.
+                (None, _) => others = true,
+            }
+        }
+        match () {
+            () if is_held => Look::Held,
+            // Nobody has come while we looked, so we have seen all.
+            () if !others && processes::newest_pid().is_ok_and(|now| now == newest) => Look::NobodyConfined,
+            () => Look::Hidden,
+        }
+    }
+}
+
+/// What a look at all processes has shown.
+enum Look {
+    /// One that we do not serve has it open, or may have.
+    Confined,
+    /// One that we serve has it open, and nobody else.
+    Held,
+    /// Nobody that we see has it open, and nobody is confined.
+    NobodyConfined,
+    /// Nobody that we see has it open.
+    Hidden,
+    Failed,
+}
+
+/// Does a process that has this PID serve us? `session` is the number of the session that it serves,
+/// if it is a relay. Of one that has gone nobody can say that it does not.
+pub(crate) fn serves_us(server: u32, session: Option<u32>) -> bool {
+    confined_by(server).is_none()
+        || Admission::of(server, session).serves(std::process::id()).unwrap_or(false)
+}
+
+fn spares() -> Vec<OwnedFd> {
+    (0..SPARES).map_while(|_| std::io::stderr().as_fd().try_clone_to_owned().ok()).collect()
+}
+
+/// The tag of the session that a process is confined by; `None` where it has gone.
+fn confined_by(pid: u32) -> Option<Tag> {
+    match confinement::tag_of(pid)? {
+        Tag::Absent => Some(Tag::Absent),
+        tag if processes::has_no_new_privileges(pid)? => Some(tag),
+        Tag::Number(_) | Tag::Spoilt => Some(Tag::Absent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader},
+        net::TcpListener,
+        os::fd::OwnedFd,
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn who_has_connected_and_is_there_is_admitted() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut admission = Admission::new(None);
+        assert_eq!(admission.admit(&ours), Ok(std::process::id()));
+        // Whether others have it open, too, makes no difference.
+        let mut child =
+            Command::new("cat").stdin(OwnedFd::from(theirs.try_clone().unwrap())).spawn().unwrap();
+        assert_eq!(admission.admit(&ours), Ok(std::process::id()));
+        // But it itself must have it open.
+        drop(theirs);
+        if confinement::is_possible() {
+            assert_eq!(admission.admit(&ours), Err(Denial::Unknown));
+        }
+        drop(ours);
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn whoever_connects_by_tcp_is_looked_for_among_all_processes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut admission = Admission::new(None);
+        let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert_eq!(admission.admit_tcp(&accepted), Ok(()));
+        // A confined process has it open, too: one that has no_new_privs and two limits.
+        let mut child = Command::new("prlimit")
+            .args(["--locks=1000:1000", "setpriv", "--no-new-privs", "sh", "-c", "echo; exec cat <&0 >&2"])
+            .stdin(OwnedFd::from(connected.try_clone().unwrap()))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        assert_eq!(admission.admit_tcp(&accepted), Err(Denial::Confined));
+        drop(accepted);
+        child.wait().unwrap();
+        let (accepted, _) = {
+            drop(connected);
+            let gone = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            drop(gone);
+            listener.accept().unwrap()
+        };
+        if confinement::is_possible() {
+            assert_eq!(admission.admit_tcp(&accepted), Err(Denial::Unknown));
+        }
+    }
+}

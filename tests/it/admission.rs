@@ -1,0 +1,523 @@
+//! Whom the sockets of nbs serve: nobody who is confined by what does not bind their owner.
+
+use std::{
+    fs,
+    net::{TcpListener, UdpSocket},
+    os::unix::{fs::FileTypeExt, net::UnixStream},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    confined::can_confine,
+    machines::{Elsewhere, name_of},
+    page::Page,
+    support::{Running, Scratch, eventually, run, start, state_of},
+};
+
+/// What all scripts in a jail begin with.
+const PYTHON: &str = r#"
+import glob, os, socket, sys
+PATIENCE = 60
+def reach(path):
+    there = os.open(os.path.dirname(path), os.O_PATH)
+    s = socket.socket(socket.AF_UNIX)
+    s.connect('/proc/self/fd/%d/%s' % (there, os.path.basename(path)))
+    s.settimeout(PATIENCE)
+    return s
+def answer(s):
+    try:
+        return s.recv(4096)
+    except TimeoutError:
+        return b'still open'
+    except OSError:
+        return b''
+def hand_over(s, descriptors):
+    try:
+        socket.send_fds(s, [b'C'], descriptors)
+    except OSError:
+        # It was refused before.
+        pass
+def report(path, what):
+    open(path + '.new', 'w').write(what)
+    os.rename(path + '.new', path)
+"#;
+
+/// A session that may write to one directory only, among others that may write everywhere.
+struct Jail<'a> {
+    scratch: &'a Scratch,
+    handle: String,
+    root: PathBuf,
+    outside: PathBuf,
+}
+
+impl Jail<'_> {
+    /// `None` where the kernel cannot confine, and has refused to.
+    fn new(scratch: &Scratch) -> Option<Jail<'_>> {
+        let (root, outside) = (scratch.path.join("root"), scratch.path.join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let option = format!("--write-root={}", root.display());
+        let ran = scratch.ts(&["create", "--no-helper", &option, "bash"]);
+        if !can_confine() {
+            ran.code(1).complains("the kernel has no Landlock");
+            return None;
+        }
+        let handle = ran.code(0).silent().out().trim_end().to_owned();
+        Some(Jail { scratch, handle, root, outside })
+    }
+
+    /// Runs a script, and gives what it prints.
+    fn python(&self, script: &str, words: &[&str]) -> String {
+        let file = self.root.join("script.py");
+        fs::write(&file, format!("{PYTHON}{script}")).unwrap();
+        self.run(&format!("python3 {} {}", file.display(), words.join(" ")))
+    }
+
+    fn run(&self, command: &str) -> String {
+        self.scratch.ts(&["run", "--timeout=110", &self.handle, command]).code(0).out()
+    }
+
+    /// A script of whose end a file in the jail tells.
+    fn reports(&self, name: &str) -> String {
+        let file = self.root.join(name);
+        eventually("the report of a script", || file.exists());
+        let said = fs::read_to_string(&file).unwrap();
+        fs::remove_file(file).unwrap();
+        said
+    }
+
+    fn nothing_got_out(&self) {
+        assert_eq!(fs::read_dir(&self.outside).unwrap().count(), 0);
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.root.join(name).display().to_string()
+    }
+}
+
+fn signal(name: &str, pid: &str) {
+    run(Command::new("kill").args([name, pid])).code(0);
+}
+
+fn stop(pid: &str) {
+    signal("-STOP", pid);
+    eventually("its being stopped", || state_of(pid) == Some('T'));
+}
+
+fn pids() -> Vec<String> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect()
+}
+
+/// The processes of a test, those on its other machine, too.
+fn processes_below(folder: &Path) -> Vec<String> {
+    let mark = folder.display().to_string();
+    let is_one = |pid: &String| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let is_mark = |entry: &[u8]| {
+            let entry = String::from_utf8_lossy(entry);
+            entry.split_once('=').is_some_and(|(name, value)| {
+                ["HOME", "NBS_TS_HOME"].contains(&name) && value.starts_with(&mark)
+            })
+        };
+        environment.split(|byte| *byte == 0).any(is_mark)
+    };
+    pids().into_iter().filter(is_one).collect()
+}
+
+/// The inodes of the sockets that a process has open.
+fn sockets(pid: &str) -> Vec<String> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let target = |link: fs::DirEntry| fs::read_link(link.path()).ok()?.into_os_string().into_string().ok();
+    let sockets = links.filter_map(target);
+    sockets.filter_map(|name| Some(name.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect()
+}
+
+/// The lines of a table of /proc/net for these sockets, as words.
+fn lines_of(table: &str, column: usize, inodes: &[String]) -> Vec<Vec<String>> {
+    let table = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+    let lines = table.lines().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect());
+    lines.filter(|line: &Vec<String>| line.get(column).is_some_and(|inode| inodes.contains(inode))).collect()
+}
+
+/// All Unix sockets in a directory and below.
+fn socket_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(socket_files(&entry.path()));
+        } else if kind.is_socket() {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// The socket of the far side of a machine, and the process that listens on it.
+fn far_side(there: &Elsewhere) -> (PathBuf, String) {
+    let socket = socket_files(&there.home.join(".nbs-ts/far")).pop().unwrap();
+    let serves = |pid: &&String| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.contains("\0serve\0")
+    };
+    let processes = there.processes();
+    (socket, processes.iter().find(serves).unwrap().clone())
+}
+
+#[test]
+fn a_confined_session_uses_no_bridge_that_runs() {
+    let there = Elsewhere::new();
+    let scratch = &there.scratch;
+    let far = there.create("cat");
+    let Some(jail) = Jail::new(scratch) else { return };
+    for attack in [
+        format!("nbs-ts send {far} x"),
+        format!("nbs-ts key {far} x"),
+        format!("nbs-ts run {far} x"),
+        format!("nbs-ts kill {far}"),
+        format!("nbs-ts create --on=box --no-helper 'touch {}/new'", jail.outside.display()),
+    ] {
+        let ran = scratch.ts(&["run", &jail.handle, &attack]);
+        assert_eq!(ran.status.code(), Some(255), "{ran:?}");
+        assert!(ran.out().contains("counts as confined"), "{ran:?}");
+        jail.nothing_got_out();
+    }
+    there.ts(&["send", &far, "sound"]).code(0);
+    there.ts(&["wait-pattern", &far, "sound\r\nsound\r\n"]).code(0);
+    assert_eq!(there.ts(&["read", &far]).out(), "sound\r\nsound\r\n");
+}
+
+/// Hands two pipes over to the far side, as the bridge's transport does, and tells what it sends
+/// first. With a word more, a child goes on after its parent has ended.
+const CONNECT_TO_FAR: &str = r#"
+path, file = sys.argv[1:3]
+s = reach(path)
+(ours, theirs), (input, ours_in) = os.pipe(), os.pipe()
+hand_over(s, [input, theirs])
+os.close(theirs)
+if len(sys.argv) > 3 and os.fork():
+    os._exit(0)
+report(file, repr(os.read(ours, 4096)))
+"#;
+
+#[test]
+fn a_confined_session_has_the_far_side_of_its_machine_execute_nothing() {
+    let there = Elsewhere::new();
+    let scratch = &there.scratch;
+    let far = there.create("cat");
+    let Some(jail) = Jail::new(scratch) else { return };
+    let (socket, _) = far_side(&there);
+    for more in ["", "by-a-child"] {
+        let file = jail.file("said");
+        jail.python(CONNECT_TO_FAR, &[&socket.display().to_string(), &file, more]);
+        assert_eq!(jail.reports("said"), "b''", "{more}");
+    }
+    // It serves its own bridge as before.
+    there.ts(&["send", &far, "sound"]).code(0);
+    there.ts(&["wait-pattern", &far, "sound\r\nsound\r\n"]).code(0);
+}
+
+/// Passes on what comes on a socket, descriptors too, to another.
+const FORWARDER: &str = r#"
+path, real = sys.argv[1:]
+door = socket.socket(socket.AF_UNIX)
+os.chdir(os.path.dirname(path))
+door.bind(os.path.basename(path))
+door.listen()
+if os.fork():
+    os._exit(0)
+os.setsid()
+for stream in range(3):
+    os.close(stream)
+while True:
+    came, _ = door.accept()
+    _, descriptors, _, _ = socket.recv_fds(came, 8, 4)
+    there = reach(real)
+    hand_over(there, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    answer(there)
+    came.close()
+"#;
+
+#[test]
+fn a_bridge_of_a_confined_session_s_own_gets_no_further_than_the_session() {
+    let there = Elsewhere::new();
+    let scratch = &there.scratch;
+    there.create("cat");
+    let Some(jail) = Jail::new(scratch) else { return };
+    let (state, own) = (scratch.state(), jail.root.join("state"));
+    let copy = format!(
+        "mkdir -p -m 700 {own}/bridges && cp {state}/machines {own}/ && cp {state}/bridges/*.id {own}/bridges/",
+        own = own.display(),
+        state = state.display()
+    );
+    let create = |own: &Path| {
+        format!(
+            "NBS_TS_HOME={} nbs-ts create --on=box --no-helper 'touch {}/new'",
+            own.display(),
+            jail.outside.display()
+        )
+    };
+    jail.run(&copy);
+    // With a copy of the number that the far side knows the bridge by.
+    let ran = scratch.ts(&["run", &jail.handle, &create(&own)]);
+    assert_eq!(ran.status.code(), Some(255), "{ran:?}");
+    jail.nothing_got_out();
+    // The same by a home of its own, where a forwarder stands for the far side.
+    let home = jail.root.join("there");
+    let (socket, _) = far_side(&there);
+    let door = home.join(".nbs-ts/far").join(socket.file_name().unwrap());
+    jail.run(&format!("mkdir -p -m 700 {}", door.parent().unwrap().display()));
+    jail.run(&format!("chmod 700 {}", home.join(".nbs-ts").display()));
+    jail.python(FORWARDER, &[&door.display().to_string(), &socket.display().to_string()]);
+    let other = jail.root.join("other");
+    jail.run(&format!("cp -r {} {}", own.display(), other.display()));
+    jail.run(&format!("echo 'box env HOME={} sh' > {}", home.display(), other.join("machines").display()));
+    let ran = scratch.ts(&["run", &jail.handle, &create(&other)]);
+    assert_eq!(ran.status.code(), Some(255), "{ran:?}");
+    jail.nothing_got_out();
+}
+
+/// Connects, says something, leaves the connection to a child, and ends; the child tells what is
+/// answered.
+const LEAVE: &str = r#"
+path, words, file = sys.argv[1:]
+s = reach(path)
+if words == 'pipes':
+    (ours, theirs), (input, ours_in) = os.pipe(), os.pipe()
+    hand_over(s, [input, theirs])
+    os.close(theirs)
+else:
+    s.sendall(words.encode().decode('unicode_escape').encode())
+report(file + '.pid', str(os.getpid()))
+if os.fork():
+    os._exit(0)
+# A PID is not free while there is a process group of that number.
+os.setsid()
+report(file, repr(os.read(ours, 4096) if words == 'pipes' else answer(s)))
+"#;
+
+/// Takes a PID as soon as it is free, says so, and keeps it.
+const TAKE_PID: &str = r#"
+import os, signal, sys
+wanted = int(sys.argv[1])
+while True:
+    try:
+        with open('/proc/sys/kernel/ns_last_pid', 'w') as last:
+            last.write(str(wanted - 1))
+    except OSError:
+        pass
+    pid = os.fork()
+    if pid == 0:
+        if os.getpid() == wanted:
+            open(sys.argv[2], 'w').close()
+            signal.pause()
+        os._exit(0)
+    if pid == wanted:
+        break
+    os.waitpid(pid, 0)
+signal.signal(signal.SIGTERM, lambda *_: (os.kill(wanted, signal.SIGKILL), os._exit(0)))
+signal.pause()
+"#;
+
+/// An unconfined process that has a PID, until this is dropped.
+struct Taken(Running);
+
+impl Taken {
+    fn take(pid: &str, folder: &Path) -> Taken {
+        let ready = folder.join("taken");
+        let taken = start(Command::new("python3").args(["-c", TAKE_PID, pid, ready.to_str().unwrap()]));
+        eventually("its PID being another's", || ready.exists());
+        fs::remove_file(ready).unwrap();
+        Taken(taken)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        signal("-TERM", &self.0.pid().to_string());
+        eventually("its end", || self.0.is_over());
+    }
+}
+
+#[test]
+fn a_pid_that_a_confined_process_has_left_to_another_admits_nobody() {
+    let there = Elsewhere::new();
+    let scratch = &there.scratch;
+    there.create("cat");
+    let helper = helper_of(scratch);
+    let other = scratch.create("cat");
+    let Some(jail) = Jail::new(scratch) else { return };
+    let (far, far_pid) = far_side(&there);
+    let relay = scratch.file(&other, "daemon_pid").trim().to_owned();
+    for (socket, words, server) in [
+        (scratch.folder(&other).join("relay.sock"), "'state\\n'", relay),
+        (scratch.state().join("helper.sock"), "''", helper.pid().to_string()),
+        (scratch.state().join("bridges/box.sock"), "''", there.bridge()),
+        (far, "pipes", far_pid),
+    ] {
+        let file = jail.file("said");
+        stop(&server);
+        jail.python(LEAVE, &[&socket.display().to_string(), words, &file]);
+        let taken = Taken::take(&jail.reports("said.pid"), &scratch.path);
+        signal("-CONT", &server);
+        assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
+        drop(taken);
+    }
+}
+
+/// What listens for nbs, by what the process is called.
+const LISTENERS: [&str; 5] = ["nbs-bridge", "nbs-far", "nbs-page", "nbs-relay", "nbs-ts-helper"];
+
+/// Connects, says nothing, and tells what comes.
+const KNOCK: &str = r#"
+print(repr(answer(reach(sys.argv[1]))))
+"#;
+
+/// The same by TCP, with a request.
+const KNOCK_BY_TCP: &str = r#"
+host, port = sys.argv[1:]
+s = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
+s.settimeout(PATIENCE)
+s.connect((host, int(port)))
+s.sendall(b'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+said = b''
+while not said.endswith(b'still open'):
+    more = answer(s)
+    if not more: break
+    said += more
+print(said.decode())
+"#;
+
+/// A socket that is added to nbs is found by this test, and tried. Then its process belongs into
+/// [`LISTENERS`], and whoever connects to it before `jail::Admission`.
+#[test]
+fn every_socket_that_nbs_listens_on_turns_a_confined_process_away() {
+    let there = Elsewhere::new();
+    let scratch = &there.scratch;
+    there.create("cat");
+    let _helper = helper_of(scratch);
+    scratch.create("cat");
+    let _page = Page::start_with(scratch, &["--listen=127.0.0.1:0"]);
+    let Some(jail) = Jail::new(scratch) else { return };
+
+    let (mut names, mut listening, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+    for pid in processes_below(&scratch.path) {
+        let inodes = sockets(&pid);
+        // __SO_ACCEPTCON; a name that begins with `@` would lie in no directory.
+        let unix = lines_of("unix", 6, &inodes).into_iter().filter(|line| line[3] == "00010000");
+        let unix: Vec<String> = unix.map(|line| line.get(7).cloned().unwrap_or_default()).collect();
+        let mut tcp = lines_of("tcp", 9, &inodes);
+        tcp.extend(lines_of("tcp6", 9, &inodes));
+        let tcp: Vec<String> =
+            tcp.into_iter().filter(|line| line[3] == "0A").map(|line| line[1].clone()).collect();
+        if !unix.is_empty() || !tcp.is_empty() {
+            names.push(name_of(&pid));
+        }
+        listening.extend(unix.iter().map(|path| path.rsplit('/').next().unwrap().to_owned()));
+        ports.extend(
+            tcp.iter().map(|address| u16::from_str_radix(address.rsplit(':').next().unwrap(), 16).unwrap()),
+        );
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names, LISTENERS, "what listens? Have it ask jail::Admission, and add it here");
+
+    // The one relay of the jail's own serves it.
+    let own = scratch.folder(&jail.handle).join("relay.sock");
+    let files = socket_files(&scratch.path);
+    let mut found: Vec<String> =
+        files.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    found.sort();
+    listening.sort();
+    assert_eq!(found, listening, "every Unix socket lies in a state directory");
+    for path in files.iter().filter(|path| **path != own) {
+        let said = jail.python(KNOCK, &[&path.display().to_string()]);
+        assert_eq!(said, "b''\n", "{}", path.display());
+    }
+    assert!(!ports.is_empty());
+    for port in ports {
+        let said = jail.python(KNOCK_BY_TCP, &["127.0.0.1", &port.to_string()]);
+        assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("counts as confined"), "{said}");
+        assert!(!said.contains("<html"), "{said}");
+    }
+}
+
+fn helper_of(scratch: &Scratch) -> Running {
+    let helper = start(&mut scratch.applet("nbs-ts-helper"));
+    eventually("the helper", || UnixStream::connect(scratch.state().join("helper.sock")).is_ok());
+    helper
+}
+
+/// Reads the token, and types a command by each way to the page. `child`: the request is sent by a
+/// child, when its parent, which has connected, has ended. `hidden`: by a process that
+/// nobody without root's rights may look into.
+const TYPE_BY_PAGE: &str = r#"
+import ctypes
+host, port, state, handle, text, file, how = sys.argv[1:]
+token = open(state + '/page.token').read().strip()
+if how == 'hidden':
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+s = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
+s.settimeout(PATIENCE)
+s.connect((host, int(port)))
+if how == 'child' and os.fork():
+    os._exit(0)
+at = 'localhost:' + port
+s.sendall(('POST /sessions/%s/line HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: close\r\n'
+    'Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' % (handle, at, at, token, len(text), text)).encode())
+report(file, answer(s).decode().split('\r\n')[0])
+"#;
+
+/// An address of this machine that is no loopback, if it has one.
+fn own_address() -> Option<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified()).then(|| address.to_string())
+}
+
+#[test]
+fn a_confined_session_types_nothing_by_the_page_whose_token_it_reads() {
+    let scratch = Scratch::new();
+    let victim = scratch.create("cat");
+    let Some(jail) = Jail::new(&scratch) else { return };
+    let has_version_6 = TcpListener::bind("[::1]:0").is_ok();
+    let listen = if has_version_6 { "--listen=[::]:0" } else { "--listen=0.0.0.0:0" };
+    let page = Page::start_with(&scratch, &[listen]);
+    // It tells of a page that is open.
+    let mut open = page.open("");
+    open.until(|event| event["handle"] == victim.as_str());
+    let mut hosts = vec!["127.0.0.1".to_owned(), "127.9.9.9".into()];
+    hosts.extend(own_address());
+    if has_version_6 {
+        hosts.extend(["::1".into(), "::ffff:127.0.0.1".into()]);
+    }
+    let (state, port) = (scratch.state().display().to_string(), page.port().to_string());
+    let words = |host: &str, text: &str, file: &str, how: &str| {
+        [host, &port, &state, &victim, text, file, how].map(str::to_owned)
+    };
+    for host in &hosts {
+        for how in ["itself", "child", "hidden"] {
+            let words = words(host, "from-the-jail", &jail.file("said"), how);
+            jail.python(TYPE_BY_PAGE, &words.each_ref().map(String::as_str));
+            assert_eq!(jail.reports("said"), "HTTP/1.1 403 Forbidden", "{host} {how}");
+        }
+        // Who is not confined does type, in the same way.
+        for how in ["itself", "child"] {
+            let file = scratch.path.join("said").display().to_string();
+            let script = format!("{PYTHON}{TYPE_BY_PAGE}");
+            let words = words(host, "from-outside", &file, how);
+            run(Command::new("python3").arg("-c").arg(script).args(words)).code(0);
+            eventually("the answer of the page", || Path::new(&file).exists());
+            assert_eq!(fs::read_to_string(&file).unwrap(), "HTTP/1.1 204 No Content", "{host} {how}");
+            fs::remove_file(&file).unwrap();
+        }
+    }
+    assert!(!scratch.ts(&["read", &victim]).code(0).out().contains("from-the-jail"));
+}
