@@ -490,7 +490,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     scratch.wait_for_end(&handle);
     // One that asks for a hidden line, and types three bytes of it.
     let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
-                 answers = {b'modes': b'modes no no yes 4 3 28 26', b'secret': b'typed 3'}\n        \
+                 answers = {b'modes': b'modes no no yes no no 4 3 28 26', b'secret': b'typed 3'}\n        \
                  answer = answers.get(said.split()[0])\n        \
                  if answer: stream.sendall(answer + b'\\n')";
     let mut command = scratch.command("python3");
