@@ -28,9 +28,9 @@ mod meaning;
 mod phase;
 mod recorder;
 mod requests;
-mod rest;
 mod roles;
 pub(crate) mod setup;
+mod snapshot;
 mod views;
 
 use std::{
@@ -70,8 +70,8 @@ pub(crate) use launch::{SOCKETS_FIX, SpawnVia, WARNING, refusal, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
 use recorder::Recorder;
-use rest::RestClock;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
+use snapshot::InputClock;
 use views::Views;
 
 /// What a relay begins with.
@@ -158,7 +158,7 @@ pub(crate) struct Relay {
     listener: UnixListener,
     clients: Clients,
     views: Views,
-    rest: RestClock,
+    input: InputClock,
     // The number of the completion that came next when something was typed last.
     awaited: Option<u64>,
     // Whose call a completion belongs to.
@@ -217,7 +217,7 @@ impl Relay {
             listener: start.listener,
             clients: Clients::new(child::open_files(), admission),
             views: Views::default(),
-            rest: RestClock::default(),
+            input: InputClock::new(now),
             awaited: None,
             claimant: None,
             seen: None,
@@ -422,12 +422,14 @@ impl Relay {
 
     /// These bytes have been typed in these modes: what the session said of itself holds no longer.
     fn note_typed(&mut self, bytes: &[u8], modes: &TerminalModes) {
-        self.keyboard.note_typed(bytes, modes, Instant::now());
+        let now = Instant::now();
+        self.keyboard.note_typed(bytes, modes, now);
+        self.input.note_typed(now);
         self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
         self.limits.note_activity();
-        if self.judge.note_typed(Instant::now()) {
+        if self.judge.note_typed(now) {
             // Where the file cannot be removed, it counts only once the session is dead.
             self.keep_report(true);
         }
@@ -478,7 +480,9 @@ impl Relay {
                 }
                 self.keyboard.release();
                 self.limits.note_activity();
-                self.judge.note_printed(Instant::now());
+                let now = Instant::now();
+                self.input.note_printed(now);
+                self.judge.note_printed(now);
             }
             Err(error) if is_for_later(&error) => {}
             Err(error) => return Err(error),

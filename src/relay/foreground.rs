@@ -11,7 +11,7 @@
 use std::{cell::RefCell, io};
 
 use crate::{
-    relay::rest::Sample,
+    relay::snapshot::Sample,
     session::{
         SessionDir,
         client::{Doing, Holder, Prompt},
@@ -50,28 +50,24 @@ impl Prompt {
     }
 }
 
-/// What the terminal is doing. A secret needs no look at any process: only who
-/// asks for one turns off the echo of a line, and that often is one whom we may not look
-/// at (sudo). `reporting` is the group that has the foreground while the prompt of the
-/// shell that reports stands.
+/// What the terminal is doing. `reporting` is the group that has the foreground while the prompt of
+/// the shell that reports stands.
 pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Doing {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return Doing::Running };
     let Some(group) = master.foreground() else { return Doing::Running };
     let line = modes.is_canonical();
-    if line && !modes.echoes() {
-        return Doing::Secret;
-    }
-    let awaited = any_in_foreground(device, group, shell, |thread| waits_for(device, thread, line));
-    match (awaited, line) {
-        (false, _) => Doing::Running,
-        (true, _) if prompt.is_there() && group == reporting => Doing::Prompt,
-        (true, true) => Doing::Line,
-        (true, false) => Doing::Raw,
+    let is_read =
+        any_in_foreground(device, group, shell, |thread| waits_for(device, thread, modes.shows_lines()));
+    match is_read {
+        false => Doing::Running,
+        true if modes.hide_line() => Doing::Secret,
+        true if prompt.is_there() && group == reporting => Doing::Prompt,
+        true if line => Doing::Line,
+        true => Doing::Raw,
     }
 }
 
-/// What there is to see of who seems to wait for input. A secret is not waited for where
-/// the echo is off, but nobody reads the terminal: there it is `running`.
+/// What there is to see of who seems to wait for input.
 pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Sample {
     let doing = doing(master, shell, reporting, prompt);
     let mut sample = Sample::of(doing);
@@ -90,9 +86,11 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
         sample.processes.insert(process.pid);
         let is_member = members.contains(&process.pid);
         for thread in process.threads() {
-            let used = thread.cpu_time().unwrap_or_default();
-            sample.cpu_time += used;
-            if is_member && waits_for(device, &thread, doing == Doing::Line) {
+            sample.threads += 1;
+            sample.cpu_time += thread.cpu_time().unwrap_or_default();
+            let attention = if is_member { attention(device, &thread, doing == Doing::Line) } else { None };
+            if let Some(attention) = attention {
+                sample.is_far |= attention == Attention::PassesOn;
                 sample.timeout = sample.timeout.max(thread.timeout());
                 sample.readers.extend(thread.id());
             }
@@ -159,15 +157,6 @@ fn servers_of(client: &Process, terminal: u64) -> Vec<Process> {
     let mut servers = processes::all().unwrap_or_default();
     servers.retain(|process| process.name == name && process.group != client.group && has_it(process));
     servers
-}
-
-/// Does who waits for input wait as much for somebody behind a socket or another
-/// terminal? ssh always does: it is at the other end that something is done.
-pub(crate) fn passes_on(master: &Master, shell: u32) -> bool {
-    let (Ok(device), Some(group)) = (master.slave_device(), master.foreground()) else { return false };
-    any_in_foreground(device, group, shell, |thread| {
-        attention(device, thread, false) == Some(Attention::PassesOn)
-    })
 }
 
 /// Is it the session's leader itself that waits for input?

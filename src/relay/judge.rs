@@ -11,7 +11,14 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    session::{Activity, Report, client::Doing},
+    session::{
+        Activity, Report,
+        client::{
+            Doing,
+            snapshot::{Input, Reads},
+            waiting::{HELD, HELD_LONG},
+        },
+    },
     sys::deadline::Deadline,
 };
 
@@ -22,9 +29,6 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// A session that was seen waiting or idle and keeps printing is looked at again after
 /// this long at the latest.
 const LONGEST_UNSEEN: Duration = Duration::from_millis(250);
-
-/// How long who has the keyboard must have printed nothing and used no CPU.
-const AT_REST: Duration = Duration::from_secs(1);
 
 /// The longest interval at which it is looked whether one that runs in silence, or works
 /// while it has the keyboard, has begun to wait.
@@ -43,10 +47,17 @@ pub(crate) enum Audience {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) doing: Doing,
-    /// How long who waits for input has done nothing else.
-    pub(crate) rest: Duration,
-    /// It waits for something else, too, as for a time to pass.
-    pub(crate) has_timer: bool,
+    pub(crate) input: Input,
+}
+
+impl Look {
+    /// How long it must have waited for anybody to be told.
+    fn needed(self) -> Duration {
+        match self.input.reads {
+            Some(Reads::Raw | Reads::Far) => HELD_LONG,
+            _ => HELD,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,35 +209,40 @@ impl Judge {
         if settled {
             self.stirred = None;
         }
-        let activity = match look.doing {
-            Doing::Prompt => Activity::Idle,
-            Doing::Line | Doing::Secret => Activity::Waiting,
-            Doing::Raw if look.rest >= AT_REST => Activity::Waiting,
-            Doing::Raw | Doing::Running => Activity::Working,
+        // It is soon after somebody printed, beside one who waited for a line, and still does.
+        let was_waiting = self.judged.activity == Activity::Waiting && self.judged.doing == look.doing;
+        let is_typed = stir.is_some_and(|stir| stir.typed);
+        let stays = was_waiting && !is_typed && now < self.changed + SETTLE;
+        let is_waiting = look.input.is_waiting(look.needed()) || stays && look.needed() == HELD;
+        let activity = match look.input.reads {
+            Some(Reads::Prompt) => Activity::Idle,
+            Some(_) if is_waiting => Activity::Waiting,
+            _ => Activity::Working,
         };
-        self.pause = match (activity, look.doing) {
-            (Activity::Working, Doing::Raw) => {
-                let rested = AT_REST.saturating_sub(look.rest).max(SETTLE);
-                let again = stir.is_none() && look.rest.is_zero();
-                Some(if again { self.longer(AT_REST) } else { rested })
+        self.pause = match (activity, look.input.remaining(look.needed())) {
+            (Activity::Working, Some(remaining)) => {
+                let again = stir.is_none() && look.input.held.is_zero();
+                Some(if again { self.longer(HELD_LONG) } else { remaining.clamp(SETTLE, LONGEST_PAUSE) })
             }
-            (Activity::Working, _) => Some(if stir.is_some() { SETTLE } else { self.longer(SETTLE) }),
-            (Activity::Waiting, _) if look.has_timer => Some(self.longer(AT_REST)),
+            (Activity::Working, None) => Some(if stir.is_some() { SETTLE } else { self.longer(SETTLE) }),
+            (Activity::Waiting, _) if look.input.has_timer => Some(self.longer(HELD_LONG)),
             _ => None,
         };
         self.looked = now;
         // Who waits, and is given something, and waits again, has begun anew. What others
         // print meanwhile changes nothing.
-        let anew = settled && activity != Activity::Working && stir.is_some_and(|stir| stir.typed);
+        let anew = settled && activity != Activity::Working && is_typed;
         let begins = anew || activity != self.judged.activity;
         if begins {
             self.judged.since = match (look.doing, stir) {
                 (Doing::Running, Some(stir)) => stir.first,
                 (Doing::Raw, _) if activity == Activity::Waiting => {
-                    now.checked_sub(look.rest).map_or(self.changed, |since| since.max(self.changed))
+                    now.checked_sub(look.input.held).map_or(self.changed, |since| since.max(self.changed))
                 }
                 (Doing::Raw, Some(stir)) => stir.first,
                 (_, Some(stir)) => stir.last,
+                // It had not waited long enough at the last look.
+                (doing, None) if doing == self.judged.doing => self.changed,
                 (_, None) => now,
             };
             self.attended = self.waited_on.is_some_and(|waited_on| waited_on >= self.changed);
@@ -254,8 +270,17 @@ mod tests {
         begin + MILLISECOND * milliseconds
     }
 
-    fn look(doing: Doing, rest: u32) -> Look {
-        Look { doing, rest: MILLISECOND * rest, has_timer: false }
+    /// At something that has held for so many milliseconds.
+    fn look(doing: Doing, held: u32) -> Look {
+        let reads = match doing {
+            Doing::Prompt => Some(Reads::Prompt),
+            Doing::Line => Some(Reads::Line),
+            Doing::Secret => Some(Reads::Secret),
+            Doing::Raw => Some(Reads::Raw),
+            Doing::Running => None,
+        };
+        let (held, least) = (MILLISECOND * held, MILLISECOND);
+        Look { doing, input: Input { reads, held, least, has_timer: false } }
     }
 
     #[test]
@@ -263,24 +288,24 @@ mod tests {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         let told = |judge: &Judge| (judge.activity(), judge.since().duration_since(begin).as_millis());
-        assert!(judge.look(look(Doing::Prompt, 0), at(begin, 60)));
+        assert!(judge.look(look(Doing::Prompt, 50), at(begin, 60)));
         assert_eq!(told(&judge), (Activity::Idle, 0));
         assert!(!judge.note_typed(at(begin, 1_000)), "there was no report");
         assert!(judge.look(look(Doing::Running, 0), at(begin, 1_050)));
         assert_eq!(told(&judge), (Activity::Working, 1_000));
         // In silence it has come to ask something.
         assert!(!judge.look(look(Doing::Running, 0), at(begin, 1_100)));
-        assert!(judge.look(look(Doing::Line, 0), at(begin, 2_000)));
+        assert!(judge.look(look(Doing::Line, 50), at(begin, 2_000)));
         assert_eq!(told(&judge), (Activity::Waiting, 2_000));
         let seen = judge.seen();
         // What others print meanwhile changes nothing.
         judge.note_printed(at(begin, 3_000));
-        assert!(!judge.look(look(Doing::Line, 0), at(begin, 3_050)));
+        assert!(!judge.look(look(Doing::Line, 50), at(begin, 3_050)));
         assert_eq!((told(&judge), judge.seen()), ((Activity::Waiting, 2_000), seen));
         // It is given a line, and asks for another.
         judge.note_typed(at(begin, 4_000));
         judge.note_printed(at(begin, 4_010));
-        assert!(judge.look(look(Doing::Secret, 0), at(begin, 4_060)));
+        assert!(judge.look(look(Doing::Secret, 50), at(begin, 4_060)));
         assert_eq!((told(&judge), judge.doing()), ((Activity::Waiting, 4_010), Doing::Secret));
         assert_eq!(judge.seen(), seen + 1);
     }
@@ -326,7 +351,7 @@ mod tests {
     fn what_prints_without_an_end_is_looked_at_only_where_that_may_be_news() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
-        judge.look(look(Doing::Prompt, 0), at(begin, 50));
+        judge.look(look(Doing::Prompt, 50), at(begin, 50));
         for time in 1..=10 {
             judge.note_printed(at(begin, 50 + time * 40));
         }
@@ -342,17 +367,36 @@ mod tests {
     fn what_is_seen_too_soon_is_seen_again_before_anybody_is_told_of_it() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
-        judge.look(look(Doing::Line, 0), at(begin, 100));
+        judge.look(look(Doing::Line, 50), at(begin, 100));
         assert!(judge.is_settled());
         let seen = judge.seen();
         judge.note_typed(at(begin, 1_000));
         // The line is on its way.
-        assert!(!judge.look(look(Doing::Line, 0), at(begin, 1_001)));
+        assert!(!judge.look(look(Doing::Line, 50), at(begin, 1_001)));
         assert!(!judge.is_settled());
         assert_eq!(judge.deadline(Audience::New, false), Deadline::at(at(begin, 1_050)));
-        assert!(judge.look(look(Doing::Line, 0), at(begin, 1_050)));
+        assert!(judge.look(look(Doing::Line, 50), at(begin, 1_050)));
         assert!(judge.is_settled());
         assert_eq!((judge.seen(), judge.since()), (seen + 1, at(begin, 1_000)));
+    }
+
+    #[test]
+    fn who_waits_for_a_line_still_does_right_after_another_has_printed() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        judge.note_printed(at(begin, 100));
+        // Too soon after that to be settled.
+        judge.look(look(Doing::Line, 31), at(begin, 131));
+        let told = |judge: &Judge| (judge.activity(), judge.since());
+        assert_eq!(told(&judge), (Activity::Waiting, at(begin, 100)));
+        judge.note_printed(at(begin, 1_000));
+        for soon in [1, 2] {
+            judge.look(look(Doing::Line, soon), at(begin, 1_000 + soon));
+            assert_eq!(told(&judge), (Activity::Waiting, at(begin, 100)));
+        }
+        judge.note_typed(at(begin, 2_000));
+        judge.look(look(Doing::Line, 0), at(begin, 2_001));
+        assert_eq!(judge.activity(), Activity::Working);
     }
 
     #[test]
@@ -384,7 +428,7 @@ mod tests {
             judge.look(look(Doing::Running, 0), begin);
             judge.note_waited_on(at(begin, waited_on));
             judge.note_printed(at(begin, 500));
-            judge.look(look(Doing::Line, 0), at(begin, 900));
+            judge.look(look(Doing::Line, 50), at(begin, 900));
             assert_eq!(judge.is_attended(), attended, "{waited_on}");
         }
     }

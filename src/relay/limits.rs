@@ -3,7 +3,7 @@
 //! The clock is the monotonic one: setting the time of day changes nothing, and
 //! while the machine is suspended it stands still.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{
     session::{EndedBy, Settings},
@@ -15,8 +15,6 @@ pub(crate) struct Limits {
     idle_timeout: Option<Duration>,
     // When it will have been idle for so long, if nothing happens until then.
     idle: Deadline,
-    // When something was printed or typed last.
-    activity: Instant,
     owner: Option<PidFd>,
     owner_has_ended: bool,
 }
@@ -26,21 +24,15 @@ impl Limits {
     pub(crate) fn new(settings: &Settings, owner: Option<PidFd>) -> Limits {
         let timeout = settings.timeout.map_or(Deadline::NEVER, Deadline::after);
         let idle_timeout = settings.idle_timeout;
-        let (idle, activity) = (Deadline::NEVER, Instant::now());
-        let mut limits = Limits { timeout, idle_timeout, idle, activity, owner, owner_has_ended: false };
+        let idle = Deadline::NEVER;
+        let mut limits = Limits { timeout, idle_timeout, idle, owner, owner_has_ended: false };
         limits.note_activity();
         limits
     }
 
     /// Something was printed, or typed.
     pub(crate) fn note_activity(&mut self) {
-        self.activity = Instant::now();
         self.idle = self.idle_timeout.map_or(Deadline::NEVER, Deadline::after);
-    }
-
-    /// How long nothing has been printed or typed.
-    pub(crate) fn silence(&self) -> Duration {
-        self.activity.elapsed()
     }
 
     pub(crate) fn note_owners_end(&mut self) {

@@ -15,7 +15,7 @@ use crate::{
         client::{
             Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
-            waiting::Rest,
+            snapshot::{Input, Parts, Reads, Snapshot},
         },
     },
     sys::{
@@ -29,7 +29,7 @@ use crate::{
 impl Relay {
     pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
-            Request::State => Response::State { doing: self.doing(), stalled: self.recorder.stalled() },
+            Request::Snapshot { parts } => Response::Snapshot(Box::new(self.snapshot(parts))),
             Request::Ending { cause } => {
                 self.ending.begin(id, &cause);
                 Response::Noted
@@ -61,7 +61,6 @@ impl Relay {
                         true => foreground::group_waits(&self.master, self.child, self.reporting()),
                         false => foreground::shell_waits(&self.master, self.child),
                     },
-                    passes_on: foreground::passes_on(&self.master, self.child),
                     successor: match inner {
                         true => None,
                         false => foreground::successor(self.child, &self.session),
@@ -83,14 +82,6 @@ impl Relay {
                 }
             }
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
-            Request::Look => {
-                // First this: who reads it afterwards may not be seen to wait.
-                let unread = self.unread();
-                let doing = self.doing();
-                // And last of all what it printed before it waited.
-                let doing = self.unless_answering(doing);
-                Response::Look { unread, doing, offset: self.recorder.output_bytes() }
-            }
             // The line that is to be dropped is one that the shell has executed meanwhile.
             Request::Signal { .. }
                 if self.recorder.prompt() == Prompt::Touched
@@ -152,7 +143,6 @@ impl Relay {
                 self.views.show(id, Size { cols, rows }, self.master.size().ok());
                 self.resize(Size { cols, rows })
             }
-            Request::Rest => self.rest(),
             Request::Awaited => Response::Awaited { seq: self.awaited() },
             Request::Seen { offset } => {
                 self.seen = Some((id, offset));
@@ -194,13 +184,35 @@ impl Relay {
         }
     }
 
-    /// Reads what was printed, and answers what of it asks the terminal. A program that waits for
-    /// such an answer waits for nobody.
-    fn unless_answering(&mut self, doing: Doing) -> Doing {
+    /// What is to be seen of these parts at this moment.
+    fn snapshot(&mut self, parts: Parts) -> Snapshot {
+        let (doing, input) = match parts.has(Parts::INPUT) {
+            true => self.look_at_input(Instant::now()),
+            false if parts.has(Parts::TERMINAL) => (self.doing(), Input::default()),
+            false => Default::default(),
+        };
+        Snapshot {
+            offset: self.recorder.output_bytes(),
+            unread: self.unread(),
+            stalled: self.recorder.stalled(),
+            doing,
+            input,
+        }
+    }
+
+    /// What the terminal is doing, and whether a program waits for input.
+    fn look_at_input(&mut self, now: Instant) -> (Doing, Input) {
+        // First this: who reads it afterwards may not be seen to wait.
+        let unread = self.unread();
+        let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
+        // And last of all what it printed before it waited. A program that waits for an answer to what
+        // of that asks the terminal waits for nobody.
         self.read_what_was_printed();
         self.answer_program();
+        let doing = sample.doing;
         let is_told = self.unread() > 0 || self.answers.are_due(u64::MAX);
-        if is_told && doing != Doing::Prompt { Doing::Running } else { doing }
+        let has_input = unread > 0 || is_told && doing != Doing::Prompt;
+        (if has_input { Doing::Running } else { doing }, self.input.look(sample, has_input, now))
     }
 
     /// Looks what the session does, if it is time to, or whatever the time is.
@@ -210,10 +222,9 @@ impl Relay {
             self.judge.note_waited_on(now);
         }
         if at_once || self.judge_deadline().has_passed() {
-            let rest = self.rest_now();
-            let Rest { doing, rest: time, has_timer, .. } = rest;
-            self.judge.look(Look { doing, rest: time, has_timer }, now);
-            self.passes_on = rest.passes_on;
+            let (doing, input) = self.look_at_input(now);
+            self.judge.look(Look { doing, input }, now);
+            self.passes_on = input.reads == Some(Reads::Far);
             let since = self.judge.since();
             if since != self.since.0 {
                 // Once, for the clocks go each its way.
@@ -301,23 +312,6 @@ impl Relay {
             Some(last) => last.saturating_add(1),
             None => u64::from(self.interactive),
         }
-    }
-
-    fn rest(&mut self) -> Response {
-        let Rest { doing, rest, has_timer, passes_on, offset } = self.rest_now();
-        Response::Rest { doing, rest, has_timer, passes_on, offset }
-    }
-
-    fn rest_now(&mut self) -> Rest {
-        // In the order of a look.
-        let unread = self.unread();
-        let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
-        let passes_on = foreground::passes_on(&self.master, self.child);
-        let doing = self.unless_answering(sample.doing);
-        let doing = if unread > 0 { Doing::Running } else { doing };
-        let has_timer = sample.has_timer();
-        let rest = self.rest.note(sample, self.limits.silence(), Instant::now());
-        Rest { doing, rest, has_timer, passes_on, offset: self.recorder.output_bytes() }
     }
 
     fn doing(&self) -> Doing {

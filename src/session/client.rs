@@ -9,6 +9,7 @@ mod diagnosis;
 mod news;
 pub(crate) mod protocol;
 pub(crate) mod sending;
+pub(crate) mod snapshot;
 pub(crate) mod typing;
 mod wait;
 pub(crate) mod waiting;
@@ -36,9 +37,9 @@ use news::Follows;
 pub(crate) use news::{News, ToldStanding};
 pub(crate) use protocol::{Claim, Doing, Holder, Prompt, SignalKey};
 use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
+pub(crate) use snapshot::{Parts, Snapshot};
 use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
-use waiting::Rest;
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
 const LONGEST_RESPONSE: usize = 512 << 10;
@@ -259,20 +260,25 @@ impl RelayClient {
         }
     }
 
-    /// What the terminal is doing, in a word, and why output is held back, if
-    /// it is. `None` where the session has ended.
-    pub(crate) fn state(&mut self) -> Result<Option<(Doing, Option<String>)>> {
-        match self.ask(&Request::State)? {
-            Some(Response::State { doing, stalled }) => Ok(Some((doing, stalled))),
+    /// What the relay sees of these parts, and of all that takes no look at a process. `None` where
+    /// the session has ended.
+    pub(crate) fn snapshot(&mut self, parts: Parts) -> Result<Option<Snapshot>> {
+        match self.ask(&Request::Snapshot { parts })? {
+            Some(Response::Snapshot(snapshot)) => Ok(Some(*snapshot)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
     }
 
+    /// What the terminal is doing. `None` where the session has ended.
+    pub(crate) fn doing(&mut self) -> Result<Option<Doing>> {
+        Ok(self.snapshot(Parts::TERMINAL)?.map(|snapshot| snapshot.doing))
+    }
+
     /// What to say where what the session prints cannot be written down at the moment: so
     /// nothing in the log tells what it does. Part of a sentence.
     pub(crate) fn stall(&mut self) -> Result<Option<String>> {
-        Ok(self.state()?.and_then(|(_, stalled)| stalled).map(told_stall))
+        Ok(self.snapshot(Parts::NONE)?.and_then(|snapshot| snapshot.stalled).map(told_stall))
     }
 
     /// The PID of the child's keeper; `None` where the relay itself is the
@@ -386,14 +392,6 @@ impl RelayClient {
         }
     }
 
-    /// Whether who waits for input does so for somebody else, as ssh.
-    pub(crate) fn passes_on(&mut self) -> Result<bool> {
-        match self.ask(&Request::Shell)? {
-            Some(Response::Shell { passes_on, .. }) => Ok(passes_on),
-            _ => Ok(false),
-        }
-    }
-
     /// What has been typed after the first `since` bytes, as far as the relay
     /// remembers it. `None` where the session has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
@@ -429,30 +427,6 @@ impl RelayClient {
         let place = self.shell_place_of(place)?.map(|place| (place.offset, place.last));
         let awaited = self.hear_awaited()?;
         Ok(Start { place, awaited, typing: self.hear_typing()? })
-    }
-
-    /// What the terminal is doing, how many typed bytes nobody has read yet,
-    /// and the length of the log. `None` where the session has ended.
-    pub(crate) fn look(&mut self) -> Result<Option<(Doing, u64, u64)>> {
-        match self.ask(&Request::Look)? {
-            Some(Response::Look { doing, unread, offset }) => Ok(Some((doing, unread, offset))),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
-    }
-
-    /// For how long who waits for input has done nothing else. `None` where the session has
-    /// ended.
-    pub(crate) fn rest(&mut self) -> Result<Option<Rest>> {
-        match self.ask(&Request::Rest)? {
-            Some(Response::Rest { doing, rest, has_timer, passes_on, offset }) => {
-                Ok(Some(Rest { doing, rest, has_timer, passes_on, offset }))
-            }
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) => Ok(Some(Rest::default())),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
     }
 
     fn hear_awaited(&mut self) -> Result<Option<u64>> {

@@ -203,8 +203,8 @@ impl HeldRelay {
 
     /// Does somebody wait for what is typed?
     fn awaits_input(&mut self) -> bool {
-        let state = self.client.as_mut().and_then(|client| client.state().ok().flatten());
-        state.is_some_and(|(doing, _)| matches!(doing, Doing::Prompt | Doing::Line | Doing::Raw))
+        let doing = self.client.as_mut().and_then(|client| client.doing().ok().flatten());
+        doing.is_some_and(|doing| matches!(doing, Doing::Prompt | Doing::Line | Doing::Raw))
     }
 
     /// The keeper of its child, held on to. That the relay still has it after

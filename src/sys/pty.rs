@@ -153,6 +153,11 @@ impl TerminalModes {
         self.0.local_modes.contains(LocalModes::ICANON)
     }
 
+    /// Lines, and what is typed of them is shown.
+    pub(crate) fn shows_lines(&self) -> bool {
+        self.is_canonical() && self.echoes()
+    }
+
     /// Does the terminal put a `\r` before each `\n` that is printed?
     pub(crate) fn translates_newlines(&self) -> bool {
         self.0.output_modes.contains(OutputModes::OPOST | OutputModes::ONLCR)

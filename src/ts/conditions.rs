@@ -32,9 +32,8 @@ pub(crate) struct Conditions {
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
     pub(crate) passed_over: bool,
-    /// That the command of a shell waits for input, and has done nothing else for so long.
-    /// Counts as input.
-    pub(crate) asks_after: Option<Duration>,
+    /// That the command of a shell waits for input. Counts as input.
+    pub(crate) asks: bool,
     /// The prompts that were there when we typed. Input counts as awaited only when one
     /// like them, or what looks like a prompt or a question, stands before the cursor; else
     /// the program is taken to be at work, until nothing but input can wake it.
@@ -80,8 +79,11 @@ impl Conditions {
     /// Nothing that takes more to see than what the relay tells of what a session does.
     fn are_at_a_glance(&self) -> bool {
         let silence = self.idle.is_some() || self.stable.is_some();
-        let input = self.input || self.passed_over;
-        self.waiting && !self.seek_text() && !silence && !self.complete && !input
+        self.waiting && !self.seek_text() && !silence && !self.complete && !self.look_for_input()
+    }
+
+    fn look_for_input(&self) -> bool {
+        self.input || self.passed_over || self.asks
     }
 
     pub(crate) fn can_fail(&self) -> bool {

@@ -134,7 +134,9 @@ fn a_question_that_takes_too_long_leaves_the_program_alone() {
         |timeout| {
             let handle = scratch.create("bash");
             scratch.ts(&["wait", &handle, "--input"]).code(0);
-            let ran = scratch.ts(&["ask", timeout, &handle, "echo begun; read x; echo $x"]).code(3);
+            let ran = scratch
+                .ts(&["ask", timeout, "--pattern=nowhere", &handle, "echo begun; read x; echo $x"])
+                .code(3);
             scratch.ts(&["ask", &handle, "go on"]).code(0).stdout_has("go on\n");
             ran.complains("timed out after")
         },

@@ -202,14 +202,14 @@ fn what_sudo_starts() {
 }
 
 /// An sshd of a test's own, on a port of its own; in it everybody gets the same program.
-struct Sshd {
+pub(crate) struct Sshd {
     server: Child,
     /// What starts a session there.
-    command: String,
+    pub(crate) command: String,
 }
 
 impl Sshd {
-    fn start(scratch: &Scratch, program: &str) -> Sshd {
+    pub(crate) fn start(scratch: &Scratch, program: &str) -> Sshd {
         let folder = scratch.path.join("ssh");
         fs::create_dir(&folder).unwrap();
         let path = |name: &str| folder.join(name).display().to_string();

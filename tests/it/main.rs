@@ -54,5 +54,6 @@ mod terminal; // what the terminal is doing, by the kernel's word
 mod top; // top: keys in, screens compared
 mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo
+mod waiting; // one answer to "does it wait for input?", of every verb
 mod waits; // wait-complete, wait-pattern
 mod workers; // nbs-spawn-worker and the monitor

@@ -399,7 +399,7 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
     let tmux = "tmux -f /dev/null -S \"$HOME/tmux\" new-session 'sleep 1000'";
     fs::write(scratch.home().join(".bashrc"), tmux).unwrap();
     let handle = scratch.create("bash");
-    scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));
+    eventually("its tmux", || scratch.ts(&["status", "--json", &handle]).out().contains("\"raw\""));
     let ran = scratch.ts(&["run", "--timeout=60", &handle, "echo typed"]).code(125);
     ran.complains("it is busy: 'tmux: client' has the foreground");
     nothing_was_typed(&handle);

@@ -136,7 +136,7 @@ fn a_line_typed_ahead_is_read_before_the_secret() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["send", &handle, "ahead"]).code(0);
     let early = scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.2", &handle], b"abc");
-    early.code(3).complains("the terminal is at: secret");
+    early.code(3).complains("the terminal is at: running");
     fs::write(scratch.path.join("go"), "").unwrap();
     scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"abc").code(0);
     got(&scratch, "ahead 3");

@@ -149,7 +149,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if by_default {
         conditions.complete = in_shell;
         conditions.input = !in_shell;
-        conditions.asks_after = in_shell.then_some(QUESTION);
+        conditions.asks = in_shell;
     }
     conditions.passed_over = in_shell && conditions.complete;
 
@@ -270,9 +270,6 @@ fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) ->
         other => other,
     }
 }
-
-/// How long a command in a shell must have waited for input, and done nothing else.
-const QUESTION: Duration = Duration::from_millis(300);
 
 /// How long the prompt may take to come after a command, where its caller is told whether it
 /// has.
@@ -502,7 +499,7 @@ fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
     let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
     loop {
         let Some(place) = client.shell_place()? else { return Ok(None) };
-        let Some((doing, _)) = client.state()? else { return Ok(None) };
+        let Some(doing) = client.doing()? else { return Ok(None) };
         // Who has drawn its prompt is about to read, and nobody is told when it does.
         let soon = match (doing, place.prompt) {
             (Doing::Running, Prompt::Coming) => Deadline::NEVER,

@@ -81,7 +81,7 @@ fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option
     const LATER_LOOKS: Duration = Duration::from_millis(50);
     let (mut interval, deadline) = (FIRST_LOOK, session.patience().over());
     loop {
-        let (doing, _) = client.state()?.ok_or_else(|| session.ended())?;
+        let doing = client.doing()?.ok_or_else(|| session.ended())?;
         if doing != Doing::Running {
             return Ok(Some(doing));
         }

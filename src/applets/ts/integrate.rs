@@ -36,7 +36,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, SignalKey, Turn, sending},
+        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending},
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -167,7 +167,7 @@ impl<'a> Integration<'a> {
     fn await_shell(&mut self) -> Result<Foreground> {
         loop {
             let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
-            let (doing, _) = self.turn.state()?.ok_or_else(|| self.ended())?;
+            let doing = self.turn.doing()?.ok_or_else(|| self.ended())?;
             let holder = self.turn.holder()?.ok_or_else(|| self.ended())?;
             let why = match holder {
                 _ if doing == Doing::Prompt && place.prompt == Prompt::Stands => {
@@ -302,7 +302,8 @@ impl<'a> Integration<'a> {
         let log = self.session.log()?;
         let end = format!("\x1b]133;B;nbs={}.", self.secret);
         loop {
-            let (doing, _, offset) = self.turn.look()?.ok_or_else(|| self.ended())?;
+            let Snapshot { doing, offset, .. } =
+                self.turn.snapshot(Parts::INPUT)?.ok_or_else(|| self.ended())?;
             let drawn = log.bytes(self.offset, offset).trying("read the output")?;
             let is_drawn = memchr::memmem::find(&drawn, end.as_bytes()).is_some();
             if doing == Doing::Prompt && is_drawn || until.has_passed() {

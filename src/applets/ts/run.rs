@@ -83,7 +83,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, SessionDir, StateDir,
-        client::{Claim, Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, Turn, waiting::Waiting},
+        client::{Claim, Diagnosis, Doing, News, Parts, Prompt, RelayClient, ShellPlace, Snapshot, Turn},
         shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
     },
     sys::{
@@ -291,7 +291,7 @@ enum Outcome {
     Done(i32),
     Ended,
     /// It waits for input, and goes on.
-    Asks(Waiting),
+    Asks(Box<Snapshot>),
     /// It still runs, or never has.
     GivenUp,
     /// The shell wanted more of it, and was interrupted.
@@ -463,9 +463,9 @@ impl<'a> Run<'a> {
     fn await_drawn(&mut self) -> Result<u64> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
         loop {
-            let (doing, unread, offset) = self.relay.look()?.ok_or_else(|| self.session.ended())?;
-            if (unread == 0 && doing != Doing::Running) || until.has_passed() {
-                return Ok(offset);
+            let now = self.relay.snapshot(Parts::INPUT)?.ok_or_else(|| self.session.ended())?;
+            if now.input.reads.is_some() || until.has_passed() {
+                return Ok(now.offset);
             }
             self.relay.news_or(Deadline::after(GLANCE).min(until), None)?;
         }
@@ -548,9 +548,8 @@ impl<'a> Run<'a> {
     fn await_shell(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         while !deadline.has_passed() {
-            match self.relay.state()? {
-                Some((doing, _)) if doing != Doing::Prompt => {}
-                _ => break,
+            if self.relay.doing()?.is_none_or(|doing| doing == Doing::Prompt) {
+                break;
             }
             self.relay.news_or(Deadline::after(GLANCE), None)?;
         }
@@ -628,7 +627,7 @@ impl<'a> Run<'a> {
         };
         match (outcome, cause) {
             (Outcome::Ended, _) => Err(self.session.ended()),
-            (Outcome::Asks(waiting), _) => Err(self.asked(*waiting)?),
+            (Outcome::Asks(waiting), _) => Err(self.asked(waiting)?),
             (Outcome::InnerEnded(code), _) => {
                 let is_stopped = u8::try_from(*code).is_ok_and(|code| STOPPED.contains(&code));
                 let what = match is_stopped {

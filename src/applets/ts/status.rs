@@ -24,7 +24,10 @@ use crate::{
     cli::{self, Args},
     json::Object,
     outcome::Result,
-    session::{EndedBy, Notice, SessionDir, StateDir, client::RelayClient},
+    session::{
+        EndedBy, Notice, SessionDir, StateDir,
+        client::{RelayClient, snapshot::Parts},
+    },
     ts::frames,
 };
 
@@ -58,11 +61,11 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let end = if alive { None } else { state_dir.end_of(session) };
     let mut client = if alive { RelayClient::open(session)? } else { None };
     let (state, size, sync_error) = match &mut client {
-        Some(client) => (client.state()?, client.size()?, client.sync_error()?),
+        Some(client) => (client.snapshot(Parts::TERMINAL)?, client.size()?, client.sync_error()?),
         None => (None, None, None),
     };
     let size = size.map(|size| frames::size(size.cols, size.rows));
-    let (doing, stalled) = state.map_or((None, None), |(doing, stalled)| (Some(doing), stalled));
+    let (doing, stalled) = state.map_or((None, None), |state| (Some(state.doing), state.stalled));
     // One whose log has been removed is still worth a look.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);

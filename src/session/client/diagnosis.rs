@@ -6,7 +6,12 @@ use crate::{
     numbers,
     session::{
         SessionDir,
-        client::{Doing, RelayClient, told_stall},
+        client::{
+            Doing, RelayClient,
+            snapshot::Parts,
+            told_stall,
+            waiting::{HELD, Waits},
+        },
     },
     terminal::text,
 };
@@ -15,6 +20,8 @@ use crate::{
 pub(crate) struct Diagnosis {
     waited: Duration,
     doing: Option<Doing>,
+    // Something other than a shell at its prompt waits for input.
+    waits: bool,
     // Why the relay does not tell, or has not written down what was printed.
     obstacle: Option<String>,
     last_line: Option<String>,
@@ -72,23 +79,24 @@ impl Diagnosis {
     /// The same, but for the program, where it is known from where in the log on there is output.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
-        let (mut doing, mut obstacle) = (None, None);
-        match client.as_mut().map(RelayClient::state) {
-            Some(Ok(Some((now, stalled)))) => {
-                (doing, obstacle) = (Some(now), stalled.map(told_stall));
+        let (mut doing, mut waits, mut obstacle) = (None, false, None);
+        match client.as_mut().map(|client| client.snapshot(Parts::INPUT)) {
+            Some(Ok(Some(snapshot))) => {
+                waits = matches!(snapshot.asks(session, HELD), Ok(Some(Waits::Now)));
+                (doing, obstacle) = (Some(snapshot.doing), snapshot.stalled.map(told_stall));
             }
             // Nor would it answer another time.
             Some(Err(_)) => obstacle = client.take().map(|client| format!("its relay {}", client.reason())),
             _ => {}
         }
         let last_line = Diagnosis::last_line(session, client, start);
-        Diagnosis { waited, doing, obstacle, last_line, program: None }
+        Diagnosis { waited, doing, waits, obstacle, last_line, program: None }
     }
 
     /// Does something other than a shell at its prompt wait for input, as far as all is there
     /// that was printed?
     pub(crate) fn is_asked_for_input(&self) -> bool {
-        self.obstacle.is_none() && matches!(self.doing, Some(Doing::Line | Doing::Raw | Doing::Secret))
+        self.waits && self.obstacle.is_none()
     }
 }
 

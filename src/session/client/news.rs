@@ -215,7 +215,10 @@ impl RelayClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Handle, Patience, client::Claim};
+    use crate::session::{
+        Handle, Patience,
+        client::{Claim, Parts},
+    };
     use std::{io::Write, os::unix::net::UnixStream};
 
     /// A client, and its relay's end, where this has been said.
@@ -231,7 +234,7 @@ mod tests {
         for said in ["ended 3\n", "output 17\nended 3\n"] {
             let (mut client, _relay) = client(said);
             client.claim_with_next(Claim::Taken);
-            assert!(client.rest().unwrap().is_none());
+            assert!(client.snapshot(Parts::INPUT).unwrap().is_none());
             assert_eq!(client.exit_code(), Some(3));
         }
     }

@@ -4,13 +4,20 @@
 //! relay of another version does not know is answered by `unknown`, so old
 //! relays and new clients (and the other way round) get on.
 
-mod words;
+pub(super) mod words;
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
 
 use crate::{
     numbers::{hex, parse_hex, parse_seconds, seconds},
-    session::{Activity, Report, Standing, client::typing::Typing, shell::Dialect},
+    session::{
+        Activity, Report, Standing,
+        client::{
+            snapshot::{Parts, Snapshot},
+            typing::Typing,
+        },
+        shell::Dialect,
+    },
 };
 pub(crate) use words::{Claim, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
 use words::{value, word};
@@ -30,14 +37,13 @@ pub(crate) enum Request {
     Report { length: u64 },
     /// Type the bytes that come after this line.
     Type { length: u64 },
-    /// What is the terminal doing?
-    State,
+    /// What do you see, of these parts too?
+    Snapshot { parts: Parts },
     /// Let me have the session to myself, among those who ask this; until I go.
     Turn,
     /// How far has the session come?
     Place,
-    /// Does the shell itself wait for input, is it still the shell, and does who
-    /// waits pass on what is typed?
+    /// Does the shell itself wait for input, and is it still the shell?
     Shell,
     /// Who has the foreground?
     Holder,
@@ -47,10 +53,6 @@ pub(crate) enum Request {
     Hide { secret: String },
     /// What has been typed since the first `since` bytes?
     Typing { since: u64 },
-    /// Does anybody wait for input, and has what was typed been read?
-    Look,
-    /// For how long has who waits for input done nothing else?
-    Rest,
     /// Which completion ends what was typed last?
     Awaited,
     /// The exit code of this completion is for me, unless I go before it comes, and for
@@ -108,14 +110,12 @@ impl Request {
             | Request::View { .. } => true,
             Request::Follow { .. }
             | Request::Standing { .. }
-            | Request::State
+            | Request::Snapshot { .. }
             | Request::Turn
             | Request::Place
             | Request::Shell
             | Request::Holder
             | Request::Typing { .. }
-            | Request::Look
-            | Request::Rest
             | Request::Awaited
             | Request::Claim(_)
             | Request::Seen { .. }
@@ -140,7 +140,7 @@ impl Request {
             }
             Request::Report { length } => format!("report {length}\n"),
             Request::Type { length } => format!("type {length}\n"),
-            Request::State => "state\n".to_owned(),
+            Request::Snapshot { parts } => format!("snapshot {}\n", parts.encode()),
             Request::Turn => "turn\n".to_owned(),
             Request::Place => "place\n".to_owned(),
             Request::Shell => "shell\n".to_owned(),
@@ -148,8 +148,6 @@ impl Request {
             Request::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             Request::Hide { secret } => format!("hide {secret}\n"),
             Request::Typing { since } => format!("typing {since}\n"),
-            Request::Look => "look\n".to_owned(),
-            Request::Rest => "rest\n".to_owned(),
             Request::Awaited => "awaited\n".to_owned(),
             Request::Seen { offset } => format!("seen {offset}\n"),
             Request::Claim(Claim::Number(seq)) => format!("claim {seq}\n"),
@@ -190,7 +188,7 @@ impl Request {
             ["standing", seen, "waits"] => Request::Standing { seen: Some(seen.parse().ok()?), waits: true },
             ["report", length] => Request::Report { length: length.parse().ok()? },
             ["type", length] => Request::Type { length: length.parse().ok()? },
-            ["state"] => Request::State,
+            ["snapshot", parts] => Request::Snapshot { parts: Parts::decode(parts)? },
             ["turn"] => Request::Turn,
             ["place"] => Request::Place,
             ["shell"] => Request::Shell,
@@ -200,8 +198,6 @@ impl Request {
             }
             ["hide", secret] if is_secret(secret) => Request::Hide { secret: secret.to_owned() },
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
-            ["look"] => Request::Look,
-            ["rest"] => Request::Rest,
             ["awaited"] => Request::Awaited,
             ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
             ["claim", "taken"] => Request::Claim(Claim::Taken),
@@ -247,11 +243,7 @@ pub(crate) enum Response {
         count: u64,
         held: bool,
     },
-    /// What the terminal is doing, and why output is held back, if it is.
-    State {
-        doing: Doing,
-        stalled: Option<String>,
-    },
+    Snapshot(Box<Snapshot>),
     /// The length of the log, and the number of the shell's last completion;
     /// the next that it prints or completes comes after both. `lines`: the terminal takes
     /// whole lines, so no line editor has it. `level`: which of the session's shells that
@@ -271,34 +263,14 @@ pub(crate) enum Response {
     },
     /// `None`: nobody.
     Holder(Option<Holder>),
-    /// Whether the shell itself waits for input; whether who waits for input does
-    /// so for somebody else, as ssh; and the name of the program that has taken
+    /// Whether the shell itself waits for input, and the name of the program that has taken
     /// the shell's place, if one has.
     Shell {
         waits: bool,
-        passes_on: bool,
         successor: Option<String>,
     },
     /// What has been typed, as far as it is remembered.
     Typing(Typing),
-    /// What the terminal is doing, how many typed bytes are still to be read,
-    /// and the length of the log.
-    Look {
-        doing: Doing,
-        unread: u64,
-        offset: u64,
-    },
-    /// What the terminal is doing, if a secret counts only where somebody reads it; how long,
-    /// to the millisecond and as far as anybody has looked, who waits has done nothing else;
-    /// whether it may wait for a time to pass, too, and whether it passes on what is typed; and the
-    /// length of the log.
-    Rest {
-        doing: Doing,
-        rest: Duration,
-        has_timer: bool,
-        passes_on: bool,
-        offset: u64,
-    },
     /// The number of a completion that has come, or will; `None` where nothing was typed.
     Awaited {
         seq: Option<u64>,
@@ -356,10 +328,7 @@ impl Response {
             Response::Typed { count, held } => {
                 format!("typed {count}{}\n", if *held { " held" } else { "" })
             }
-            Response::State { doing, stalled } => match stalled {
-                Some(why) => format!("state {doing} {why}\n"),
-                None => format!("state {doing}\n"),
-            },
+            Response::Snapshot(snapshot) => snapshot.encode(),
             Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued } => {
                 let number = |number: &Option<u64>| number.map_or("-".to_owned(), |last| last.to_string());
                 let (last, seq) = (number(last), number(seq));
@@ -378,14 +347,9 @@ impl Response {
                 holder.shell.map_or("-", Dialect::word),
                 hex(holder.name.as_bytes())
             ),
-            Response::Shell { waits, passes_on, successor } => {
+            Response::Shell { waits, successor } => {
                 let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
-                let waits = match (waits, passes_on) {
-                    (true, false) => "waits",
-                    (true, true) => "waits-on",
-                    (false, false) => "runs",
-                    (false, true) => "runs-on",
-                };
+                let waits = if *waits { "waits" } else { "runs" };
                 format!("shell {waits} {successor}\n")
             }
             Response::Typing(typing) => {
@@ -393,12 +357,6 @@ impl Response {
                 let mut line = "typing ".to_owned();
                 typing.encode_onto(&mut line);
                 line + "\n"
-            }
-            Response::Look { doing, unread, offset } => format!("look {doing} {unread} {offset}\n"),
-            Response::Rest { doing, rest, has_timer, passes_on, offset } => {
-                let flag = |flag, word| if flag { word } else { "" };
-                let (timer, on) = (flag(*has_timer, " timer"), flag(*passes_on, " on"));
-                format!("rest {doing} {} {offset}{timer}{on}\n", rest.as_millis())
             }
             Response::Awaited { seq } => {
                 format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
@@ -441,6 +399,9 @@ impl Response {
             let ranges = words.split_terminator(' ').skip(1).map(range).collect::<Option<_>>()?;
             return Some(Response::Untranslated { ranges });
         }
+        if let Some(words) = line.strip_prefix("snapshot ") {
+            return Snapshot::decode(words).map(|snapshot| Response::Snapshot(Box::new(snapshot)));
+        }
         if let Some(words) = line.strip_prefix("standing ") {
             return decode_standing(words).map(|standing| Response::Standing(Box::new(standing)));
         }
@@ -458,10 +419,6 @@ impl Response {
             }
             ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
-            ["state", doing] => Response::State { doing: Doing::parse(doing), stalled: None },
-            ["state", doing, why] => {
-                Response::State { doing: Doing::parse(doing), stalled: Some(why.to_owned()) }
-            }
             ["place", offset, rest] => {
                 let number = |word: &str| match word {
                     "-" => Some(None),
@@ -509,36 +466,9 @@ impl Response {
             ["shell", waits, successor] => {
                 let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
                 let successor = if successor == "-" { None } else { Some(name(successor)?) };
-                let passes_on = waits.ends_with("-on");
-                Response::Shell { waits: waits.starts_with("waits"), passes_on, successor }
+                Response::Shell { waits: waits == "waits", successor }
             }
             ["typing", first, rest] => Response::Typing(Typing::decode(first, rest)?),
-            ["look", doing, rest] => {
-                let (unread, offset) = rest.split_once(' ')?;
-                Response::Look {
-                    doing: Doing::parse(doing),
-                    unread: unread.parse().ok()?,
-                    offset: offset.parse().ok()?,
-                }
-            }
-            ["rest", doing, rest] => {
-                let (rest, offset) = rest.split_once(' ')?;
-                fn flag<'a>(text: &'a str, word: &str) -> (&'a str, bool) {
-                    match text.strip_suffix(word) {
-                        Some(rest) => (rest, true),
-                        None => (text, false),
-                    }
-                }
-                let (offset, passes_on) = flag(offset, " on");
-                let (offset, has_timer) = flag(offset, " timer");
-                Response::Rest {
-                    doing: Doing::parse(doing),
-                    rest: Duration::from_millis(rest.parse().ok()?),
-                    has_timer,
-                    passes_on,
-                    offset: offset.parse().ok()?,
-                }
-            }
             ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["private", modes] => Response::Private { modes: modes.parse().ok()? },
             ["awaited", "-"] => Response::Awaited { seq: None },
@@ -595,9 +525,13 @@ mod tests {
     use super::*;
     use crate::{
         rounds::{rounds, spoiled},
-        session::client::typing::{Keys, Mode},
+        session::client::{
+            snapshot::{Input, Reads},
+            typing::{Keys, Mode},
+        },
         terminal::keys::Application,
     };
+    use std::time::Duration;
 
     fn without_end(line: &str) -> &[u8] {
         line.strip_suffix('\n').unwrap().as_bytes()
@@ -615,13 +549,12 @@ mod tests {
             Request::Standing { seen: Some(0), waits: true },
             Request::Report { length: 9 },
             Request::Type { length: 5 },
-            Request::State,
+            Request::Snapshot { parts: Parts::NONE },
+            Request::Snapshot { parts: Parts::INPUT },
             Request::Turn,
             Request::Place,
             Request::Shell,
             Request::Typing { since: 9 },
-            Request::Look,
-            Request::Rest,
             Request::Awaited,
             Request::Claim(Claim::Number(4)),
             Request::Claim(Claim::Taken),
@@ -663,8 +596,19 @@ mod tests {
             Response::Private { modes: u64::MAX },
             Response::Typed { count: 3, held: false },
             Response::Typed { count: 3, held: true },
-            Response::State { doing: Doing::Prompt, stalled: None },
-            Response::State { doing: Doing::Running, stalled: Some("No space left on device".into()) },
+            Response::Snapshot(Box::default()),
+            Response::Snapshot(Box::new(Snapshot {
+                offset: 7,
+                unread: 3,
+                stalled: Some("No space left on device".into()),
+                doing: Doing::Raw,
+                input: Input {
+                    reads: Some(Reads::Far),
+                    held: Duration::from_millis(1_500),
+                    least: Duration::from_millis(1),
+                    has_timer: true,
+                },
+            })),
             Response::Awaited { seq: None },
             Response::Awaited { seq: Some(3) },
             Response::Standing(Box::new(Standing {
@@ -717,10 +661,8 @@ mod tests {
             Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Response::Folder { path: b"/".to_vec(), removed: true },
             Response::Refused { why: "no hidden line is asked for".into() },
-            Response::Shell { waits: true, passes_on: false, successor: None },
-            Response::Shell { waits: true, passes_on: true, successor: None },
-            Response::Shell { waits: false, passes_on: true, successor: None },
-            Response::Shell { waits: false, passes_on: false, successor: Some("a b".into()) },
+            Response::Shell { waits: true, successor: None },
+            Response::Shell { waits: false, successor: Some("a b".into()) },
             Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
             Response::Typing(Typing {
                 anchor: 7,
@@ -730,14 +672,6 @@ mod tests {
                     Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
                 ],
             }),
-            Response::Look { doing: Doing::Raw, unread: 3, offset: 4 },
-            Response::Rest {
-                doing: Doing::Raw,
-                rest: Duration::from_millis(1_500),
-                has_timer: false,
-                passes_on: true,
-                offset: 9,
-            },
             place(None, Prompt::Unknown, false, 0, None),
             place(Some(3), Prompt::Stands, true, 2, Some(1)),
             Response::Holder(None),
@@ -760,12 +694,12 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        const LINES: [&str; 24] = [
+        const LINES: [&str; 23] = [
             "standing 7",
             "report 12",
             "standing 3 waiting 5.000001 line -ap 6162 2f -",
-            "state",
-            "look",
+            "snapshot 3",
+            "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
             "place",
             "modes",
             "folder",
@@ -784,7 +718,6 @@ mod tests {
             "typing 7 9 7l6869 8p",
             "folder here 2f61",
             "place 12 3 stands",
-            "rest raw 5 12 on",
         ];
         for (seed, mut random) in rounds(500) {
             for line in LINES {
@@ -803,7 +736,7 @@ mod tests {
 
     #[test]
     fn rubbish_is_no_request() {
-        for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "STATE"] {
+        for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "PLACE"] {
             assert_eq!(Request::decode(line.as_bytes()), None, "{line:?}");
         }
         assert_eq!(Request::decode(b"\xff"), None);

@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir,
-        client::{Diagnosis, Doing, News, RelayClient, Typed, waiting},
+        client::{Diagnosis, Doing, News, Parts, RelayClient, Typed, waiting},
         shell::inner::Drawn,
     },
     sys::deadline::Deadline,
@@ -41,10 +41,9 @@ pub(crate) fn wake(
             return Ok(news.is_some());
         }
         // Those that it does not lose look the same for a moment, in which it reads nothing.
-        let (doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        let stays = turn.place()?.is_some_and(|(now, _)| now == offset);
+        let now = turn.snapshot(Parts::TERMINAL)?.ok_or_else(|| session.ended())?;
         if again.has_passed() {
-            if stays && doing != Doing::Running {
+            if now.offset == offset && now.doing != Doing::Running {
                 turn.interrupt()?;
             }
             again = Deadline::after(REPEAT);
@@ -165,7 +164,7 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
         let wanted = match prompt {
             None => client.modes()?.ok_or_else(|| session.ended())?.secret,
             Some(prompt) => {
-                let (_, _, offset) = client.look()?.ok_or_else(|| session.ended())?;
+                let offset = client.snapshot(Parts::NONE)?.ok_or_else(|| session.ended())?.offset;
                 // Whoever writes the expression may count the prompt's last blank to it, or not.
                 let row = waiting::before_cursor(session, offset)?;
                 let matches = prompt.is_match(&row) || prompt.is_match(row.trim_end_matches(' '));

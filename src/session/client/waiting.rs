@@ -1,8 +1,8 @@
 //! Does a program wait for somebody to type something?
 //!
-//! Judged for who waits on one session (`run`, `ask`, `wait`); what those are shown who
-//! look at many, the relay judges by itself (`relay::judge`). The terminal alone does not
-//! tell: who polls the keyboard while it works has the keyboard, too, and ssh always has.
+//! The relay alone decides that (`relay/snapshot.rs`), and everybody takes its verdict; they
+//! differ in how long it must have held. Of ssh and its kin it sees that they read, which they always
+//! do: there it counts what stands before the cursor, which takes a look at the screen.
 
 use std::time::Duration;
 
@@ -10,67 +10,46 @@ use crate::{
     outcome::Result,
     session::{
         ScreenCache, SessionDir,
-        client::{Doing, RelayClient},
+        client::snapshot::{Reads, Snapshot},
     },
     sys::deadline::Deadline,
     terminal::text,
 };
 
-/// What the relay knows of who waits for input.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rest {
-    /// A `secret` only where somebody reads it.
-    pub(crate) doing: Doing,
-    /// How long, as far as anybody has looked, nothing has been printed or typed, and who
-    /// waits has done nothing else: neither woken up, nor used the CPU. Zero at the first
-    /// look, but for who sleeps until a line comes; the relay remembers it for the next.
-    pub(crate) rest: Duration,
-    /// Who waits may wait for a time to pass, too.
-    pub(crate) has_timer: bool,
-    /// It passes on what is typed, as ssh.
-    pub(crate) passes_on: bool,
-    /// How long the log is.
-    pub(crate) offset: u64,
-}
+/// How long a program must have waited for who is going to type, and for who is told of a line
+/// or a secret that is asked for.
+pub(crate) const HELD: Duration = Duration::from_millis(30);
 
-/// Whether a program waits for input, as far as one look can tell.
+/// The same for whoever is told of one that has the keyboard: it may draw something yet.
+pub(crate) const HELD_LONG: Duration = Duration::from_secs(1);
+
+/// It is told to the millisecond, and then it is over.
+pub(crate) const OVER: Duration = Duration::from_millis(1);
+
+/// What one look at a program tells that reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum InputVerdict {
-    /// It waits, for a `line`, a `secret`, or `raw` keys.
-    Waiting(Waiting),
-    /// It may: look again then, or when something has changed.
+pub(crate) enum Waits {
+    Now,
+    /// Look again then, or when something has changed.
     Perhaps(Deadline),
-    /// It does not. The kernel tells nobody when it begins to.
-    None,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) doing: Doing,
-    /// How long the log was when that was seen.
-    pub(crate) offset: u64,
-}
+impl Snapshot {
+    /// Whether a program waits for input, and has for so long: now, or when it may. `None`: it does
+    /// not. Takes a look at the screen where that alone tells.
+    pub(crate) fn waits(&self, session: &SessionDir, held: Duration) -> Result<Option<Waits>> {
+        let Some(remaining) = self.input.remaining(held) else { return Ok(None) };
+        if !self.input.is_waiting(held) {
+            return Ok(Some(Waits::Perhaps(Deadline::after(remaining + OVER))));
+        }
+        let is_so = self.input.reads != Some(Reads::Far) || asks(session, self.offset)?;
+        Ok(is_so.then_some(Waits::Now))
+    }
 
-/// Whether it does so, and has done nothing else for so long; `None` where the session has
-/// ended. Costs the relay a look at the processes in the foreground, and of who passes on
-/// what is typed, one at the screen.
-pub(crate) fn look(
-    session: &SessionDir,
-    client: &mut RelayClient,
-    after: Duration,
-) -> Result<Option<InputVerdict>> {
-    let Some(Rest { doing, rest, passes_on, offset, .. }) = client.rest()? else { return Ok(None) };
-    if matches!(doing, Doing::Prompt | Doing::Running) {
-        return Ok(Some(InputVerdict::None));
+    /// The same of something other than a shell at its prompt.
+    pub(crate) fn asks(&self, session: &SessionDir, held: Duration) -> Result<Option<Waits>> {
+        if self.input.reads == Some(Reads::Prompt) { Ok(None) } else { self.waits(session, held) }
     }
-    if rest < after {
-        // To the millisecond it is told, and then it is over.
-        return Ok(Some(InputVerdict::Perhaps(Deadline::after(after - rest + Duration::from_millis(1)))));
-    }
-    if passes_on && !asks(session, offset)? {
-        return Ok(Some(InputVerdict::None));
-    }
-    Ok(Some(InputVerdict::Waiting(Waiting { doing, offset })))
 }
 
 /// What stands before the cursor, as a question does. Of one that draws all of the screen,

@@ -9,8 +9,9 @@ use crate::{
         Activity, OutputLog, Piece, ScreenCache, SessionDir,
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient, Start,
+            snapshot::{Parts, Reads, Snapshot},
             typing::Typing,
-            waiting::{self, InputVerdict},
+            waiting::{self, HELD, OVER, Waits},
         },
         shell::EchoFilter,
     },
@@ -24,15 +25,6 @@ use crate::{
 
 /// How much of an unfinished line a regex is matched on.
 const LONGEST_LINE: usize = 64 * 1024;
-
-/// How long a program must be seen to wait for input. The kernel hands on what
-/// was typed, and what was printed, a moment after the write: who seems to wait
-/// in that moment does not.
-const STEADY: Duration = Duration::from_millis(10);
-
-/// The same where nothing has been printed since something was typed, not even
-/// its echo: then we know less.
-const STEADY_UNECHOED: Duration = Duration::from_millis(100);
 
 /// How much of the log is read, and looked at for what is to be found in it, in one step:
 /// some milliseconds' work, or a few hundred where there are many things to find.
@@ -110,8 +102,6 @@ pub(crate) struct SessionWatch<'a> {
     // What the screen showed when all had been put onto it, and since when; only where that
     // is waited for.
     cache: Option<(ScreenCache, Vec<String>, Instant)>,
-    // Since when it has waited for input, as what, with how long a log.
-    waits: Option<(Instant, Doing, u64)>,
     look_again: Deadline,
     // Its output cannot be written: how long nothing has come tells nothing.
     is_stalled: bool,
@@ -226,7 +216,6 @@ impl<'a> SessionWatch<'a> {
             length: 0,
             changed: Instant::now(),
             cache,
-            waits: None,
             look_again: Deadline::NEVER,
             is_stalled: false,
             pause: Duration::ZERO,
@@ -460,19 +449,10 @@ impl<'a> SessionWatch<'a> {
         {
             return Ok(self.met("waiting", detail));
         }
-        if (self.conditions.input || self.conditions.passed_over)
+        if self.conditions.look_for_input()
             && let Some(doing) = self.look_for_input()?
         {
             return Ok(self.met("input", doing.word()));
-        }
-        if let (Some(after), Some(client)) = (self.conditions.asks_after, &mut self.client) {
-            match waiting::look(self.session, client, after)? {
-                Some(InputVerdict::Waiting(waiting)) if self.has_seen(waiting.offset) => {
-                    return Ok(self.met("input", waiting.doing.word()));
-                }
-                Some(InputVerdict::Perhaps(again)) => self.look_again = self.look_again.min(again),
-                _ => self.look_again = self.look_again.min(Deadline::after(after)),
-            }
         }
         if let Some(time) = self.conditions.stable
             && let Some(since) = self.look_at_screen()?
@@ -527,77 +507,67 @@ impl<'a> SessionWatch<'a> {
     /// The kernel tells nobody that a process went to sleep in a read. So we
     /// look after each change, and again at growing intervals.
     fn look_for_input(&mut self) -> Result<Option<Doing>> {
-        let state = self.client.as_mut().map_or(Ok(None), RelayClient::look)?;
-        let Some((doing, unread, offset)) = state else { return Ok(None) };
-        let only_passed_over = !self.conditions.input;
-        if doing == Doing::Running || unread > 0 || (only_passed_over && !self.is_passed_over()?) {
-            self.look_later();
+        let Some(client) = &mut self.client else { return Ok(None) };
+        let Some(now) = client.snapshot(Parts::INPUT)? else { return Ok(None) };
+        let Some(remaining) = now.input.remaining(HELD) else {
+            self.look_later(Duration::ZERO);
             return Ok(None);
-        }
-        let unechoed = self.typed_at.is_some_and(|at| offset <= at);
-        let steady = if unechoed || only_passed_over { STEADY_UNECHOED } else { STEADY };
-        let since = match self.waits.take() {
-            Some((since, as_what, length)) if (as_what == doing) && length == offset => since,
-            _ => Instant::now(),
         };
-        if since.elapsed() >= steady && self.is_busy_elsewhere(offset, since.elapsed())? {
-            self.look_again = Deadline::after(LOOK_ELSEWHERE);
-            self.waits = Some((since, doing, offset));
+        if !now.input.is_waiting(HELD) {
+            self.look_later(remaining + OVER);
             return Ok(None);
         }
-        if since.elapsed() >= steady && !self.has_come_to_prompt(offset)? {
-            self.look_again = Deadline::after(LOOK_FOR_PROMPT);
-            self.waits = Some((since, doing, offset));
-            return Ok(None);
+        let asks = self.conditions.asks && matches!(now.asks(self.session, HELD)?, Some(Waits::Now));
+        let waits = asks
+            || (self.conditions.input || self.conditions.passed_over && self.is_passed_over()?)
+                && self.is_ready(&now)?;
+        if waits && self.has_seen(now.offset) {
+            return Ok(Some(now.doing));
         }
-        if since.elapsed() >= steady {
-            // Of one who did not wait when that was asked, it is not known.
-            let state = self.client.as_mut().map_or(Ok(None), RelayClient::look)?;
-            if state.as_ref() != Some(&(doing, unread, offset)) {
-                self.look_later();
-                return Ok(None);
-            }
-            if self.has_seen(offset) {
-                return Ok(Some(doing));
-            }
-        }
-        self.look_again = Deadline::after(steady.saturating_sub(since.elapsed()));
-        self.waits = Some((since, doing, offset));
+        self.look_later(HELD);
         Ok(None)
+    }
+
+    /// Who waits for input is one for whom we can type, or has answered what we typed.
+    fn is_ready(&mut self, now: &Snapshot) -> Result<bool> {
+        if now.input.reads == Some(Reads::Far) && self.is_busy_elsewhere(now)? {
+            self.look_again = Deadline::after(LOOK_ELSEWHERE);
+            return Ok(false);
+        }
+        let has_come = self.has_come_to_prompt(now)?;
+        if !has_come {
+            self.look_again = Deadline::after(LOOK_FOR_PROMPT);
+        }
+        Ok(has_come)
     }
 
     /// Does a prompt stand again, where the text was typed at one? What else may stand there
     /// is a question if nothing else can come: who waits has done nothing for a while, and
     /// nothing but input wakes it.
-    fn has_come_to_prompt(&mut self, offset: u64) -> Result<bool> {
-        let (Some(prompts), Some(client)) = (&self.conditions.prompts, &mut self.client) else {
-            return Ok(true);
-        };
-        let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
+    fn has_come_to_prompt(&self, now: &Snapshot) -> Result<bool> {
+        let Some(prompts) = &self.conditions.prompts else { return Ok(true) };
+        let screen = ScreenCache::look_at(self.session, &self.log, now.offset)?.screen;
         let line = screen.before_cursor();
         if screen.is_alternate() || prompts.place(&line).is_some() || text::asks(&line) {
             return Ok(true);
         }
-        let rest = client.rest()?;
-        Ok(rest.is_none_or(|rest| !rest.has_timer && rest.rest >= STEADY_WITHOUT_PROMPT))
+        Ok(!now.input.has_timer && now.input.held >= STEADY_WITHOUT_PROMPT)
     }
 
-    /// Nobody waits for input now.
-    fn look_later(&mut self) {
-        self.waits = None;
+    /// Nobody waits for input now, or not for long enough: so much is still missing. Who is seen
+    /// to work again and again is looked at less often.
+    fn look_later(&mut self, missing: Duration) {
         self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
-        self.look_again = Deadline::after(self.pause);
+        let pause = if missing > HELD { missing } else { self.pause.max(missing) };
+        self.look_again = self.look_again.min(Deadline::after(pause));
     }
 
     /// ssh and its kin always wait for input, whatever is done at the other end.
     /// There it counts that a line's end has come since something was typed, and
     /// that what stands now looks like a prompt or a question; for long only if
     /// what it was typed at did.
-    fn is_busy_elsewhere(&mut self, offset: u64, steady: Duration) -> Result<bool> {
-        let Some(client) = &mut self.client else { return Ok(false) };
-        if !client.passes_on()? {
-            return Ok(false);
-        }
+    fn is_busy_elsewhere(&self, now: &Snapshot) -> Result<bool> {
+        let offset = now.offset;
         // Where the cursor stands, for below it there may be more, as in prompt_toolkit.
         let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
         let stands = text::asks(&screen.before_cursor());
@@ -611,7 +581,9 @@ impl<'a> SessionWatch<'a> {
             Some(typed_at) => self.line_before(offset)?.0 > typed_at,
             None => true,
         };
-        let patient = steady >= STEADY_ELSEWHERE && (self.conditions.is_lenient || !asked);
+        // Whose prompts are not like any: for who is to type, or has.
+        let is_typing = self.conditions.is_lenient || self.conditions.prompts.is_some() && !asked;
+        let patient = is_typing && now.input.held >= STEADY_ELSEWHERE;
         Ok(!(patient || answered && stands))
     }
 

@@ -128,12 +128,7 @@ pub(super) fn await_prompt(
             }
             continue;
         }
-        let (mut doing, _) = turn.state()?.ok_or_else(|| session.ended())?;
-        // Where nothing is echoed, that is what is told of any program, also of a shell that
-        // comes to its prompt, or has not taken the foreground back from its last command.
-        if doing == Doing::Secret && turn.holder()?.flatten().is_none_or(|holder| !holder.waits) {
-            doing = Doing::Running;
-        }
+        let doing = turn.doing()?.ok_or_else(|| session.ended())?;
         let deadline = match (prompt, doing, place.seq, interrupted) {
             (Prompt::Stands | Prompt::Touched | Prompt::Entered, .., Some(dealt)) => dealt,
             (Prompt::Entered, ..) if place.interrupted && !next.has_passed() => {

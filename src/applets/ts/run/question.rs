@@ -14,7 +14,8 @@ use crate::{
         LeftRun,
         client::{
             Diagnosis, Doing,
-            waiting::{self, InputVerdict, Waiting},
+            snapshot::{Parts, Snapshot},
+            waiting::{self, HELD_LONG, Waits},
         },
         shell::Stage,
     },
@@ -26,7 +27,7 @@ use crate::{
 pub(super) const ASKS: u8 = 123;
 
 /// How long the command waits before we leave it to that, unless told otherwise.
-pub(super) const AFTER: Duration = Duration::from_secs(1);
+pub(super) const AFTER: Duration = HELD_LONG;
 
 /// The kernel tells nobody when somebody begins to wait. So we look when something has been
 /// printed, or typed, and then nothing for a moment, and again at intervals that grow to
@@ -65,7 +66,7 @@ impl Question {
 
 impl Run<'_> {
     /// The command waits for input, and has for long enough.
-    pub(super) fn look_for_question(&mut self) -> Result<Option<Waiting>> {
+    pub(super) fn look_for_question(&mut self) -> Result<Option<Snapshot>> {
         let Some(after) = self.question.after.filter(|_| self.question.look.has_passed()) else {
             return Ok(None);
         };
@@ -73,21 +74,22 @@ impl Run<'_> {
             self.question.look = Deadline::NEVER;
             return Ok(None);
         }
-        match waiting::look(self.session, &mut self.relay, after)? {
+        let Some(now) = self.relay.snapshot(Parts::INPUT)? else {
+            self.question.look = Deadline::NEVER;
+            return Ok(None);
+        };
+        match now.asks(self.session, after)? {
             // What has come meanwhile belongs to the question, or is the command's end.
-            Some(InputVerdict::Waiting(waiting)) if waiting.offset > self.trace.next => {
-                self.question.note_change()
-            }
-            Some(InputVerdict::Waiting(waiting)) if !self.is_stalled()? => return Ok(Some(waiting)),
-            Some(InputVerdict::Perhaps(again)) => {
+            Some(Waits::Now) if now.offset > self.trace.next => self.question.note_change(),
+            Some(Waits::Now) if !self.is_stalled()? => return Ok(Some(now)),
+            Some(Waits::Perhaps(again)) => {
                 self.question.interval = FIRST_LOOK;
                 self.question.look = again;
             }
-            Some(InputVerdict::None | InputVerdict::Waiting(_)) => {
+            _ => {
                 self.question.interval = (self.question.interval * 2).min(LATER_LOOKS);
                 self.question.look = Deadline::after(self.question.interval);
             }
-            None => self.question.look = Deadline::NEVER,
         }
         Ok(None)
     }
@@ -109,7 +111,7 @@ impl Run<'_> {
     }
 
     /// What to say then.
-    pub(super) fn asked(&mut self, waiting: Waiting) -> Result<Failure> {
+    pub(super) fn asked(&mut self, waiting: &Snapshot) -> Result<Failure> {
         let handle = self.session.handle();
         let shown = match waiting.doing {
             Doing::Raw => match waiting::question(self.session, waiting.offset) {
@@ -134,7 +136,7 @@ impl Run<'_> {
 
     /// The command has been interrupted, and goes on: what to say of what it is now.
     pub(super) fn goes_on(&mut self) -> Result<String> {
-        let doing = self.relay.state()?.ok_or_else(|| self.session.ended())?.0;
+        let doing = self.relay.doing()?.ok_or_else(|| self.session.ended())?;
         let foreground = Foreground::look(self.session, &mut self.relay, doing)?;
         let program = foreground.named().map(|named| format!(": {named}")).unwrap_or_default();
         Ok(format!("{program}; {}", foreground.next_step(Blocked::Interrupt)))

@@ -8,7 +8,7 @@ use crate::{
     cli,
     outcome::{Failure, Result},
     session::{
-        client::{Diagnosis, Doing, News, Prompt, sending},
+        client::{Diagnosis, Doing, News, Parts, Prompt, sending},
         shell::{LOOK, Stage},
     },
     sys::deadline::Deadline,
@@ -202,7 +202,7 @@ impl Run<'_> {
                 self.question.end();
             }
             if let Some(waiting) = self.look_for_question()? {
-                return Ok(Outcome::Asks(waiting));
+                return Ok(Outcome::Asks(Box::new(waiting)));
             }
             if let Limit::Interrupted { again, give_up, .. } = limit {
                 if give_up.has_passed() {
@@ -274,7 +274,7 @@ impl Run<'_> {
         // Who waits for input after the first has had it: another shell, say, which would draw
         // a prompt for each that follows.
         let waits = |doing| matches!(doing, Doing::Raw | Doing::Line);
-        if self.interrupts > 0 && self.relay.state()?.is_some_and(|(doing, _)| waits(doing)) {
+        if self.interrupts > 0 && self.relay.doing()?.is_some_and(waits) {
             return Ok(true);
         }
         self.interrupts += 1;
@@ -302,7 +302,7 @@ impl Run<'_> {
             // How long it is on its way to another machine nobody knows: its prompt tells.
             return Ok(self.relay.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
         }
-        let all_read = self.relay.look()?.is_some_and(|(_, unread, _)| unread == 0);
+        let all_read = self.relay.snapshot(Parts::NONE)?.is_some_and(|now| now.unread == 0);
         Ok(all_read && self.relay.shell()?.is_some_and(|(waits, _)| waits))
     }
 
@@ -368,7 +368,7 @@ impl Run<'_> {
         let Some((waits, successor)) = self.relay.shell()? else { return Ok(None) };
         if let Some(name) = successor {
             // One that wants nothing may end, and so tell its code.
-            let asks = waits || self.relay.state()?.is_some_and(|(doing, _)| doing != Doing::Running);
+            let asks = waits || self.relay.doing()?.is_some_and(|doing| doing != Doing::Running);
             return Ok(asks.then_some(Lost::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;

@@ -237,10 +237,10 @@ impl Prompt {
     }
 }
 
-pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+pub(in crate::session::client) fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)
 }
 
-pub(super) fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
+pub(in crate::session::client) fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
     words.iter().find(|(other, _)| *other == word).map(|(_, value)| *value)
 }
