@@ -1,6 +1,6 @@
 //! Which machine this is, and since which start of it.
 
-use std::{io, path::Path};
+use std::{fs, io, path::Path};
 
 use crate::sys::files::Folder;
 
@@ -14,6 +14,9 @@ pub(crate) struct Host {
     pub(crate) boot: Vec<u8>,
     /// As `hostname` prints it; a container may have one of its own.
     pub(crate) name: Vec<u8>,
+    /// What is the same after each start of it, and another on a machine of the same name: made of
+    /// machine-id(5), which itself is nobody's business. `None` where it has none that lasts.
+    machine: Option<Vec<u8>>,
 }
 
 impl Host {
@@ -24,26 +27,41 @@ impl Host {
             Ok::<Vec<u8>, io::Error>(content)
         };
         let boot = read("/proc/sys/kernel/random", "boot_id")?;
-        Ok(Host { boot, name: read("/proc/sys/kernel", "hostname")? })
+        // One that systemd has made for this start only, where it cannot write it down, is there, too.
+        let lasts = !Path::new("/run/machine-id").exists();
+        let machine = if lasts { fs::read("/etc/machine-id").ok() } else { None };
+        let machine = machine.and_then(|id| machine_of(id.trim_ascii_end()));
+        Ok(Host { boot, name: read("/proc/sys/kernel", "hostname")?, machine })
     }
 
     /// As it stands in a file.
     pub(crate) fn line(&self) -> Vec<u8> {
-        [&self.boot[..], b" ", &self.name, b"\n"].concat()
+        let words = [Some(&self.boot), Some(&self.name), self.machine.as_ref()];
+        let words: Vec<&[u8]> = words.into_iter().flatten().map(Vec::as_slice).collect();
+        [&words.join(&b' ')[..], b"\n"].concat()
     }
 
     pub(crate) fn parse(line: &[u8]) -> Option<Host> {
-        let line = line.strip_suffix(b"\n")?;
-        let blank = line.iter().position(|byte| *byte == b' ')?;
-        let (boot, name) = (line[..blank].to_vec(), line[blank + 1..].to_vec());
-        (!boot.is_empty() && !name.is_empty()).then_some(Host { boot, name })
+        let mut words = line.strip_suffix(b"\n")?.split(|byte| *byte == b' ');
+        let mut word = || words.next().map(<[u8]>::to_vec).filter(|word| !word.is_empty());
+        Some(Host { boot: word()?, name: word()?, machine: word() })
     }
 
     /// Is that another machine, and not this one before it was started again? What has
     /// our kernel sees our locks and sockets, whatever it is called.
     pub(crate) fn is_another(&self, other: &Host) -> bool {
-        self.boot != other.boot && self.name != other.name
+        let is_other_machine =
+            self.machine.as_ref().zip(other.machine.as_ref()).is_some_and(|(ours, theirs)| ours != theirs);
+        self.boot != other.boot && (self.name != other.name || is_other_machine)
     }
+}
+
+/// 64 bits of a machine-id, which has twice as many: FNV-1a (draft-eastlake-fnv) over its 32 digits.
+/// `None` where it is none, as the word `uninitialized`.
+fn machine_of(id: &[u8]) -> Option<Vec<u8>> {
+    let is_id = id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit);
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    is_id.then(|| format!("{:016x}", id.iter().fold(0xcbf2_9ce4_8422_2325, mix)).into_bytes())
 }
 
 #[cfg(test)]
@@ -51,18 +69,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_another_where_both_its_kernel_and_its_name_are() {
+    fn a_host_is_another_where_its_kernel_is_and_its_name_or_its_machine() {
         let host = |line: &str| Host::parse(line.as_bytes()).unwrap();
-        let ours = host("1-2 node1\n");
-        for (other, is_another) in
-            [("1-2 node1\n", false), ("1-2 box\n", false), ("3-4 node1\n", false), ("3-4 node2\n", true)]
-        {
-            assert_eq!(ours.is_another(&host(other)), is_another, "{other}");
+        for (ours, other, is_another) in [
+            ("1-2 node1\n", "1-2 node1\n", false),
+            ("1-2 node1\n", "1-2 box\n", false),
+            ("1-2 node1\n", "3-4 node1\n", false),
+            ("1-2 node1\n", "3-4 node2\n", true),
+            ("1-2 node1 a\n", "3-4 node1 a\n", false),
+            ("1-2 node1 a\n", "3-4 node1 b\n", true),
+            // Images of virtual machines are copied with it.
+            ("1-2 node1 a\n", "3-4 node2 a\n", true),
+            ("1-2 node1 a\n", "1-2 node1 b\n", false),
+            // It was not written down by an older version, or there is none.
+            ("1-2 node1 a\n", "3-4 node1\n", false),
+            ("1-2 node1\n", "3-4 node1 a\n", false),
+        ] {
+            assert_eq!(host(ours).is_another(&host(other)), is_another, "{ours}{other}");
+            assert_eq!(host(ours).line(), ours.as_bytes());
         }
         for line in ["", "\n", "1-2\n", "1-2 \n", " node1\n", "1-2 node1"] {
             assert_eq!(Host::parse(line.as_bytes()), None, "{line:?}");
         }
         let ours = Host::ours().unwrap();
         assert_eq!(Host::parse(&ours.line()), Some(ours));
+    }
+
+    #[test]
+    fn of_a_machine_id_only_what_tells_it_from_others_is_kept() {
+        let (one, other) = ("3d1219c7c4c5404aaa1f6d2a48adfda4", "3d1219c7c4c5404aaa1f6d2a48adfda5");
+        let kept = machine_of(one.as_bytes()).unwrap();
+        assert!(kept.len() == 16 && kept != machine_of(other.as_bytes()).unwrap());
+        for id in ["", "uninitialized", &one[1..], "3d1219c7-c4c5404aaa1f6d2a48adfda"] {
+            assert_eq!(machine_of(id.as_bytes()), None, "{id}");
+        }
     }
 }
