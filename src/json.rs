@@ -166,6 +166,44 @@ pub(crate) fn shown(object: &str) -> String {
     shown
 }
 
+/// The fields of an object as somebody else has printed it, in their order, each with its value as it
+/// stands there; `None` for what is no object, or has two fields of one name.
+pub(crate) fn fields(object: &str) -> Option<Vec<(String, &str)>> {
+    let Ok(Value::Object(values)) = serde_json::from_str(object) else { return None };
+    let inside = object.trim().strip_prefix('{')?.strip_suffix('}')?;
+    if inside.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    let field = |field| match split(field, b':')[..] {
+        [name, value] => Some((serde_json::from_str(name).ok()?, value.trim())),
+        _ => None,
+    };
+    let fields: Vec<_> = split(inside, b',').into_iter().map(field).collect::<Option<_>>()?;
+    (fields.len() == values.len()).then_some(fields)
+}
+
+/// What is between the separators of valid JSON that stand in no string and in nothing nested.
+fn split(json: &str, separator: u8) -> Vec<&str> {
+    let (mut parts, mut begin, mut depth, mut in_string, mut is_escaped) = (Vec::new(), 0, 0, false, false);
+    for (at, byte) in json.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ if byte == separator && depth == 0 => {
+                parts.push(&json[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&json[begin..]);
+    parts
+}
+
 /// A value that somebody else has printed, with these fields in place of its own; it can be shown
 /// on a terminal.
 pub(crate) fn value_with(value: &Value, instead: &[(&str, &str)]) -> String {
@@ -224,6 +262,20 @@ mod tests {
              \"e\":true,\"f\":[\"x\",\"\u{fffd}\"],\"g\":null,\"h\":{\"i\":\"\u{fffd}\"},\"j\":null,\
              \"k\":[{\"l\":1},{}],\"lossy\":true}\n"
         );
+    }
+
+    #[test]
+    fn the_fields_of_an_object_keep_their_order_and_their_form() {
+        let object = r#" {"z":1.50, "a,b":{"c":[1,"}"],"z":2} ,"d\"":"x:\\","e\u0031":[] } "#;
+        let expected = [("z", "1.50"), ("a,b", r#"{"c":[1,"}"],"z":2}"#), ("d\"", r#""x:\\""#), ("e1", "[]")];
+        let expected: Vec<_> = expected.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(fields(object), Some(expected));
+        assert_eq!(fields("{ }"), Some(Vec::new()));
+        for other in
+            ["", "{", "[1]", "1", r#"{"a":1,"a":2}"#, r#"{"a":1} {"b":2}"#, r#"{"a":1,}"#, "{\"a\":\"\n\"}"]
+        {
+            assert_eq!(fields(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(crate) use printer::said_in_json;
 /// Commands whose answer tells of each session as it comes.
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
 
+/// For so long what several machines list is printed in the order in which they were named; then
+/// who is slow keeps nobody else.
+const ORDERED: Duration = Duration::from_secs(1);
+
 /// Commands for which it is no error that a machine has no such session, as long as another
 /// has one.
 const CHOOSE: [&str; 2] = ["wait", "find"];
@@ -106,6 +110,8 @@ struct Plan {
     picks: bool,
     interactive: bool,
     ansi: bool,
+    /// What a session has printed comes without its escape sequences.
+    strips: bool,
     /// What is listed there is made one table here.
     table: bool,
     /// What it tells is printed as it comes, from whichever machine.
@@ -187,10 +193,25 @@ impl Plan {
         let json = scanned.json;
         let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
         let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
+        let is_plain = page.name == "ask" || scanned.rendered;
+        let strips = scanned.strip || (is_plain && !ansi);
         let at_once = scanned.follows || AT_ONCE.contains(&page.name);
         let follows = scanned.follows || page.name == "attach";
         let (stdin, picks) = (scanned.stdin, page.name == "find" || scanned.all);
-        Ok(Some(Plan { parts, json, stdin, timeout, any, picks, interactive, ansi, table, at_once, follows }))
+        Ok(Some(Plan {
+            parts,
+            json,
+            stdin,
+            timeout,
+            any,
+            picks,
+            interactive,
+            ansi,
+            strips,
+            table,
+            at_once,
+            follows,
+        }))
     }
 
     fn call(mut self, verb: &str) -> Result<()> {
@@ -279,7 +300,7 @@ impl Plan {
                         if caught.take() && !call.is_open() {
                             let message =
                                 format!("{}: interrupted, while there is no connection", call.machine());
-                            return Err(Failure::status(255, "lost", Some(message)));
+                            return Err(Failure::status(LOST, "lost", Some(message)));
                         }
                         call.signal(*signal);
                     }
@@ -300,8 +321,11 @@ impl Plan {
         }
     }
 
-    /// What several calls came to: the exit code of the first that failed.
+    /// What several calls came to: the exit code of the first that failed, unless one was enough.
     fn result(&self, running: Vec<Running>) -> Result<()> {
+        if self.any && running.iter().any(|running| matches!(running.ended, Some(Ok(())))) {
+            return Ok(());
+        }
         let none_at_all = running.iter().all(Running::has_none);
         for running in
             running.into_iter().filter(|running| none_at_all || !(self.picks && running.has_none()))
@@ -331,6 +355,7 @@ impl Plan {
             };
             running.push(Running { side, printer, ended, told: false });
         }
+        let ordered = Deadline::after(ORDERED);
         loop {
             for running in &mut running {
                 running.tend()?;
@@ -338,6 +363,8 @@ impl Plan {
             let mut over = running.iter().all(|running| running.ended.is_some());
             if verb == "wait" {
                 over |= running.iter().any(|running| match &running.ended {
+                    // The other machines can still be waited for.
+                    Some(Err(failure)) if failure.code() == LOST => false,
                     Some(Err(_)) => !(self.picks && running.has_none()),
                     Some(Ok(())) => self.any,
                     None => false,
@@ -348,7 +375,8 @@ impl Plan {
             for running in &mut running {
                 all_before &= running.ended.is_some();
                 let is_left_out = self.picks && running.has_none() && !none_at_all;
-                if (self.at_once || all_before) && !is_left_out {
+                let is_its_turn = all_before || (ordered.has_passed() && running.ended.is_some());
+                if (self.at_once || is_its_turn) && !is_left_out {
                     running.print()?;
                 }
             }
@@ -360,7 +388,7 @@ impl Plan {
             }
             let mut poll_set = PollSet::new();
             let stdout = io::stdout();
-            let mut deadline = Deadline::NEVER;
+            let mut deadline = if ordered.has_passed() { Deadline::NEVER } else { ordered };
             if self.follows {
                 poll_set.gone(&stdout, CallEvent::ReaderGone);
             }
@@ -381,6 +409,9 @@ impl Plan {
         }
     }
 }
+
+/// The exit code of a call whose machine was not reached, or was lost.
+const LOST: u8 = 255;
 
 /// What comes of a call that could not print what it was told: `run` has a code for that which no
 /// command gives.

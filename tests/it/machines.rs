@@ -948,6 +948,68 @@ fn several_machines_in_one_call() {
     eventually("no process being left", || left().is_empty());
 }
 
+/// A machine of that name, in a home of its own.
+fn add_another(there: &Elsewhere, name: &str) -> PathBuf {
+    let home = there.scratch.path.join(name);
+    fs::create_dir(&home).unwrap();
+    there.ts(&["machine", "add", name, "env", &format!("HOME={}", home.display()), "sh"]).code(0);
+    home
+}
+
+fn remove_another(there: &Elsewhere, name: &str, home: &Path) {
+    there.ts(&["kill", "--all", &format!("--on={name}")]).code(0);
+    there.ts(&["machine", "remove", name]).code(0);
+    let mark = [b"HOME=", home.as_os_str().as_bytes()].concat();
+    let left = || processes(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark));
+    eventually("no process being left", || left().is_empty());
+}
+
+#[test]
+fn a_machine_that_cannot_be_reached_keeps_no_wait_from_the_others() {
+    let there = Elsewhere::new();
+    there.create("cat");
+    there.ts(&["machine", "add", "gone", "false"]).code(0);
+    for (words, code) in [(&["wait", "--any", "--exit"][..], 0), (&["wait", "--exit"], 255)] {
+        let session = there.create("read word; exit 4");
+        let waiting = there.scratch.start(&[words, &["gone:01234567", &session]].concat());
+        eventually("the call there", || there.processes().iter().any(|pid| is_wait(pid)));
+        // The other one was called before, and its bridge has ended.
+        eventually("only one bridge", || there.bridges().len() == 1);
+        there.ts(&["send", &session, "now"]).code(0);
+        let ran = waiting.finish().code(code).stdout(format!("{session}\texit\t4\n"));
+        assert!(ran.err().starts_with("nbs-ts: gone: nothing was done: "), "{ran:?}");
+    }
+    there.ts(&["wait", "--any", "--exit", "gone:01234567"]).code(255);
+    there.ts(&["machine", "remove", "gone"]).code(0);
+}
+
+#[test]
+fn a_bridge_that_is_stopped_is_told_of_behind_what_the_other_machines_list() {
+    let there = Elsewhere::new();
+    let session = there.create("cat");
+    let still = add_another(&there, "still");
+    there.ts(&["create", "--on=still", "--no-helper", "cat"]).code(0);
+    let command = |pid: &String| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bridges = there.bridges().into_iter();
+    let bridge: Vec<String> = bridges.filter(|pid| command(pid).contains("\0still\0")).collect();
+    signal("STOP", &bridge);
+    // It comes back long before a bridge is given up that does not answer.
+    let is_quick = || {
+        let longer = there.scratch.create("sleep 30");
+        let ran = there.scratch.bash("nbs-ts list --on=still --on=box 2>&1; echo $?").code(0);
+        let said = format!("still: nothing was done: its bridge, process {}, does not answer, ", bridge[0]);
+        let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
+        assert!(lines.len() == 3 && lines[0].starts_with(&session), "{ran:?}");
+        assert!(lines[1].contains(&said) && lines[1].contains("'kill -CONT") && lines[2] == "255", "{ran:?}");
+        let is_quick = there.ts(&["status", &longer]).code(0).out() == "alive\n";
+        there.ts(&["kill", &longer]).code(0);
+        is_quick
+    };
+    assert!((0..3).any(|_| is_quick()));
+    signal("CONT", &bridge);
+    remove_another(&there, "still", &still);
+}
+
 #[test]
 fn a_look_at_all_machines_makes_nothing() {
     let scratch = Scratch::new();
@@ -990,6 +1052,7 @@ fn sessions_of_several_machines_are_seen_and_waited_for_together() {
         .code(0)
         .stdout_has("waiting");
     there.ts(&["wait", "--any", "--all", "--on=empty", "--on=box", "--exit", "--timeout=0"]).code(3);
+    there.ts(&["wait", "--any", "--name=asks", "--on=empty", "--on=box", "--exit", "--timeout=0"]).code(3);
 
     let rows = |words: &[&str]| -> Vec<String> {
         let listed = there.ts(words).code(0).silent().out();

@@ -2,17 +2,21 @@
 
 use std::io::{self, Write};
 
+use serde_json::Value;
+
 use crate::{
-    cli, json,
+    cli,
+    json::{self, Object},
     machine::{WORKER, name::MachineName},
     outcome::{Failure, Result},
     session::Handle,
-    terminal::text,
-    ts::elsewhere::{CHOOSE, Plan},
+    terminal::text::{self, Strip},
+    ts::elsewhere::{CHOOSE, LOST, Plan},
+    worker::WorkerHandle,
 };
 
 /// Commands that print what a session has printed, as it is.
-const RAW: [&str; 6] = ["read", "read-new", "run", "ask", "attach", "cast"];
+const RAW: [&str; 5] = ["read", "read-new", "run", "ask", "attach"];
 
 /// Prints what came from a machine.
 pub(super) struct Printer {
@@ -20,6 +24,8 @@ pub(super) struct Printer {
     pub(super) machine: Option<MachineName>,
     pub(super) json: bool,
     raw: bool,
+    /// Of what a session has printed there, no escape sequence is to come through.
+    strip: Option<Strip>,
     /// What went wrong is told when it is known what it came to.
     errors_last: bool,
     /// Of each stream, what has come of a line.
@@ -39,14 +45,35 @@ pub(super) fn voice(verb: &str) -> &'static str {
 
 /// What an error says, as `--json` has it printed.
 pub(crate) fn said_in_json(line: &str) -> Option<String> {
-    let object: serde_json::Value = serde_json::from_slice(line.as_bytes()).ok()?;
+    let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
     object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
 }
 
 /// Does a line begin with the handle of a worker, and is no state?
 fn is_of_worker(line: &str) -> bool {
-    let first = line.split('\t').next().unwrap_or_default();
-    first.rsplit_once('-').is_some_and(|(_, digits)| Handle::parse(digits.as_bytes()).is_some())
+    WorkerHandle::parse(line.split('\t').next().unwrap_or_default().as_bytes()).is_some()
+}
+
+/// Is it the handle of a session, or of a worker?
+fn is_handle(word: &str) -> bool {
+    Handle::parse(word.as_bytes()).is_some() || WorkerHandle::parse(word.as_bytes()).is_some()
+}
+
+/// An object as a machine has printed it, with the machine in it, and in each handle: what it says
+/// itself of where it is counts for nothing. `None` for what is no object, or has no right handle.
+fn object_of(machine: &MachineName, line: &str) -> Option<String> {
+    let mut object = Object::new().text("machine", machine.as_str());
+    for (name, value) in json::fields(line)?.into_iter().filter(|(name, _)| name != "machine") {
+        object = match HANDLES.contains(&&*name) && value != "null" {
+            true => {
+                let handle: String =
+                    serde_json::from_str(value).ok().filter(|word: &String| is_handle(word))?;
+                object.text(&name, &format!("{machine}:{handle}"))
+            }
+            false => object.json(&name, &json::shown(value)),
+        };
+    }
+    Some(object.line())
 }
 
 /// A line with commands that it names for what to do next, as they are to be typed here.
@@ -73,15 +100,24 @@ const LONGEST_OBJECT: usize = 1 << 30;
 /// And so does one that prints more than this while others are to be printed before it.
 const MOST_KEPT: usize = 1 << 30;
 
+/// What is text of it, as far as that is known by now.
+fn stripped(strip: &mut Strip, bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    strip.feed(bytes, &mut text);
+    text
+}
+
 impl Printer {
     pub(super) fn new(verb: &str, machine: Option<MachineName>, plan: &Plan) -> Printer {
         let raw = RAW.contains(&verb) || (verb == "screen" && plan.ansi);
         let raw = raw && !plan.json;
+        let strip = (raw && plan.strips && machine.is_some()).then(Strip::new);
         Printer {
             verb: verb.to_owned(),
             machine,
             json: plan.json || plan.table || verb == "events",
             raw,
+            strip,
             errors_last: CHOOSE.contains(&verb) && plan.picks,
             line: Vec::new(),
             error_line: Vec::new(),
@@ -93,6 +129,9 @@ impl Printer {
     }
 
     pub(super) fn stdout(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(strip) = &mut self.strip {
+            return cli::print(stripped(strip, bytes));
+        }
         if self.raw {
             return cli::print(bytes);
         }
@@ -106,6 +145,11 @@ impl Printer {
     }
 
     pub(super) fn finish(&mut self) -> Result<()> {
+        if let Some(strip) = &mut self.strip {
+            let mut rest = Vec::new();
+            strip.finish(&mut rest);
+            cli::print(rest)?;
+        }
         self.print_kept(true)
     }
 
@@ -145,7 +189,10 @@ impl Printer {
         };
         let line = &as_typed_here(line, machine);
         match said(line) {
-            None if line.starts_with("{\"") => format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]),
+            None if json::fields(line).is_some_and(|fields| !fields.is_empty()) => {
+                // What it was about has no handle, or one of that machine.
+                object_of(machine, line).unwrap_or_default()
+            }
             said => {
                 let said = said.as_deref().unwrap_or_else(|| line.strip_prefix("nbs-ts: ").unwrap_or(line));
                 format!("{who}: {machine}: {said}\n")
@@ -156,13 +203,14 @@ impl Printer {
     /// A line with the machine in it.
     fn shown(&mut self, line: &[u8]) -> String {
         let Some(machine) = &self.machine else { return format!("{}\n", String::from_utf8_lossy(line)) };
-        if self.json && line.starts_with(b"{\"") {
-            let mut line = json::shown(&String::from_utf8_lossy(line));
-            for key in HANDLES {
-                let key = format!("\"{key}\":\"");
-                line = line.replacen(&key, &format!("{key}{machine}:"), 1);
-            }
-            return format!("{{\"machine\":\"{machine}\",{}\n", &line[1..]);
+        if self.json || self.verb == "cast" {
+            let line = std::str::from_utf8(line).ok();
+            let line = line.and_then(|line| match self.verb == "cast" {
+                true => serde_json::from_str::<Value>(line).ok().map(|_| json::shown(line) + "\n"),
+                false => object_of(machine, line),
+            });
+            self.nonsense |= line.is_none();
+            return line.unwrap_or_default();
         }
         // Between the columns of a list there are tabs.
         let columns: Vec<String> = line.split(|byte| *byte == b'\t').map(text::escaped).collect();
@@ -182,11 +230,15 @@ impl Printer {
     /// It has said what it cannot mean.
     pub(super) fn is_nonsense(&self) -> Option<Failure> {
         let machine = self.machine.as_ref().filter(|_| self.nonsense)?;
-        let message = format!("{machine}: what came from there is no handle");
-        Some(Failure::status(255, "lost", Some(message)))
+        let message = format!("{machine}: it sent invalid data");
+        Some(Failure::status(LOST, "lost", Some(message)))
     }
 
     pub(super) fn print_kept(&mut self, to_the_end: bool) -> Result<()> {
+        // Half an object is none: it was cut off with the connection.
+        if to_the_end && (self.json || self.verb == "cast") {
+            self.line.clear();
+        }
         if to_the_end && !self.line.is_empty() {
             let line = std::mem::take(&mut self.line);
             let line = self.shown(&line);
@@ -217,6 +269,72 @@ impl Printer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_is_of_the_machine_that_printed_it_whatever_it_says() {
+        let machine = MachineName::parse(b"box").unwrap();
+        let shown = |line: &str| object_of(&machine, line);
+        let right =
+            r#"{"handle":"0123abcd","name":"a","machine":"local","started":5.50,"restarted_as":null}"#;
+        let expected =
+            r#"{"machine":"box","handle":"box:0123abcd","name":"a","started":5.50,"restarted_as":null}"#;
+        assert_eq!(shown(right), Some(format!("{expected}\n")));
+        let worker = shown(r#"{"handle":"coder-0123abcd","state":"done"}"#);
+        assert_eq!(
+            worker.as_deref(),
+            Some("{\"machine\":\"box\",\"handle\":\"box:coder-0123abcd\",\"state\":\"done\"}\n")
+        );
+        assert_eq!(shown("{}").as_deref(), Some("{\"machine\":\"box\"}\n"));
+        let nested = shown("{\"a\":{\"machine\":\"x\",\"b\":\"\u{9b}\"}}");
+        assert_eq!(
+            nested.as_deref(),
+            Some("{\"machine\":\"box\",\"a\":{\"machine\":\"x\",\"b\":\"\\u009b\"}}\n")
+        );
+        for wrong in [
+            r#"{"handle":"other:0123abcd"}"#,
+            r#"{"handle":"0123abcd","handle":"0123abce"}"#,
+            r#"{"handle":7}"#,
+            r#"{"session_id":"../../x"}"#,
+            r#"{"handle":"0123abcd"},{"handle":"0123abcd"}"#,
+            r#"["handle"]"#,
+            "\u{1b}[2J",
+        ] {
+            assert_eq!(shown(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_escape_sequence_comes_through_where_it_was_asked_for_text() {
+        let call = |verb: &str, strips, json| {
+            let plan = Plan {
+                parts: Vec::new(),
+                json,
+                stdin: None,
+                timeout: None,
+                any: false,
+                picks: false,
+                interactive: false,
+                ansi: false,
+                strips,
+                table: false,
+                at_once: false,
+                follows: false,
+            };
+            Printer::new(verb, MachineName::parse(b"box"), &plan)
+        };
+        let lie = b"a\x1b]52;c;aGVsbG8=\x07b\x1b[2Jc\n";
+        let mut read = call("read", true, false);
+        assert_eq!(stripped(read.strip.as_mut().unwrap(), lie), b"abc\n");
+        // What was stripped there stays what it is.
+        let text = "ä\t1\n2\r3 漢\n".as_bytes();
+        assert_eq!(stripped(read.strip.as_mut().unwrap(), text), text);
+        assert!(call("read", false, false).strip.is_none());
+        let (mut cast, line) = (call("cast", false, false), r#"[0.5,"o","\u001b[m"]"#);
+        assert_eq!(cast.shown(line.as_bytes()), format!("{line}\n"));
+        assert!(cast.is_nonsense().is_none());
+        assert_eq!(cast.shown(lie), "");
+        assert!(cast.is_nonsense().is_some());
+    }
 
     #[test]
     fn what_to_do_next_is_said_as_it_is_typed_here() {

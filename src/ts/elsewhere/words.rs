@@ -27,6 +27,8 @@ pub(super) struct Scanned {
     pub(super) any: bool,
     pub(super) interactive: bool,
     pub(super) ansi: bool,
+    pub(super) strip: bool,
+    pub(super) rendered: bool,
     /// Of `list`: with columns for a person.
     pub(super) long: bool,
     /// It tells of what comes, without end.
@@ -145,6 +147,8 @@ impl Scanned {
             b"--any" if known => self.any = true,
             b"--interactive" | b"--read-only" if known => self.interactive = true,
             b"--ansi" if known => self.ansi = true,
+            b"--strip" if known => self.strip = true,
+            b"--rendered" if known => self.rendered = true,
             b"--follow" if known => self.follows = true,
             b"--long" | b"--waiting" if known => self.long = true,
             b"--json" => self.json = true,
@@ -152,5 +156,45 @@ impl Scanned {
             _ => {}
         }
         self.before.extend(words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scanned(usage: &str, options: &[&str], words: &str) -> Scanned {
+        let header = format!(
+            "verb - do it\n\nUsage: nbs-ts verb [options] {usage}\n\nOptions:\n{}\n",
+            options.iter().map(|option| format!("  {option:<18}what it does\n")).collect::<String>()
+        );
+        let words: Vec<OsString> = words.split(' ').filter(|word| !word.is_empty()).map(Into::into).collect();
+        Scanned::of(&Page::parse(&header).unwrap(), &words)
+    }
+
+    #[test]
+    fn an_option_that_picks_sessions_picks_those_that_there_are() {
+        let options = ["--all", "--name=PATTERN", "--on=MACHINE", "--exit"];
+        for (words, picks) in [
+            ("--exit box:@a", false),
+            ("--all --on=box", true),
+            ("--name=work --on=box", true),
+            ("--on=box --name work", true),
+            ("-- --name=work", false),
+        ] {
+            assert_eq!(scanned("SESSION...", &options, words).all, picks, "{words}");
+        }
+        // No option of that command.
+        assert!(!scanned("SESSION...", &["--exit"], "--name=work").all);
+    }
+
+    #[test]
+    fn words_are_told_apart_as_the_usage_has_them() {
+        let options = ["--strip", "--timeout=TIME", "--on=MACHINE"];
+        let scanned = scanned("SESSION COMMAND...", &options, "--strip --timeout 5 box:@a ls --strip --on=b");
+        assert_eq!(scanned.sessions, ["box:@a"]);
+        assert_eq!(scanned.before, ["--strip", "--timeout", "5"]);
+        assert_eq!(scanned.after, ["ls", "--strip", "--on=b"]);
+        assert!(scanned.strip && scanned.on.is_empty() && scanned.timeout == Some(Duration::from_secs(5)));
     }
 }
