@@ -504,6 +504,26 @@ fn what_is_typed_is_not_in_the_history() {
 }
 
 #[test]
+fn a_shell_in_the_place_of_the_sessions_own_can_be_taught() {
+    let scratch = Scratch::new();
+    for (command, shell) in [("exec zsh -f", "zsh"), ("exec bash --norc", "bash"), ("exec dash", "posix")] {
+        let handle = scratch.create("bash");
+        let replaced = scratch.ts(&["run", &handle, command]).code(125);
+        replaced.complains(&format!("'nbs-ts integrate {handle}' makes run work in it"));
+        integrate(&scratch, &handle, shell);
+        let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+        run("echo hi; (exit 7)").code(7).stdout("hi\n").silent();
+        run("echo $?").code(0).stdout("7\n").silent();
+        run("exit 5").code(125).complains("ended with exit code 5");
+    }
+    // What is no shell is told of at once.
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'nbs-ts ask' is for talking to it");
+    let refused = scratch.ts(&["integrate", "--timeout=1h", &handle]).code(1);
+    refused.complains("'cat' has the foreground, which is no shell that is known");
+}
+
+#[test]
 fn a_program_that_ends_in_a_shell_can_be_taught_too() {
     let scratch = Scratch::new();
     let handle = scratch.create("PS1='mine# ' dash -i; exit 3");

@@ -170,8 +170,8 @@ fn hooks_and_settings_of_the_users_do_no_harm() {
         ("zsh", "unsetopt zle"),
         ("zsh", "exec 2>/dev/null"),
         ("zsh", "typeset -r PROMPT='> '"),
-        ("zsh", "bindkey -s '\\e[25;9~' x"),
-        ("zsh", "precmd() { bindkey -r '\\e[25;9~' }"),
+        ("zsh", "bindkey -s '\\e[25;8~' x"),
+        ("zsh", "precmd() { bindkey -r '\\e[25;8~' }"),
         ("fish", "exec 2>/dev/null"),
         ("fish", "bind \\e'[25;9~' 'echo x'"),
         ("fish", "function printf; end; function commandline; end"),
@@ -330,6 +330,37 @@ fn what_keeps_a_shell_from_reporting_is_told_of() {
         scratch.ts(&["run", "--timeout=60", &handle, "echo hi"]).code(0).stdout("hi\n");
         scratch.ts(&["run", "--timeout=60", &handle, "false"]).code(125).complains("ended with exit code 1");
     }
+}
+
+#[test]
+fn hooks_that_are_removed_from_a_zsh_are_put_back() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("zsh");
+    let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
+    run("echo hi").code(0).stdout("hi\n").silent();
+    let removals =
+        ["precmd_functions=(); preexec_functions=()", "precmd_functions=()", "preexec_functions=()"];
+    for (prompt, removal) in
+        ["", "; PROMPT='x> '"].iter().flat_map(|prompt| removals.map(|each| (prompt, each)))
+    {
+        let before = scratch.file(&handle, "completion.log").lines().count();
+        run(&format!("printf said; {removal}{prompt}; (exit 3)")).code(3).stdout("said").silent();
+        run("echo on; (exit 5)").code(5).stdout("on\n").silent();
+        let completions = scratch.file(&handle, "completion.log");
+        let codes: Vec<&str> =
+            completions.lines().skip(before).filter_map(|line| line.split(' ').nth(1)).collect();
+        assert_eq!(codes, ["3", "5"], "{removal}{prompt}");
+        scratch.ts(&["send", &handle, &format!("{removal}{prompt}")]).code(0);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        eventually("the shell's being found", || run("true").status.code() == Some(0));
+        run("echo on; (exit 5)").code(5).stdout("on\n").silent();
+    }
+    // What reads a line for somebody is no prompt.
+    let asked = scratch.ts(&["run", &handle, "precmd_functions=(); x=; vared -p 'which? ' x"]).code(123);
+    assert!(asked.out().contains("which? "), "{asked:?}");
+    scratch.ts(&["send", &handle, "this"]).code(0);
+    scratch.ts(&["run", "--resume", &handle]).code(0);
+    run("echo $x").code(0).stdout("this\n").silent();
 }
 
 #[test]

@@ -36,7 +36,9 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending},
+        client::{
+            Diagnosis, Doing, Holder, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending,
+        },
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -169,6 +171,10 @@ impl<'a> Integration<'a> {
             let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
             let doing = self.turn.doing()?.ok_or_else(|| self.ended())?;
             let holder = self.turn.holder()?.ok_or_else(|| self.ended())?;
+            let (_, successor) = self.turn.shell()?.ok_or_else(|| self.ended())?;
+            // What has taken the shell's place (`exec`) has its process, and does not report.
+            let holder =
+                holder.map(|holder| Holder { is_shell: holder.is_shell && successor.is_none(), ..holder });
             let why = match holder {
                 _ if doing == Doing::Prompt && place.prompt == Prompt::Stands => {
                     return Ok(Foreground::Reports);

@@ -106,9 +106,10 @@ enum MarkKind {
     Started,
     Reads,
     Begun,
-    Mended,
     OutputEnd,
     Shown,
+    /// What a shell has to mend it finds at a prompt, where the output has ended.
+    Mended,
 }
 
 impl Marks {
@@ -620,9 +621,9 @@ mod tests {
                 PromptEnd { seq } => seq * 8 + 2,
                 Taken { seq } => seq * 8 + 3,
                 Started { seq } => (seq * 8).saturating_sub(4),
-                Mended { seq } => seq * 8 + 5,
-                OutputEnd { seq } => (seq * 8).saturating_sub(2),
-                Shown { seq } => (seq * 8).saturating_sub(1),
+                OutputEnd { seq } => (seq * 8).saturating_sub(3),
+                Shown { seq } => (seq * 8).saturating_sub(2),
+                Mended { seq } => seq * 8 + 7,
                 Cleared { .. } | Unfinished { .. } | Reads { .. } | Begun { .. } | Outer { .. } | Stale => 0,
             };
             let starts_nothing = matches!(mark, Started { seq: 0 } | OutputEnd { seq: 0 } | Shown { seq: 0 });

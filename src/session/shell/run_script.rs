@@ -109,7 +109,7 @@ impl Handover {
         };
         match (dialect, lines) {
             (Dialect::Bash, false) => by_key(TAKE, Some(task.bash()), true),
-            (Dialect::Zsh, false) => by_key(LOOK, Some(task.zsh()), false),
+            (Dialect::Zsh, false) => by_key(TAKE, Some(task.zsh()), true),
             (Dialect::Fish, false) => by_key(LOOK, None, false),
             _ => {
                 let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
@@ -216,7 +216,7 @@ impl Task<'_> {
 
     /// What zsh sources.
     fn zsh(&self) -> String {
-        format!("__nbs_text={}\n", self.line())
+        format!("__nbs_id={} __nbs_text={}\n", self.id, self.line())
     }
 
     fn line(&self) -> String {

@@ -115,17 +115,15 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
             file + "{ __nbs_hook; } >/dev/null 2>&1\n"
         }
         Dialect::Zsh => {
-            let (first, of_editor) =
-                ("__nbs_first() {", "builtin bindkey -M $__nbs_keymap '\\e[25;9~' __nbs_take");
             let (head, tail) = (
                 cut(others.zsh, "'builtin' 'typeset' -gi", "__nbs_take() {"),
-                cut(others.zsh, first, "@STARTUP@"),
+                cut(others.zsh, "__nbs_first() {", "@STARTUP@"),
             );
             // Of what was typed nothing else tells whether it could be parsed.
             let line = "__nbs_line() { __nbs_text=$1 }\n\
                         builtin typeset -ga zshaddhistory_functions\n\
                         zshaddhistory_functions=(__nbs_line ${zshaddhistory_functions:#__nbs_line})\n";
-            [&head.replace(of_editor, "builtin :"), &tail, line].concat()
+            [&head.replace("__nbs_bind", "builtin :"), &tail, line].concat()
         }
         Dialect::Fish => cut(others.fish, "set -g __nbs_seq", "function __nbs_take")
             .replace("builtin bind -M $mode \\e'[25;9~' __nbs_take", "true"),

@@ -280,11 +280,12 @@ impl Trace {
                 self.stage = Stage::Done { start, end, code };
             }
             (Stage::Running { seq, start }, Mark::Done { seq: done, code }) if done == seq => {
-                let mut end = self.ended_at.unwrap_or(found.start);
-                if self.mended {
-                    end = before_prompt(log, start, end)?;
-                    self.again = true;
-                }
+                let end = match self.ended_at {
+                    Some(end) => end,
+                    None if self.mended => before_prompt(log, start, found.start)?,
+                    None => found.start,
+                };
+                self.again |= self.mended;
                 self.stage = Stage::Done { start, end, code };
             }
             (Stage::Taken { seq, .. } | Stage::Running { seq, .. }, Mark::OutputEnd { seq: ended })

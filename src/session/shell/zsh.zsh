@@ -11,7 +11,7 @@ else
 fi
 
 'builtin' 'typeset' -gi __nbs_seq=-1 __nbs_executed=0 __nbs_last=0
-'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text= __nbs_histchars=
+'builtin' 'typeset' -g __nbs_tag='nbs=@SECRET@.' __nbs_folder= __nbs_text= __nbs_histchars= __nbs_told= __nbs_handed=
 
 # What comes before the traps are switched off, for as long as a hook of ours lasts, the user's
 # DEBUG trap sees. Whatever a hook returns, the next one has $? as it was.
@@ -25,7 +25,10 @@ __nbs_done() {
         builtin emulate -L zsh && builtin trap - ZERR DEBUG
         if [[ -z $histchars ]]; then histchars=$__nbs_histchars; fi
         __nbs_histchars=
-        if (( __nbs_seq < 0 )); then
+        if [[ $__nbs_told ]]; then
+            __nbs_told=
+            builtin return 0
+        elif (( __nbs_seq < 0 )); then
             __nbs_status=0
         elif [[ $__nbs_text = *[^[:space:]]* ]] && (( ! __nbs_executed && __nbs_status == __nbs_last )); then
             __nbs_status=1 # it could not be parsed, and zsh leaves $? as it was
@@ -81,10 +84,7 @@ __nbs_hook() {
     builtin typeset -ga precmd_functions preexec_functions
     precmd_functions=(__nbs_done ${precmd_functions:#__nbs_(done|prompt|first)} __nbs_prompt)
     preexec_functions=(${preexec_functions:#__nbs_begin} __nbs_begin)
-    builtin local __nbs_keymap
-    for __nbs_keymap in emacs viins vicmd main; do
-        builtin bindkey -M $__nbs_keymap '\e[25;9~' __nbs_take
-    done
+    __nbs_bind
 }
 
 # Prints OSC 7, a file: URL.
@@ -101,23 +101,54 @@ __nbs_report_folder() {
     builtin printf '\e]7;file://%s\a' $__nbs_url >|/dev/tty && __nbs_folder=$PWD
 }
 
-# The key that nbs presses: hands the command that is to be run to the editor.
+# The key that nbs presses: hands the command that is to be run to the editor, or where the
+# prompt that stands cannot report what becomes of it, mends that first, and says so.
 __nbs_take() {
+    __nbs_look && builtin zle .accept-line
+}
+
+# The same, before the editor accepts the line.
+__nbs_look() {
     {
+        builtin local -i __nbs_status=$?
         builtin emulate -L zsh && builtin trap - ZERR DEBUG
-        # What history expansion would change is kept from it. An option would not last.
-        : ${__nbs_histchars:=$histchars}
-        histchars=$'\0\0'$__nbs_histchars[3]
-        __nbs_hook
+        builtin local __nbs_id
         builtin source @RUN@
-        builtin printf '\e]133;R;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
-        __nbs_end PROMPT_EOL_MARK E $(( __nbs_seq + 1 ))
+        if [[ $CONTEXT != start || ($__nbs_handed = "$__nbs_id "* && $__nbs_handed != "$__nbs_id $__nbs_seq") ]]; then
+            # It reads a line (vared), or the end is out.
+            __nbs_text=
+            builtin return 1
+        elif [[ $__nbs_handed = "$__nbs_id "* || " $precmd_functions " != *' __nbs_done '*'__nbs_prompt '* || " $preexec_functions " != *' __nbs_begin '* ]]; then
+            __nbs_hook
+            __nbs_text=
+            builtin printf '\e]133;N;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
+            () { builtin return $1 } $__nbs_status
+            __nbs_done
+            __nbs_told=1
+        else
+            # What history expansion would change is kept from it. An option would not last.
+            : ${__nbs_histchars:=$histchars}
+            histchars=$'\0\0'$__nbs_histchars[3]
+            __nbs_hook
+            __nbs_handed="$__nbs_id $__nbs_seq"
+            builtin printf '\e]133;R;%s%d\a' $__nbs_tag $__nbs_seq >|/dev/tty
+            __nbs_end PROMPT_EOL_MARK E $(( __nbs_seq + 1 ))
+        fi
     } >/dev/null 2>&1
     BUFFER=$__nbs_text
     CURSOR=$#BUFFER
-    builtin zle .accept-line
 }
 builtin zle -N __nbs_take
+builtin zle -N __nbs_look
+
+__nbs_bind() {
+    builtin local __nbs_keymap
+    for __nbs_keymap in emacs viins vicmd main; do
+        builtin bindkey -M $__nbs_keymap '\e[25;9~' __nbs_look
+        builtin bindkey -M $__nbs_keymap '\e[25;8~' __nbs_take
+        builtin bindkey -M $__nbs_keymap '\e[25;7~' .accept-line
+    done
+}
 
 # The startup files that are still to be read may set all of it anew: it is done
 # before the first prompt, when they have been.

@@ -210,14 +210,23 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
     }
     let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
     let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-    if place.seq.is_some() && waits && successor.is_none() && session.ends_with_prompt(place.offset)? {
+    let is_ours = place.seq.is_some() && waits && successor.is_none();
+    if is_ours && (session.ends_with_prompt(place.offset)? || edits_unreported(session, turn, &place)?) {
         return Ok(place);
     }
     if let Some(name) = successor {
-        return Err(busy(session, doing, &replaced(&name), ""));
+        return Err(busy(session, doing, &replaced(session, turn, &name)?, ""));
     }
     let (why, mend) = foreground::in_the_way(session, turn, &place, doing)?;
     Err(busy(session, doing, &why, &mend))
+}
+
+/// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if
+/// it reads a line for somebody all the same, zsh knows that, and takes nothing.
+fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &ShellPlace) -> Result<bool> {
+    let can_be_asked =
+        place.level == 0 && place.prompt == Prompt::Coming && session.dialect(0)? == Dialect::Zsh;
+    Ok(can_be_asked && turn.modes()?.is_some_and(|modes| modes.bracketed_paste))
 }
 
 fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
@@ -228,6 +237,15 @@ fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
     ))
 }
 
-pub(super) fn replaced(name: &str) -> String {
-    format!("'{name}' has taken the shell's place, and 'nbs-ts ask' is for talking to it")
+/// A program of this name has taken the place of the session's shell: what to say.
+pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str) -> Result<String> {
+    let handle = session.handle();
+    let is_shell = turn.holder()?.flatten().is_some_and(|holder| holder.shell.is_some());
+    let way = match is_shell {
+        true => format!(
+            "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT' talks to it"
+        ),
+        false => "'nbs-ts ask' is for talking to it".to_owned(),
+    };
+    Ok(format!("'{name}' has taken the shell's place, and {way}"))
 }

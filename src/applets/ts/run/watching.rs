@@ -121,18 +121,6 @@ enum Lost {
     Unreported,
 }
 
-impl Lost {
-    fn reason(self) -> String {
-        match self {
-            Lost::Replaced(name) => replaced(&name),
-            Lost::Unreported => "its prompt has come back, and nobody has told the command's exit code: \
-                                 something keeps the shell from that ('enable -n', functions or aliases \
-                                 named as builtins or reserved words, readonly variables)"
-                .to_owned(),
-        }
-    }
-}
-
 impl Run<'_> {
     /// Until the command is done, or we give up on it; and why we have interrupted it, if we
     /// have.
@@ -247,7 +235,7 @@ impl Run<'_> {
                             doubt.look = Deadline::after(BEGIN);
                             continue;
                         }
-                        return Ok(Outcome::Lost(lost.reason()));
+                        return Ok(Outcome::Lost(self.reason(lost)?));
                     }
                 }
             }
@@ -361,6 +349,16 @@ impl Run<'_> {
             let _ = self.await_shell();
         }
         why
+    }
+
+    fn reason(&mut self, lost: Lost) -> Result<String> {
+        match lost {
+            Lost::Replaced(name) => replaced(self.session, &mut self.relay, &name),
+            Lost::Unreported => Ok("its prompt has come back, and nobody has told the command's exit code: \
+                                    something keeps the shell from that ('enable -n', functions or aliases \
+                                    named as builtins or reserved words, readonly variables)"
+                .to_owned()),
+        }
     }
 
     /// Why there will never be a mark that tells the command's end, if that is so.
