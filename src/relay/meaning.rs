@@ -41,6 +41,8 @@ pub(crate) struct Meaning {
     taken: bool,
     // The number of the completion that will be that one's, until somebody asks.
     taken_as: Option<u64>,
+    // Whether a command has begun, and has ended, until somebody asks.
+    edges: Edges,
     // How many bytes there had been when something was told.
     told: u64,
     last_completion: Option<u64>,
@@ -50,6 +52,15 @@ pub(crate) struct Meaning {
     // Those of them that have reported for the first time, and the one that is still to.
     joined: Vec<usize>,
     awaited: Option<usize>,
+}
+
+/// The edges of commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Edges {
+    /// One has begun. What the shell has taken begins then, unless more tells of that later.
+    pub(crate) begun: bool,
+    /// One has ended.
+    pub(crate) ended: bool,
 }
 
 /// A shell that reports.
@@ -81,6 +92,7 @@ impl Meaning {
             prompt: Prompt::Unknown,
             taken: false,
             taken_as: None,
+            edges: Edges::default(),
             told: 0,
             last_completion: None,
         }
@@ -144,6 +156,11 @@ impl Meaning {
     /// last such.
     pub(crate) fn take_taken(&mut self) -> Option<u64> {
         self.taken_as.take()
+    }
+
+    /// What has become of commands since this was last called.
+    pub(crate) fn take_edges(&mut self) -> Edges {
+        std::mem::take(&mut self.edges)
     }
 
     /// An answer has been typed to a program that reads lines: perhaps nobody wants it.
@@ -280,6 +297,8 @@ impl Meaning {
         // A prompt whose report is missing: ^C makes the kernel throw away
         // what was printed and not yet read. A command has ended all the
         // same, and nobody knows how.
+        self.edges.begun |= matches!(mark, Mark::Taken { .. } | Mark::Started { .. } | Mark::Begun { .. });
+        self.edges.ended |= matches!(mark, Mark::Done { .. });
         let (seq, code) = match *mark {
             Mark::Done { seq, code } => (seq, code),
             Mark::PromptStart { seq } | Mark::PromptEnd { seq } => (seq, UNKNOWN),

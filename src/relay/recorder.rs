@@ -45,6 +45,9 @@ pub(crate) struct Recorder {
     // Which of them belong to the calls that caused them, and the next that may.
     claims: Notes,
     claimed: Option<Claim>,
+    // When the last command began, and how long it lasted, once it has ended.
+    command_begun: Option<Instant>,
+    lasted: Option<Duration>,
     sizes: Notes,
     // The size that the first line is to tell, where there is no line yet.
     first_size: Option<Size>,
@@ -86,6 +89,8 @@ impl Recorder {
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             claims: Notes::open(folder, CLAIMS, false)?,
             claimed: None,
+            command_begun: None,
+            lasted: None,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
             first_size: is_usual.then_some(size),
             times: settings.record.then(|| Notes::open(folder, TIMES, true)).transpose()?,
@@ -302,6 +307,7 @@ impl Recorder {
                 // Where there is no room for it, who waits for it does not see it.
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
+            self.note_edges();
             if let Some(seq) = self.meaning.take_taken()
                 && self.claimed == Some(Claim::Taken)
             {
@@ -313,6 +319,22 @@ impl Recorder {
             }
         }
         self.write_lines()
+    }
+
+    /// Of two that are in one stretch, the command whose end is in it has begun in it, or before.
+    fn note_edges(&mut self) {
+        let (edges, runs) = (self.meaning.take_edges(), self.meaning.prompt() == Prompt::Left);
+        if edges.begun {
+            (self.command_begun, self.lasted) = (Some(Instant::now()), None);
+        }
+        if edges.ended && !(edges.begun && runs) {
+            self.lasted = self.command_begun.as_ref().map(Instant::elapsed);
+        }
+    }
+
+    /// How long the shell that reports has executed its last command, or has executed this one by now.
+    pub(crate) fn lasted(&self) -> Option<Duration> {
+        self.lasted.or(self.command_begun.as_ref().map(Instant::elapsed))
     }
 
     /// Which completion belongs to the call that caused it.

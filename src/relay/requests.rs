@@ -128,6 +128,10 @@ impl Relay {
             Request::Untranslated { since } => {
                 Response::Untranslated { ranges: self.recorder.untranslated(since) }
             }
+            Request::Lasted => {
+                let time = self.recorder.lasted().map(|time| time.as_millis());
+                Response::Lasted { time: time.map(|time| u64::try_from(time).unwrap_or(u64::MAX)) }
+            }
             Request::Size => match self.master.size() {
                 Ok(Size { cols, rows }) => Response::Size { cols, rows },
                 Err(error) => Response::Refused { why: error.to_string() },

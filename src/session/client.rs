@@ -552,6 +552,17 @@ impl RelayClient {
         }
     }
 
+    /// How long the shell that reports has executed its last command. `None` where it has executed none,
+    /// or the session has ended.
+    pub(crate) fn lasted(&mut self) -> Result<Option<Duration>> {
+        match self.ask(&Request::Lasted)? {
+            Some(Response::Lasted { time }) => Ok(time.map(Duration::from_millis)),
+            // A relay of an older version cannot tell.
+            Some(Response::Unknown) | None => Ok(None),
+            Some(_) => Err(self.misunderstood()),
+        }
+    }
+
     /// How large the terminal is. `None` where the session has ended.
     pub(crate) fn size(&mut self) -> Result<Option<Size>> {
         match self.ask(&Request::Size)? {

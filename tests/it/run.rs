@@ -1050,3 +1050,17 @@ fn what_is_said_of_a_job_at_a_prompt_is_in_no_output() {
     let command = "sleep 0.01 & while kill -0 $! 2>/dev/null; do sleep 0.01; done; jobs";
     scratch.run(&handle, command).code(0).stdout_has("Done");
 }
+
+#[test]
+fn a_commands_duration_is_that_from_its_beginning_to_its_end() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish", "sh"] {
+        let handle = scratch.create(shell);
+        for _ in 0..4 {
+            // Nothing is printed in between that would wake who waits.
+            let ran = scratch.ts(&["run", "--json", &handle, "sleep 1"]).code(0);
+            let duration: u64 = ran.field("duration_ms").parse().unwrap();
+            assert!(duration >= 700 && u128::from(duration) <= ran.took.as_millis(), "{shell}: {duration}");
+        }
+    }
+}

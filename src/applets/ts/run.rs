@@ -482,7 +482,13 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<()> {
         let typed = Instant::now();
         let (mut outcome, cause) = self.watch()?;
-        let duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
+        let mut duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
+        if self.wishes.json
+            && let Some(lasted) = self.relay.lasted()?
+        {
+            // We are told of output, and not of a beginning.
+            duration = lasted;
+        }
         if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished)
             && !self.await_next_prompt(cause.is_some())?
         {

@@ -79,6 +79,8 @@ pub(crate) enum Request {
     Synced,
     /// Where, from this place of the log on, were newlines printed as they are?
     Untranslated { since: u64 },
+    /// How long has the shell that reports executed its last command?
+    Lasted,
     /// How large is the terminal?
     Size,
     /// Make it so large.
@@ -123,6 +125,7 @@ impl Request {
             | Request::Folder
             | Request::Synced
             | Request::Untranslated { .. }
+            | Request::Lasted
             | Request::Size
             | Request::Private
             | Request::Ending { .. }
@@ -159,6 +162,7 @@ impl Request {
             Request::Folder => "folder\n".to_owned(),
             Request::Synced => "synced\n".to_owned(),
             Request::Untranslated { since } => format!("untranslated {since}\n"),
+            Request::Lasted => "lasted\n".to_owned(),
             Request::Size => "size\n".to_owned(),
             Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             Request::View { cols, rows } => format!("view {cols} {rows}\n"),
@@ -209,6 +213,7 @@ impl Request {
             ["folder"] => Request::Folder,
             ["synced"] => Request::Synced,
             ["untranslated", since] => Request::Untranslated { since: since.parse().ok()? },
+            ["lasted"] => Request::Lasted,
             ["size"] => Request::Size,
             ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
@@ -277,6 +282,10 @@ pub(crate) enum Response {
     },
     /// What the session does.
     Standing(Box<Standing>),
+    /// So long, in milliseconds; `None` where it has executed none.
+    Lasted {
+        time: Option<u64>,
+    },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -362,6 +371,9 @@ impl Response {
                 format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
             }
             Response::Standing(standing) => encode_standing(standing),
+            Response::Lasted { time } => {
+                format!("lasted {}\n", time.map_or("-".to_owned(), |time| time.to_string()))
+            }
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -473,6 +485,8 @@ impl Response {
             ["private", modes] => Response::Private { modes: modes.parse().ok()? },
             ["awaited", "-"] => Response::Awaited { seq: None },
             ["awaited", seq] => Response::Awaited { seq: Some(seq.parse().ok()?) },
+            ["lasted", "-"] => Response::Lasted { time: None },
+            ["lasted", time] => Response::Lasted { time: Some(time.parse().ok()?) },
             ["keeper", "-"] => Response::Keeper { pid: None },
             ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Response::Ended { code: None },
@@ -566,6 +580,7 @@ mod tests {
             Request::Folder,
             Request::Synced,
             Request::Untranslated { since: 7 },
+            Request::Lasted,
             Request::Size,
             Request::Resize { cols: 80, rows: 24 },
             Request::View { cols: 80, rows: 24 },
@@ -637,6 +652,8 @@ mod tests {
                 folder: None,
                 report: None,
             })),
+            Response::Lasted { time: None },
+            Response::Lasted { time: Some(700) },
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
