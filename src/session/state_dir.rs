@@ -392,6 +392,7 @@ impl StateDir {
         let what = format!("make a session in '{}'", self.sessions_path().display());
         let sessions = self.sessions.as_ref().ok_or_else(|| Failure::failed(format!("cannot {what}")))?;
         let events = self.events()?;
+        let spares = Spares::take(sessions).trying(&what)?;
         loop {
             let handle = Handle::fresh().trying(&what)?;
             if sessions.has(handle.as_str()) || events.has(&handle) {
@@ -408,6 +409,7 @@ impl StateDir {
             // removes the folder: then we begin again.
             let Ok(lock) = folder.open_lock(dir::META) else {
                 if folder.has(dir::META) || sessions.has(&name.to_string_lossy()) {
+                    drop(spares);
                     sessions.remove_folder(&name).trying(&what)?;
                     return Err(Failure::failed(format!("cannot {what}: its lock cannot be made")));
                 }
@@ -415,11 +417,12 @@ impl StateDir {
             };
             match lock.try_lock() {
                 Ok(()) if folder.still_names(dir::META, &lock) => {
-                    let sessions = sessions.again().trying(&what)?;
-                    return Ok(PendingSession { handle, folder, lock, sessions });
+                    let Spares { sessions, others } = spares;
+                    return Ok(PendingSession { handle, folder, lock, sessions, spares: others });
                 }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => {
+                    drop(spares);
                     sessions.remove_folder(&name).trying(&what)?;
                     return Err(error).trying(format_args!("{what}: lock it"));
                 }
@@ -555,6 +558,22 @@ pub(crate) struct PendingSession {
     /// Its `meta`, which is locked.
     pub(crate) lock: File,
     sessions: Folder,
+    // Until it is complete: where no descriptor is left, it can be removed by these.
+    spares: Vec<Folder>,
+}
+
+/// As many descriptors as a folder takes to be removed, and that of the sessions' folder. They are
+/// taken before anything is made: so nothing is left of what cannot be completed for want of some.
+struct Spares {
+    sessions: Folder,
+    others: Vec<Folder>,
+}
+
+impl Spares {
+    fn take(sessions: &Folder) -> io::Result<Spares> {
+        let others = (0..Folder::TO_REMOVE).map(|_| sessions.again()).collect::<io::Result<_>>()?;
+        Ok(Spares { sessions: sessions.again()?, others })
+    }
 }
 
 impl PendingSession {
@@ -570,7 +589,7 @@ impl PendingSession {
         if !folder.still_names(dir::META, &lock) {
             return Ok(None);
         }
-        Ok(Some(PendingSession { handle, folder, lock, sessions }))
+        Ok(Some(PendingSession { handle, folder, lock, sessions, spares: Vec::new() }))
     }
 
     /// The same folder as a session.
@@ -594,7 +613,8 @@ impl PendingSession {
 
     /// Removes it; for when it could not be completed.
     pub(crate) fn abandon(self) -> io::Result<()> {
-        let PendingSession { handle, folder, lock, sessions } = self;
+        let PendingSession { handle, folder, lock, sessions, spares } = self;
+        drop(spares);
         let name = OsString::from(format!("{NEW}{handle}"));
         match sessions.remove_folder(&name) {
             // On NFS and many a FUSE a removed file stays, under another name,

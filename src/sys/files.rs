@@ -114,10 +114,16 @@ impl Folder {
         Ok(Folder(fs::openat(self, name, flags, Mode::empty())?))
     }
 
-    /// Makes a folder with mode 0700; one that is there already is an error.
+    /// Makes a folder with mode 0700; one that is there already is an error. One that cannot be opened
+    /// is not left.
     pub(crate) fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
         fs::mkdirat(self, name, PRIVATE_FOLDER)?;
-        self.open_folder(name)
+        let opened = self.open_folder(name);
+        if opened.is_err() {
+            // Who has put something into it meanwhile has use for it.
+            let _ = self.remove_empty(name);
+        }
+        opened
     }
 
     /// Opens a regular file for reading.
@@ -394,6 +400,9 @@ impl Folder {
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(self, name, AtFlags::empty())?)
     }
+
+    /// How many descriptors [`Folder::remove_folder`] takes.
+    pub(crate) const TO_REMOVE: usize = 3;
 
     /// Removes a folder and all that is in it. What somebody else removes
     /// meanwhile is fine; so is what somebody else adds, as a reader does who

@@ -150,6 +150,28 @@ fn what_a_full_disk_lets_nobody_move_past_is_not_printed_and_comes_once() {
 }
 
 #[test]
+fn a_create_that_has_too_few_descriptors_leaves_nothing() {
+    let scratch = Scratch::new();
+    scratch.ts(&["kill", &scratch.create("cat")]).code(0);
+    let sessions = scratch.state().join("sessions");
+    let mut failures = 0;
+    for count in 3..40 {
+        let create = format!("ulimit -n {count}; exec nbs-ts create --no-helper 'exec cat'");
+        let ran = scratch.bash(&create);
+        let left: Vec<_> = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        if ran.status.success() {
+            let handle = ran.out().trim().to_owned();
+            assert_eq!(left, [&*handle], "{count}");
+            scratch.ts(&["kill", &handle]).code(0);
+        } else {
+            failures += 1;
+            assert!(left.is_empty(), "{count}: {left:?}, {ran:?}");
+        }
+    }
+    assert!(failures > 5, "{failures}");
+}
+
+#[test]
 fn what_was_printed_last_waits_for_room_as_well() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
