@@ -18,6 +18,9 @@ use crate::{
 /// Commands that print what a session has printed, as it is.
 const RAW: [&str; 5] = ["read", "read-new", "run", "ask", "attach"];
 
+/// Commands whose lines say nothing if they are not whole.
+const WHOLE: [&str; 7] = ["cast", "create", "ensure", "find", "list", "restart", "wait"];
+
 /// Prints what came from a machine.
 pub(super) struct Printer {
     pub(super) verb: String,
@@ -221,7 +224,12 @@ impl Printer {
                 format!("{machine}:{line}\n")
             }
             WORKER if !is_of_worker(&line) => format!("{line}\n"),
-            "list" | "wait" | WORKER => format!("{machine}:{line}\n"),
+            "list" | "wait" => {
+                let handle = line.split('\t').next().unwrap_or_default();
+                self.nonsense |= Handle::parse(handle.as_bytes()).is_none();
+                format!("{machine}:{line}\n")
+            }
+            WORKER => format!("{machine}:{line}\n"),
             "gc" | "doctor" => format!("{machine}: {line}\n"),
             _ => format!("{line}\n"),
         }
@@ -235,8 +243,8 @@ impl Printer {
     }
 
     pub(super) fn print_kept(&mut self, to_the_end: bool) -> Result<()> {
-        // Half an object is none: it was cut off with the connection.
-        if to_the_end && (self.json || self.verb == "cast") {
+        // Half an object is none, nor half a handle: it was cut off with the connection.
+        if to_the_end && (self.json || WHOLE.contains(&&*self.verb)) {
             self.line.clear();
         }
         if to_the_end && !self.line.is_empty() {
@@ -303,25 +311,26 @@ mod tests {
         }
     }
 
+    fn call(verb: &str, strips: bool, json: bool) -> Printer {
+        let plan = Plan {
+            parts: Vec::new(),
+            json,
+            stdin: None,
+            timeout: None,
+            any: false,
+            picks: false,
+            interactive: false,
+            ansi: false,
+            strips,
+            table: false,
+            at_once: false,
+            follows: false,
+        };
+        Printer::new(verb, MachineName::parse(b"box"), &plan)
+    }
+
     #[test]
     fn no_escape_sequence_comes_through_where_it_was_asked_for_text() {
-        let call = |verb: &str, strips, json| {
-            let plan = Plan {
-                parts: Vec::new(),
-                json,
-                stdin: None,
-                timeout: None,
-                any: false,
-                picks: false,
-                interactive: false,
-                ansi: false,
-                strips,
-                table: false,
-                at_once: false,
-                follows: false,
-            };
-            Printer::new(verb, MachineName::parse(b"box"), &plan)
-        };
         let lie = b"a\x1b]52;c;aGVsbG8=\x07b\x1b[2Jc\n";
         let mut read = call("read", true, false);
         assert_eq!(stripped(read.strip.as_mut().unwrap(), lie), b"abc\n");
@@ -334,6 +343,19 @@ mod tests {
         assert!(cast.is_nonsense().is_none());
         assert_eq!(cast.shown(lie), "");
         assert!(cast.is_nonsense().is_some());
+    }
+
+    #[test]
+    fn a_line_of_another_machine_begins_with_a_handle_of_its_own() {
+        for (line, expected) in [
+            (&b"0123abcd\talive\t-\tcat"[..], Some("box:0123abcd\talive\t-\tcat\n")),
+            (b"other:0123abcd\talive\t-\tcat", None),
+            (b"\x1b[2J", None),
+        ] {
+            let mut list = call("list", false, false);
+            let shown = list.shown(line);
+            assert_eq!(list.is_nonsense().is_none().then_some(&*shown), expected);
+        }
     }
 
     #[test]
