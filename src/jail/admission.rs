@@ -21,12 +21,10 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    time::Duration,
 };
 
 use crate::sys::{
     confinement::{self, Tag},
-    deadline::Deadline,
     peers::{self, OtherEnd},
     poll,
     processes::{self, Holds, PidFd},
@@ -62,20 +60,13 @@ pub(crate) struct Admission {
     /// Of no use but to be closed where a look at a process finds no descriptor: the
     /// connection may have got the last one.
     spares: Vec<OwnedFd>,
-    /// While this has not passed, nobody is admitted whose process we cannot see: a confined
-    /// process has tried to connect, and may try to escape our looks.
-    wary: Option<Deadline>,
 }
 
 /// A look at a process opens no more at the same time: a pidfd, a directory, and a file.
 const SPARES: usize = 3;
 
-/// So often all processes are looked at, where none of those that we see has a connection. A
-/// process that hands its connection on to another may escape a look, but hardly all of them.
+/// So often all processes are looked at for a confined one, where others come and go meanwhile.
 const MOST_LOOKS: u32 = 8;
-
-/// How long [`Admission::wary`] is.
-const WARINESS: Duration = Duration::from_secs(600);
 
 impl Admission {
     /// For sockets of this process that serve its own user. `own` is the number of the session that
@@ -96,19 +87,16 @@ impl Admission {
             Some(Tag::Absent | Tag::Spoilt) | None => None,
         };
         let bound = number.into_iter().chain(own).collect();
-        Admission { bound, serves_root: false, spares: spares(), wary: None }
+        Admission { bound, serves_root: false, spares: spares() }
     }
 
-    /// Admits who has connected to a Unix socket of ours, and gives its PID: 0 for a process of
-    /// another PID namespace, which is in no session that is below us.
+    /// Admits who has connected to a Unix socket of ours, and gives its PID. A process of another
+    /// PID namespace that is not below ours has none here, and is refused.
     pub(crate) fn admit(&mut self, stream: &UnixStream) -> Result<u32, Denial> {
         let peer = socket::peer(stream).map_err(|_| Denial::Unknown)?;
         let is_served = socket::is_our_user(peer.uid) || (self.serves_root && peer.uid == 0);
         if !is_served {
             return Err(Denial::OtherUser);
-        }
-        if peer.pid == 0 {
-            return Ok(0);
         }
         self.with_spares(|admission| admission.judge(peer.pid, stream)).map(|()| peer.pid)
     }
@@ -118,14 +106,13 @@ impl Admission {
     pub(crate) fn admit_tcp(&mut self, stream: &TcpStream) -> Result<(), Denial> {
         self.with_spares(|admission| match peers::tcp_other_end(stream) {
             Ok(OtherEnd::Elsewhere) => Ok(()),
-            Ok(end @ (OtherEnd::Socket(_) | OtherEnd::Unknown)) => admission.look_for_holders(end),
-            Ok(OtherEnd::Nobody) => admission.deny_unknown(),
-            Err(_) => admission.look_for_holders(OtherEnd::Unknown),
+            Ok(OtherEnd::Socket(inode)) => admission.judge_holders(inode),
+            Ok(OtherEnd::Nobody | OtherEnd::Unknown) | Err(_) => deny_unknown(),
         })
     }
 
     /// Judges once more with all descriptors that there are, where there may have been too few.
-    fn with_spares(&mut self, judge: impl Fn(&mut Admission) -> Result<(), Denial>) -> Result<(), Denial> {
+    fn with_spares(&mut self, judge: impl Fn(&Admission) -> Result<(), Denial>) -> Result<(), Denial> {
         let mut judged = judge(self);
         if judged == Err(Denial::Unknown) {
             self.spares.clear();
@@ -135,35 +122,38 @@ impl Admission {
         judged
     }
 
-    fn judge(&mut self, pid: u32, stream: &UnixStream) -> Result<(), Denial> {
+    fn judge(&self, pid: u32, stream: &UnixStream) -> Result<(), Denial> {
         let Ok(Some(process)) = PidFd::open(pid) else { return Err(Denial::Unknown) };
         match self.serves(pid) {
             Some(true) => {}
             Some(false) => return Err(Denial::Confined),
             None => return Err(Denial::Unknown),
         }
-        let end = peers::other_end(stream);
-        match processes::holds_socket(pid, end.inode()) {
-            _ if end == OtherEnd::Nobody => self.deny_unknown()?,
-            Holds::Yes if end.inode().is_some() => {}
-            Holds::No => self.deny_unknown()?,
-            // Of the process or of the socket too little is told. Then nobody else may have it.
+        let ends = match peers::other_end(stream) {
+            OtherEnd::Socket(inode) => vec![inode],
+            OtherEnd::Nobody => Vec::new(),
+            // In another network namespace; or netlink(7) is out of our reach.
+            OtherEnd::Elsewhere | OtherEnd::Unknown => peers::candidates(stream, pid).unwrap_or_default(),
+        };
+        match processes::holds_socket(pid, &ends) {
+            Holds::Yes if ends.len() == 1 => {}
+            Holds::No => deny_unknown()?,
+            // Of the process or of the socket too little is told. Then nobody confined may have it.
             Holds::Yes | Holds::Unknown => {
                 if poll::has_hung_up(stream).unwrap_or(true) {
-                    self.deny_unknown()?;
+                    deny_unknown()?;
                 }
-                self.look_for_holders(end)?;
+                match self.look(&ends) {
+                    Look::Confined => return Err(Denial::Confined),
+                    Look::Held | Look::Hidden { .. } => {}
+                    Look::Failed => deny_unknown()?,
+                }
             }
         }
         match process.has_ended() {
             Ok(false) => Ok(()),
             Ok(true) | Err(_) => Err(Denial::Unknown),
         }
-    }
-
-    /// Where this kernel can confine nobody, whoever cannot be told from others is one of those.
-    fn deny_unknown(&self) -> Result<(), Denial> {
-        if confinement::is_possible() { Err(Denial::Unknown) } else { Ok(()) }
     }
 
     /// May we serve this process, for all that confines it? `None` where it has gone.
@@ -175,68 +165,73 @@ impl Admission {
         })
     }
 
-    /// Looks at all processes for who may have this end of a connection open. Nobody among them
-    /// may be one that we do not serve.
+    /// Judges all processes that have the other end of a TCP connection open.
     ///
-    /// Where none has it, it is one that we may not look into, as the sshd of an `ssh -L` is, or
-    /// one of another PID namespace.
-    fn look_for_holders(&mut self, end: OtherEnd) -> Result<(), Denial> {
+    /// Where we see none, it is one that we may not look into, as the sshd of an `ssh -L` is, or one
+    /// of another PID namespace; but also a confined process that has its socket where /proc/PID/fd
+    /// does not show it, as in a queue of another socket. So then nobody may be confined.
+    fn judge_holders(&self, inode: u32) -> Result<(), Denial> {
         for _ in 0..MOST_LOOKS {
-            match self.look(end) {
-                Look::Confined => {
-                    self.wary = Some(Deadline::after(WARINESS));
-                    return Err(Denial::Confined);
-                }
-                Look::Held | Look::NobodyConfined => return Ok(()),
-                Look::Hidden if self.wary.is_some_and(|until| !until.has_passed()) => {
-                    return self.deny_unknown();
-                }
-                Look::Hidden => {}
-                Look::Failed => return self.deny_unknown(),
+            match self.look(&[inode]) {
+                Look::Confined => return Err(Denial::Confined),
+                Look::Held | Look::Hidden { is_anybody_confined: false, saw_all: true } => return Ok(()),
+                Look::Hidden { is_anybody_confined: true, .. } | Look::Failed => return deny_unknown(),
+                Look::Hidden { .. } => {}
             }
         }
         Ok(())
     }
 
-    fn look(&self, end: OtherEnd) -> Look {
+    /// Looks at all processes for who has the other end of a connection open, which is one of
+    /// these sockets.
+    fn look(&self, ends: &[u32]) -> Look {
         let (Ok(newest), Ok(pids)) = (processes::newest_pid(), processes::pids()) else {
             return Look::Failed;
         };
-        let (mut is_held, mut others) = (false, false);
+        let is_known = ends.len() == 1;
+        let (mut is_held, mut may_be_held) = (false, false);
+        let (mut is_anybody_confined, mut saw_all) = (false, true);
         for pid in pids {
-            let served = self.serves(pid);
+            let served = match self.serves(pid) {
+                // Another user's can read no token of ours, and never becomes one of ours.
+                Some(false) => processes::is_our_user_s(pid).map(|is_ours| !is_ours),
+                served => served,
+            };
             if served == Some(true) && is_held {
                 continue;
             }
-            let holds = processes::holds_socket(pid, end.inode());
-            match (served, holds) {
-                (Some(true), Holds::Yes) => is_held |= end.inode().is_some(),
+            match (served, processes::holds_socket(pid, ends)) {
+                (Some(true), Holds::Yes) => is_held |= is_known,
                 (Some(true), Holds::No | Holds::Unknown) => {}
-                (Some(false), Holds::No) => others = true,
-                (Some(false), Holds::Yes | Holds::Unknown) => return Look::Confined,
-                // One that has gone meanwhile may have handed it on.
-                (None, _) => others = true,
+                (Some(false), Holds::No) => is_anybody_confined = true,
+                (Some(false), Holds::Yes) if is_known => return Look::Confined,
+                (Some(false), Holds::Yes | Holds::Unknown) => may_be_held = true,
+                // It may have left the connection to another.
+                (None, _) => saw_all = false,
             }
         }
         match () {
             () if is_held => Look::Held,
-            // Nobody has come while we looked, so we have seen all.
-            () if !others && processes::newest_pid().is_ok_and(|now| now == newest) => Look::NobodyConfined,
-            () => Look::Hidden,
+            () if may_be_held => Look::Confined,
+            () => {
+                saw_all &= processes::newest_pid().is_ok_and(|now| now == newest);
+                Look::Hidden { is_anybody_confined, saw_all }
+            }
         }
     }
 }
 
 /// What a look at all processes has shown.
 enum Look {
-    /// One that we do not serve has it open, or may have.
+    /// One that we do not serve has it open, or may have, where nobody is seen to have it.
     Confined,
     /// One that we serve has it open, and nobody else.
     Held,
-    /// Nobody that we see has it open, and nobody is confined.
-    NobodyConfined,
-    /// Nobody that we see has it open.
-    Hidden,
+    /// Nobody that we see has it open. `saw_all`: no process came or went meanwhile.
+    Hidden {
+        is_anybody_confined: bool,
+        saw_all: bool,
+    },
     Failed,
 }
 
@@ -249,6 +244,11 @@ pub(crate) fn serves_us(server: u32, session: Option<u32>) -> bool {
 
 fn spares() -> Vec<OwnedFd> {
     (0..SPARES).map_while(|_| std::io::stderr().as_fd().try_clone_to_owned().ok()).collect()
+}
+
+/// Where this kernel can confine nobody, whoever cannot be told from others is not confined.
+fn deny_unknown() -> Result<(), Denial> {
+    if confinement::is_possible() { Err(Denial::Unknown) } else { Ok(()) }
 }
 
 /// The tag of the session that a process is confined by; `None` where it has gone.

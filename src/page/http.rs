@@ -29,7 +29,8 @@ pub(crate) const UNAUTHORIZED: Refusal = refusal("401 Unauthorized", "the token 
 pub(crate) const FORBIDDEN: Refusal = refusal("403 Forbidden", "another site asks");
 pub(crate) const CONFINED: Refusal =
     refusal("403 Forbidden", "a process that counts as confined (as by --write-root) is not served");
-pub(crate) const UNTOLD: Refusal = refusal("403 Forbidden", "it cannot be told whose process asks");
+pub(crate) const UNTOLD: Refusal =
+    refusal("403 Forbidden", "it cannot be told whether the process that asks is confined");
 pub(crate) const NOT_FOUND: Refusal = refusal("404 Not Found", "there is no such thing");
 pub(crate) const NOT_ALLOWED: Refusal =
     refusal("405 Method Not Allowed", "it cannot be asked for in that way");

@@ -27,7 +27,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use crate::sys::processes;
+use crate::sys::{peers, processes};
 
 /// Less would let a file be emptied that may not be written to.
 const LEAST: ABI = ABI::V3;
@@ -58,6 +58,12 @@ impl Confinement {
         let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * TAG);
         if TAGGED_LIMITS.into_iter().any(too_low) {
             return Err(io::Error::other("there is a hard limit on locks or on the resident set already"));
+        }
+        // Else nobody could tell whether it is a confined process that asks for something.
+        if !peers::are_told()? {
+            return Err(io::Error::other(
+                "the kernel does not tell who has a socket open (CONFIG_UNIX_DIAG)",
+            ));
         }
         ruleset(&self.roots).map(drop)
     }

@@ -43,19 +43,37 @@ pub(crate) enum OtherEnd {
     Unknown,
 }
 
-impl OtherEnd {
-    pub(crate) fn inode(self) -> Option<u32> {
-        match self {
-            OtherEnd::Socket(inode) => Some(inode),
-            OtherEnd::Nobody | OtherEnd::Elsewhere | OtherEnd::Unknown => None,
-        }
-    }
+/// Does the kernel tell what is at the other end of a Unix socket?
+pub(crate) fn are_told() -> io::Result<bool> {
+    let (one, _two) = UnixStream::pair()?;
+    Ok(matches!(other_end(&one), OtherEnd::Socket(_)))
 }
 
-/// The other end of a Unix socket.
+/// The sockets of which one is the other end of a Unix socket that somebody has connected to us,
+/// if that was done in the network namespace of this process: all others there. None, if it was
+/// not.
+pub(crate) fn candidates(stream: &UnixStream, pid: u32) -> io::Result<Vec<u32>> {
+    let own = own_inode(stream)?;
+    let (mut others, mut is_there) = (Vec::new(), false);
+    for line in BufReader::new(fs::File::open(format!("/proc/{pid}/net/unix"))?).lines() {
+        let line = line?;
+        let inode = line.split_ascii_whitespace().nth(6).and_then(|inode| inode.parse().ok());
+        match inode {
+            Some(inode) if own == Some(inode) => is_there = true,
+            inode => others.extend(inode),
+        }
+    }
+    Ok(if is_there { others } else { Vec::new() })
+}
+
+fn own_inode(stream: &UnixStream) -> io::Result<Option<u32>> {
+    inode(&PathBuf::from(format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd())))
+}
+
+/// The other end of a Unix socket. The kernel does not tell of one that was connected in another
+/// network namespace.
 pub(crate) fn other_end(stream: &UnixStream) -> OtherEnd {
-    let link = PathBuf::from(format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd()));
-    match inode(&link).ok().flatten().and_then(|inode| other_end_of(inode).ok()) {
+    match own_inode(stream).ok().flatten().and_then(|inode| other_end_of(inode).ok()) {
         // What nobody has open has no inode any more.
         Some(OtherEnd::Socket(0)) => OtherEnd::Nobody,
         Some(end) => end,

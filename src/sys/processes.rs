@@ -230,6 +230,12 @@ pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
     Some(status(pid, "NoNewPrivs:")?.as_deref() == Some("1"))
 }
 
+/// Is it a process of our own user, by its real user ID? `None` where it has gone.
+pub(crate) fn is_our_user_s(pid: u32) -> Option<bool> {
+    let real = status(pid, "Uid:")??.split_ascii_whitespace().next()?.parse::<u32>().ok()?;
+    Some(real == rustix::process::geteuid().as_raw())
+}
+
 /// Hard limits of this process, by what /proc/PID/limits calls them
 /// (proc_pid_limits(5)): each a number, or none (`Some(None)`); `None` where it is not
 /// told. `None` where the process has gone.
@@ -271,8 +277,8 @@ pub(crate) enum Holds {
     Unknown,
 }
 
-/// Has this process the socket of that inode open, or, without one, any socket?
-pub(crate) fn holds_socket(pid: u32, inode: Option<u32>) -> Holds {
+/// Has this process a socket of one of these inodes open?
+pub(crate) fn holds_socket(pid: u32, inodes: &[u32]) -> Holds {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let Ok(entries) = fs::read_dir(&folder) else { return Holds::Unknown };
     let mut descriptors = Vec::new();
@@ -285,7 +291,7 @@ pub(crate) fn holds_socket(pid: u32, inode: Option<u32>) -> Holds {
     for descriptor in descriptors.into_iter().rev() {
         let link = folder.join(descriptor.to_string());
         match peers::inode(&link) {
-            Ok(Some(found)) if inode.is_none_or(|inode| inode == found) => return Holds::Yes,
+            Ok(Some(found)) if inodes.contains(&found) => return Holds::Yes,
             Ok(_) => {}
             // It was closed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -2,17 +2,19 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     net::{TcpListener, UdpSocket},
     os::unix::{fs::FileTypeExt, net::UnixStream},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use crate::{
     confined::can_confine,
+    hostile::is_root,
     machines::{Elsewhere, name_of},
     page::Page,
-    support::{Running, Scratch, eventually, run, start, state_of},
+    support::{Running, Scratch, copy_of_binary, eventually, run, start, state_of},
 };
 
 /// What all scripts in a jail begin with.
@@ -344,6 +346,70 @@ impl Drop for Taken {
     }
 }
 
+/// While a server is stopped, a confined process says something to it, leaves the connection to a
+/// child, and ends, and its PID goes to an unconfined process. Nobody may be answered.
+fn give_pid_away(jail: &Jail<'_>, socket: &Path, words: &str, server: &str) {
+    stop(server);
+    jail.python(LEAVE, &[&socket.display().to_string(), words, &jail.file("said")]);
+    let _taken = Taken::take(&jail.reports("said.pid"), &jail.scratch.path);
+    signal("-CONT", server);
+    assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
+}
+
+/// Runs what follows under a kernel that does not tell of sockets: without netlink(7).
+const WITHOUT_NETLINK: &str = r#"
+import ctypes, os, struct, sys
+LOAD, IS, RETURN, ALLOW, EAFNOSUPPORT = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000 | 97
+call = {'x86_64': 41, 'aarch64': 198}[os.uname().machine]
+code = [(LOAD, 0, 0, 0), (IS, 0, 3, call), (LOAD, 0, 0, 16), (IS, 0, 1, socket.AF_NETLINK),
+    (RETURN, 0, 0, EAFNOSUPPORT), (RETURN, 0, 0, ALLOW)]
+length = len(code)
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *each) for each in code))
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Program(length, ctypes.addressof(code)))) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn where_the_kernel_tells_nothing_of_sockets_nobody_is_confined_and_all_others_are_served() {
+    let scratch = Scratch::new();
+    let create = |words: &[&str]| {
+        let mut command = scratch.command("python3");
+        command.arg("-c").arg(format!("{PYTHON}{WITHOUT_NETLINK}")).args(["nbs-ts", "create", "--no-helper"]);
+        run(command.args(words))
+    };
+    let other = create(&["cat"]).code(0).out().trim_end().to_owned();
+    // A confined process of another test may be in the way for a moment.
+    eventually("its being served", || scratch.ts(&["send", &other, "sound"]).status.success());
+    let Some(jail) = Jail::new(&scratch) else { return };
+    let option = format!("--write-root={}", jail.root.display());
+    create(&[&option, "cat"]).code(1).stdout("").complains("CONFIG_UNIX_DIAG");
+    // A relay that can ask for nothing tells those apart that others have confined.
+    let socket = scratch.folder(&other).join("relay.sock");
+    assert_eq!(jail.python(KNOCK, &[&socket.display().to_string()]), "b''\n");
+    give_pid_away(&jail, &socket, "'state\\n'", scratch.file(&other, "daemon_pid").trim());
+}
+
+/// Of a connection that was made in another network namespace the kernel does not tell what is at
+/// its other end.
+#[test]
+fn a_call_from_another_network_namespace_is_served_and_a_confined_one_is_not() {
+    let scratch = Scratch::new();
+    let other = scratch.create("cat");
+    let Some(jail) = Jail::new(&scratch) else { return };
+    let apart = "unshare --user --map-root-user --net";
+    let made = run(Command::new("bash").args(["-c", &format!("{apart} true")]));
+    if made.status.success() {
+        scratch.bash(&format!("{apart} nbs-ts send {other} sound")).code(0);
+        scratch.ts(&["wait-pattern", &other, "sound\r\nsound\r\n"]).code(0);
+        let ran = scratch.ts(&["run", &jail.handle, &format!("{apart} nbs-ts send {other} x")]);
+        assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+        assert_eq!(scratch.ts(&["read", &other]).out(), "sound\r\nsound\r\n");
+    }
+}
+
 #[test]
 fn a_pid_that_a_confined_process_has_left_to_another_admits_nobody() {
     let there = Elsewhere::new();
@@ -360,13 +426,7 @@ fn a_pid_that_a_confined_process_has_left_to_another_admits_nobody() {
         (scratch.state().join("bridges/box.sock"), "''", there.bridge()),
         (far, "pipes", far_pid),
     ] {
-        let file = jail.file("said");
-        stop(&server);
-        jail.python(LEAVE, &[&socket.display().to_string(), words, &file]);
-        let taken = Taken::take(&jail.reports("said.pid"), &scratch.path);
-        signal("-CONT", &server);
-        assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
-        drop(taken);
+        give_pid_away(&jail, &socket, words, &server);
     }
 }
 
@@ -468,8 +528,22 @@ s.connect((host, int(port)))
 if how == 'child' and os.fork():
     os._exit(0)
 at = 'localhost:' + port
-s.sendall(('POST /sessions/%s/line HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: close\r\n'
-    'Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' % (handle, at, at, token, len(text), text)).encode())
+def ask():
+    s.sendall(('POST /sessions/%s/line HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: close\r\n'
+        'Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' % (handle, at, at, token, len(text), text)).encode())
+if how == 'queued':
+    # Whoever looks at our descriptors finds no connection.
+    queue = socket.socketpair()
+    ask()
+    socket.send_fds(queue[0], [b'x'], [s.fileno()])
+    s.close()
+    os.mkfifo(file + '.go')
+    report(file + '.queued', '')
+    open(file + '.go').close()
+    s = socket.socket(fileno=socket.recv_fds(queue[1], 1, 1)[1][0])
+    s.settimeout(PATIENCE)
+else:
+    ask()
 report(file, answer(s).decode().split('\r\n')[0])
 "#;
 
@@ -519,5 +593,79 @@ fn a_confined_session_types_nothing_by_the_page_whose_token_it_reads() {
             fs::remove_file(&file).unwrap();
         }
     }
+    // Where the page finds the connection with nobody.
+    stop(&page.pid());
+    let said = jail.file("said");
+    let queued = words("127.0.0.1", "from-the-jail", &said, "queued");
+    let file = jail.root.join("queued.py");
+    fs::write(&file, format!("{PYTHON}{TYPE_BY_PAGE}")).unwrap();
+    scratch.ts(&["send", &jail.handle, &format!("python3 {} {}", file.display(), queued.join(" "))]).code(0);
+    jail.reports("said.queued");
+    signal("-CONT", &page.pid());
+    // Who comes later is served later.
+    drop(page.open(""));
+    fs::write(format!("{said}.go"), "").unwrap();
+    assert_eq!(jail.reports("said"), "HTTP/1.1 403 Forbidden");
     assert!(!scratch.ts(&["read", &victim]).code(0).out().contains("from-the-jail"));
+}
+
+/// Asks for the page as a process that its own user may not look into, as the sshd of an `ssh -L`
+/// is; or, as `seen`, as one that the user may.
+const ASK_HIDDEN: &str = r#"
+import ctypes
+port, how = sys.argv[1:]
+if how == 'hidden':
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+s = socket.create_connection(('127.0.0.1', int(port)), PATIENCE)
+s.sendall(b'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+said = answer(s).decode()
+print(said.split('\r\n')[0] if ' 200 ' in said else said)
+"#;
+
+#[test]
+fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined() {
+    let scratch = Scratch::new();
+    // As a user who is not root: that one may look into any process.
+    let user = is_root().then_some(65_534);
+    let home = scratch.path.join("user");
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, user, user).unwrap();
+    let program = home.join("nbs-page");
+    copy_of_binary(&program);
+    let as_user = |program: &Path| {
+        let mut command = scratch.command("setpriv");
+        command.env("NBS_TS_HOME", home.join("state")).env("HOME", &home).current_dir(&home);
+        if user.is_some() {
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        }
+        // Options of its own, of which one must be there.
+        command.args(["--inh-caps=-all", "--"]).arg(program);
+        command
+    };
+    let page = Page::of(as_user(&program));
+    let python = Path::new("/usr/bin/python3");
+    let script = format!("{PYTHON}{ASK_HIDDEN}");
+    let port = page.port().to_string();
+    let ask = |how: &str| run(as_user(python).args(["-c", &script, &port, how])).code(0).out();
+    let ask_confined = |how: &str| {
+        let mut command = as_user(Path::new("prlimit"));
+        command.args(["--locks=1000:1000", "setpriv", "--no-new-privs"]).arg(python);
+        run(command.args(["-c", &script, &port, how])).code(0).out()
+    };
+    for _ in 0..3 {
+        assert_eq!(ask("seen"), "HTTP/1.1 200 OK\n");
+        assert_eq!(ask("hidden"), "HTTP/1.1 200 OK\n");
+        assert!(ask_confined("hidden").starts_with("HTTP/1.1 403 "));
+    }
+    assert!(ask_confined("seen").starts_with("HTTP/1.1 403 "));
+    // While anybody is confined, it could be that one.
+    let mut confined = as_user(Path::new("prlimit"));
+    confined.args(["--locks=1000:1000", "setpriv", "--no-new-privs", "sh", "-c", "echo; exec sleep 1000"]);
+    let mut confined = confined.stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(confined.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    assert!(ask("hidden").contains("it cannot be told whether"));
+    assert_eq!(ask("seen"), "HTTP/1.1 200 OK\n");
+    confined.kill().unwrap();
+    confined.wait().unwrap();
+    assert_eq!(ask("hidden"), "HTTP/1.1 200 OK\n");
 }

@@ -18,7 +18,7 @@ const STRANGER: u32 = 65_534;
 
 /// Only root can be somebody else: the tests that need another user test
 /// nothing where they are run by any other.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     run(Command::new("id").arg("-u")).out() == "0\n"
 }
 

@@ -7,7 +7,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -31,11 +31,20 @@ impl Page {
 
     pub(crate) fn start_with(scratch: &Scratch, arguments: &[&str]) -> Page {
         let mut command = scratch.applet("nbs-page");
-        let mut server = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        command.args(arguments);
+        Page::of(command)
+    }
+
+    pub(crate) fn of(mut command: Command) -> Page {
+        let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (address, token) = line.trim_end().strip_prefix("http://").unwrap().split_once("/#").unwrap();
         Page { address: address.parse().unwrap(), token: token.to_owned(), server }
+    }
+
+    pub(crate) fn pid(&self) -> String {
+        self.server.id().to_string()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -94,7 +103,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         let pid = self.server.id().to_string();
-        assert!(run(std::process::Command::new("kill").arg(&pid)).status.success());
+        assert!(run(Command::new("kill").arg(&pid)).status.success());
         let status = self.server.wait().unwrap();
         if !std::thread::panicking() {
             assert!(status.success(), "{status}");
@@ -364,7 +373,7 @@ impl Page {
         let mut server = scratch.applet("nbs-page").arg("--json").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(run(std::process::Command::new("kill").arg(server.id().to_string())).status.success());
+        assert!(run(Command::new("kill").arg(server.id().to_string())).status.success());
         assert!(server.wait().unwrap().success());
         serde_json::from_str(&line).unwrap()
     }
@@ -497,7 +506,7 @@ fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
     let handle = scratch.create("cat");
     events.until_about(&handle, |about| about["state"] == "alive");
     let relay = scratch.file(&handle, "daemon_pid");
-    assert!(run(std::process::Command::new("kill").args(["-KILL", relay.trim()])).status.success());
+    assert!(run(Command::new("kill").args(["-KILL", relay.trim()])).status.success());
     events.until_about(&handle, |about| about["state"] == "dead");
 }
 
@@ -727,9 +736,7 @@ fn a_stopped_relay_holds_up_no_other_session() {
     let scratch = Scratch::new();
     let (stopped, other) = (scratch.create("cat"), scratch.create("cat"));
     let relay = scratch.file(&stopped, "daemon_pid").trim().to_owned();
-    let signal = |signal: &str| {
-        assert!(run(std::process::Command::new("kill").args([signal, &relay])).status.success())
-    };
+    let signal = |signal: &str| assert!(run(Command::new("kill").args([signal, &relay])).status.success());
     let page = Page::start(&scratch);
     let mut events = page.open("");
     events.settle();
@@ -859,7 +866,7 @@ fn a_machine_that_cannot_be_reached_says_so_and_is_back_when_it_is() {
     let far_side =
         pids.into_iter().filter(|pid| ["nbs-far", "nbs-bridge"].contains(&&*crate::machines::name_of(pid)));
     // All at once, before one of them does anything about the end of another.
-    run(std::process::Command::new("kill").arg("-KILL").args(far_side)).code(0);
+    run(Command::new("kill").arg("-KILL").args(far_side)).code(0);
     let missing = wall.until_about("box:", |about| about["word"] == "not reached");
     assert!(
         missing["name"] == "box" && missing["asks"].as_str().is_some_and(|why| !why.is_empty()),
