@@ -20,7 +20,7 @@ use crate::{
     relay::{inbox::Inbox, judge::Audience},
     session::{
         Report,
-        client::protocol::{Follower, LONGEST_LINE, Request, Response, SizeSince},
+        client::protocol::{Asked, Follower, LONGEST_LINE, Request, Response, SizeSince},
     },
     sorted::Map,
     sys::{
@@ -71,6 +71,8 @@ pub(crate) struct Clients {
     most: usize,
     // Who has the session to itself, and who is next.
     turns: VecDeque<ClientId>,
+    // What the text of the last call that told was typed at.
+    asked: Option<Asked>,
     // Who types now, and who types next.
     typists: VecDeque<ClientId>,
     // Until when the first of them has time to send more of its text.
@@ -113,7 +115,9 @@ enum Wish {
         seen: u64,
     },
     /// To have the session to itself.
-    Turn,
+    Turn {
+        queued: bool,
+    },
     /// To report so many bytes, once all of them have come.
     Report {
         length: usize,
@@ -160,7 +164,7 @@ impl Client {
             | Wish::News { .. }
             | Wish::Output { .. }
             | Wish::Standing { .. }
-            | Wish::Turn
+            | Wish::Turn { .. }
             | Wish::Report { .. }
             | Wish::Secret { .. }
             | Wish::Skip { .. } => &[],
@@ -250,6 +254,7 @@ impl Clients {
             all: Map::new(),
             most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
+            asked: None,
             typists: VecDeque::new(),
             patience: Deadline::NEVER,
             last: 0,
@@ -426,11 +431,27 @@ impl Clients {
                 }
             }
             Some(Request::Turn) => {
-                client.wish = Wish::Turn;
+                // One that has gone, which nobody has noted yet, is in nobody's way.
+                let is_before = |other: &ClientId| {
+                    *other != id && self.all.get(other).is_some_and(|other| !other.has_left())
+                };
+                let queued = self.turns.iter().any(is_before);
+                if let Some(client) = self.all.get_mut(&id) {
+                    client.wish = Wish::Turn { queued };
+                }
                 if !self.turns.contains(&id) {
                     self.turns.push_back(id);
                 }
                 self.give_turn();
+            }
+            Some(Request::Asked(asked)) => {
+                self.asked = Some(asked);
+                self.respond(id, &Response::Noted);
+            }
+            // A command of a shell begins: whatever asks then asks something new.
+            Some(Request::Claim(claim)) => {
+                self.asked = None;
+                return Some(Request::Claim(claim));
             }
             Some(Request::Type { length: 0 }) => self.respond(id, &Response::Typed { count: 0, held: false }),
             Some(Request::Type { .. }) if client.has_left() => {
@@ -475,8 +496,8 @@ impl Clients {
     /// Tells the one whose turn it is, if it does not know yet.
     fn give_turn(&mut self) {
         let Some(id) = self.turns.front().copied() else { return };
-        if self.all.get(&id).is_some_and(|client| client.wish == Wish::Turn) {
-            self.respond(id, &Response::Noted);
+        if let Some(Wish::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
+            self.respond(id, &Response::Turn { queued, asked: self.asked });
         }
     }
 
@@ -819,14 +840,28 @@ mod tests {
     #[test]
     fn the_turn_goes_round_in_the_order_of_asking() {
         let mut clients = clients();
-        let (first, _first) = come(&mut clients, b"turn\n");
+        let (first, one) = come(&mut clients, b"turn\n");
+        assert_eq!(told(&one), "turn at-once\n");
+        (&one).write_all(b"asked 7 1f\n").unwrap();
+        hear(&mut clients, first);
+        assert_eq!(told(&one), "noted\n");
         let (second, _second) = come(&mut clients, b"turn\n");
         let (_, third) = come(&mut clients, b"turn\n");
         assert_eq!(told(&third), "");
         clients.note_left(second);
         assert_eq!(told(&third), "");
         clients.note_left(first);
-        assert_eq!(told(&third), "noted\n");
+        assert_eq!(told(&third), "turn queued 7 000000000000001f\n");
+    }
+
+    #[test]
+    fn a_call_that_has_gone_keeps_no_other_in_the_queue() {
+        let mut clients = clients();
+        let (_, gone) = come(&mut clients, b"turn\n");
+        drop(gone);
+        let (id, next) = come(&mut clients, b"turn\n");
+        clients.still_wants(ClientId::of(1));
+        assert_eq!((clients.is_there(id), told(&next)), (true, "turn at-once\n".to_owned()));
     }
 
     #[test]
@@ -840,7 +875,7 @@ mod tests {
         // What it asks for instead is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
         hear(&mut clients, id);
-        assert_eq!(told(&runner), "noted\n");
+        assert_eq!(told(&runner), "turn at-once\n");
         clients.tell_of_output(100, 100);
         assert_eq!(told(&runner), "");
     }
@@ -922,7 +957,7 @@ mod tests {
         let mut clients = clients();
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, other) = come(&mut clients, b"turn\n");
-        assert_eq!(told(&other), "noted\n");
+        assert_eq!(told(&other), "turn at-once\n");
         let error = clients.tell_end(Some(3), || {
             assert_eq!(told(&follower), "");
             Err(ErrorKind::StorageFull.into())

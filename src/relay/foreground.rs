@@ -213,6 +213,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
+        pid: process.pid,
         waits,
         shell: Dialect::of_process(&process.arguments()),
         leads_elsewhere: leads_elsewhere || by_server || is_hidden && PASSING_ON.contains(&&*process.name),

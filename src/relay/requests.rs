@@ -167,7 +167,9 @@ impl Relay {
             }
             Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
-            Request::Follow { .. } | Request::Type { .. } | Request::Turn => Response::Unknown,
+            Request::Follow { .. } | Request::Type { .. } | Request::Turn | Request::Asked(_) => {
+                Response::Unknown
+            }
         }
     }
 

@@ -35,7 +35,7 @@ use crate::{
 pub(crate) use diagnosis::Diagnosis;
 use news::Follows;
 pub(crate) use news::{News, ToldStanding};
-pub(crate) use protocol::{Claim, Doing, Holder, Prompt, SignalKey};
+pub(crate) use protocol::{Asked, Claim, Doing, Holder, Prompt, SignalKey};
 use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 pub(crate) use snapshot::{Parts, Snapshot};
 use typing::Typing;
@@ -74,9 +74,18 @@ pub(crate) struct RelayClient {
 /// What became of waiting for the session to oneself.
 pub(crate) enum Turn {
     /// We have it, and its shell is at this place.
-    Taken(ShellPlace),
+    Taken(ShellPlace, Waited),
     Ended,
     TimedOut,
+}
+
+/// How a call came to have the session to itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    /// Others had it when the call asked for it.
+    pub(crate) queued: bool,
+    /// What the text of the last call that told so was typed at.
+    pub(crate) asked: Option<Asked>,
 }
 
 /// What became of typing.
@@ -306,9 +315,11 @@ impl RelayClient {
         loop {
             let look = self.patience().min(deadline);
             match self.hear_or(look, stop)? {
-                Received::Response(Response::Noted) => {
+                Received::Response(Response::Turn { queued, asked }) => {
                     let place = self.hear_answer()?;
-                    return Ok(self.shell_place_of(place)?.map_or(Turn::Ended, Turn::Taken));
+                    let waited = Waited { queued, asked };
+                    let place = self.shell_place_of(place)?;
+                    return Ok(place.map_or(Turn::Ended, |place| Turn::Taken(place, waited)));
                 }
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Ok(Turn::Ended),
@@ -323,6 +334,12 @@ impl RelayClient {
                 return Ok(Turn::TimedOut);
             }
         }
+    }
+
+    /// Has the relay remember what the text of this call is typed at. `false` where the session
+    /// has ended.
+    pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
+        self.noted(&Request::Asked(asked))
     }
 
     /// The length of the log, and the number of the shell's last completion:

@@ -169,15 +169,9 @@ impl Overview {
         if self.passes_on && self.report.is_none() && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
-        self.note_question(|_| {
-            let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
-            match text::asks(&before) {
-                true => shown(&before),
-                false => {
-                    let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
-                    row.and_then(|row| shown(row))
-                }
-            }
+        self.note_question(|_| match text::asks(&before) {
+            true => shown(&before),
+            false => question_among(&rows),
         });
     }
 
@@ -246,6 +240,35 @@ impl Overview {
 
     pub(crate) fn terminal(&self) -> Option<&'static [u8]> {
         self.doing.map(|doing| doing.word().as_bytes())
+    }
+}
+
+/// The row of a screen that asks, if any does, in one line that can be shown.
+fn question_among(rows: &[String]) -> Option<String> {
+    let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
+    let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
+    row.and_then(|row| text::last_line_shown(row.as_bytes()))
+}
+
+impl SessionDir {
+    /// What a program asks that waits for input now, its terminal being at this: the row before
+    /// the cursor, else a row above it that looks like a question. In one line that can be shown.
+    pub(crate) fn question(&self, doing: Doing) -> Result<Option<String>> {
+        if matches!(doing, Doing::Prompt | Doing::Running) {
+            return Ok(None);
+        }
+        let screen = ScreenCache::look(self)?.screen;
+        let before = text::last_line_shown(screen.before_cursor().as_bytes());
+        if before.is_some() && !screen.is_alternate() {
+            return Ok(before);
+        }
+        let mut rows = screen.lines(0);
+        if doing != Doing::Raw {
+            // What was printed before the last line is no question any more.
+            let last = rows.iter().rposition(|row| !row.trim().is_empty());
+            rows.drain(..last.unwrap_or(rows.len()));
+        }
+        Ok(question_among(&rows))
     }
 }
 

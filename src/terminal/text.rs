@@ -11,7 +11,7 @@ mod strip;
 
 pub(crate) use display::{asks, escaped, is_misleading, last_line_shown, last_visible_lines};
 pub(crate) use find::Finder;
-pub(crate) use prompt::{Prompts, begin_alike};
+pub(crate) use prompt::{AnsweredPrompt, Prompts, begin_alike};
 pub(crate) use strip::{Strip, cut_off_length};
 
 #[cfg(test)]

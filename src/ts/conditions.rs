@@ -28,7 +28,7 @@ pub(crate) struct Conditions {
     stable: Option<Duration>,
     pub(crate) input: bool,
     waiting: bool,
-    exit: bool,
+    pub(crate) exit: bool,
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
     pub(crate) passed_over: bool,

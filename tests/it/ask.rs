@@ -1,6 +1,6 @@
 use std::{fs, time::Duration};
 
-use crate::support::{Ran, Scratch, eventually, timing_out};
+use crate::support::{Ran, Scratch, eventually, executable, sockets_of, state_of, timing_out};
 
 /// One answer after another, of a program that needs no time to begin.
 fn answers(command: &str, talk: &[(&str, &str)]) {
@@ -49,7 +49,7 @@ fn python_answers() {
             ("'1 + 1'", "'1 + 1'\n"),
             ("x = 5", ""),
             ("for n in range(3): print(n)", "... "),
-            ("", "0\n1\n2\n"),
+            ("", "0\n1\n2\n>>> "),
             ("import time; time.sleep(0.3); print(x, end='')", "5"),
             (&format!("'{}'", "x".repeat(300)), &format!("'{}'\n", "x".repeat(300))),
         ],
@@ -158,8 +158,7 @@ fn a_secret_prompt_is_asked_nothing() {
 fn a_session_that_ends_gives_its_last_words() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
-    let ran = scratch.ts(&["ask", &handle, "echo bye; exit 4"]).code(1);
-    ran.stdout_has("bye\n").complains("has ended with exit code 4");
+    scratch.ts(&["ask", &handle, "echo bye; exit 4"]).code(0).stdout_has("bye\n").silent();
     scratch.ts(&["ask", &handle, "hello?"]).code(1).complains("has ended with exit code 4");
 }
 
@@ -243,10 +242,9 @@ fn a_prompt_behind_an_answer_without_an_end_is_none_of_the_answer() {
         ],
     );
     answers("dash", &[("true", ""), ("printf x", "x"), ("printf x", "x"), ("echo y", "y\n")]);
-    // A prompt that was never seen is part of the answer, and no part of one is; one that
-    // has been typed at is none, also where another one was between.
+    // Only the prompt that this text was typed at is no part of the answer.
     let reader = "read -p 'db=> ' x; read -p \"$x\"$'\\ndb-> ' x; read -p $'db=> ' x; read x";
-    answers(reader, &[("one", "one\ndb-> "), ("two", "")]);
+    answers(reader, &[("one", "one\ndb-> "), ("two", "db=> ")]);
 }
 
 #[test]
@@ -256,9 +254,8 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     let long = "--timeout=1000";
     for (begun, wants, rest, answer) in [
         ("for i in 1 2", "> ", "do echo $i; done", "1\n2\n"),
-        // That has been seen.
-        ("echo 'a", "", "b'", "a\nb\n"),
-        ("cat <<X", "", "x\nX", "x\n"),
+        ("echo 'a", "> ", "b'", "a\nb\n"),
+        ("cat <<X", "> ", "x\nX", "x\n"),
     ] {
         scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("it is not complete");
         scratch.ts(&["ask", long, &handle, rest]).code(0).stdout(answer).silent();
@@ -412,13 +409,105 @@ fn a_question_is_an_answer() {
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout_has("5");
     scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("Name: ").silent();
     scratch.ts(&["ask", &handle, "me"]).code(0).stdout("").silent();
-    // Seen before: it is a prompt now.
-    scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("").silent();
+    // The shell's text was not typed at that.
+    scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("Name: ").silent();
     scratch.ts(&["ask", &handle, "you"]).code(0).stdout("").silent();
-    // The first prompt of a program has not been.
     scratch.ts(&["ask", &handle, "python3 -q"]).code(0).stdout(">>> ").silent();
     scratch.ts(&["ask", &handle, "1 + 1"]).code(0).stdout("2\n").silent();
-    scratch.ts(&["ask", &handle, "exit()"]).code(0).silent();
+    scratch.ts(&["ask", &handle, "exit()"]).code(0).stdout("").silent();
+}
+
+#[test]
+fn a_question_is_printed_each_time_unless_the_same_process_asks_it_again() {
+    let scratch = Scratch::new();
+    let script = "printf 'Install now? [y/N] '; read x; echo \"<$x>\"; \
+                  printf 'Install now? [y/N] '; read x; printf 'Really? '; read x; echo end";
+    executable(&scratch.path.join("q.sh"), format!("#!/bin/sh\n{script}\n"));
+    for shell in ["bash", "dash", "env PS1='> ' python3 -c 'import os; os.execvp(\"sh\", [\"sh\", \"-i\"])'"]
+    {
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        for _ in 0..2 {
+            let asked = scratch.ts(&["ask", "--json", &handle, "./q.sh"]).code(0);
+            let of = |name| asked.field(name);
+            assert_eq!(of("output"), "\"Install now? [y/N] \"", "{shell}: {asked:?}");
+            assert_eq!([of("condition"), of("question")], ["\"input\"", "\"Install now? [y/N]\""]);
+            scratch.ts(&["ask", &handle, "y"]).code(0).stdout("<y>\n").silent();
+            scratch.ts(&["ask", &handle, "y"]).code(0).stdout("Really? ").silent();
+            let asked = scratch.ts(&["ask", &handle, "y"]).code(0).silent();
+            assert!(asked.out().starts_with("end\n"), "{shell}: {asked:?}");
+        }
+    }
+}
+
+#[test]
+fn the_object_has_the_row_that_asks() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    for (text, question) in [
+        ("true", "null"),
+        ("read -p 'Go on? ' x", "\"Go on?\""),
+        ("yes", "null"),
+        ("echo 'Go on? [y/N]'; read x", "\"Go on? [y/N]\""),
+        ("yes", "null"),
+        ("python3 -q", "\">>>\""),
+        ("1 + 1", "null"),
+        ("input('Name: ')", "\"Name:\""),
+    ] {
+        let asked = scratch.ts(&["ask", "--json", &handle, text]).code(0);
+        assert_eq!(asked.field("question"), question, "{text}: {asked:?}");
+    }
+    let handle = scratch.create("bash");
+    let ran = scratch.ts(&["run", "--json", &handle, "read -p 'Go on? ' x"]).code(123);
+    assert_eq!(ran.field("question"), "\"Go on?\"");
+    let status = scratch.ts(&["status", "--json", &handle]).code(0);
+    assert_eq!(status.field("question"), "\"Go on?\"");
+}
+
+#[test]
+fn an_answer_that_ends_the_dialogue_is_an_answer() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf 'Name? '; read x; echo \"<$x>\"; exit 3");
+    let asked = scratch.ts(&["ask", "--json", &handle, "me"]).code(0).silent();
+    let of = |name| asked.field(name);
+    assert_eq!([of("output"), of("detail"), of("question")], ["\"<me>\\n\"", "\"3\"", "null"]);
+    // One that ends a program in a shell: the shell's prompt is no part of it.
+    for shell in ["bash", "dash"] {
+        let handle = scratch.create(shell);
+        scratch.ts(&["ask", &handle, "sh -c 'printf \"Name? \"; read x; echo \"<$x>\"; exit 3'"]).code(0);
+        let asked = scratch.ts(&["ask", "--json", &handle, "me"]).code(0).silent();
+        let of = |name| asked.field(name);
+        assert_eq!([of("output"), of("condition"), of("detail")], ["\"<me>\\n\"", "\"complete\"", "\"3\""]);
+    }
+}
+
+#[test]
+fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    let command = "while ! [ -e go ]; do sleep 0.05; done; read -p 'Go on? ' x; echo \"got <$x>\"";
+    for first in [["ask", "--timeout=60"], ["run", "--timeout=60"]] {
+        let asks = scratch.start(&[first[0], first[1], &handle, command]);
+        let begun = format!("the command of {first:?}");
+        eventually(&begun, || scratch.ts(&["status", "--json", &handle]).field("program") == "\"sleep\"");
+        let queued = scratch.start(&["ask", &handle, "echo second"]);
+        // It has asked the relay, and sleeps until that answers.
+        let pid = queued.pid().to_string();
+        eventually("the second call", || sockets_of(&pid) > 0 && state_of(&pid) == Some('S'));
+        fs::write(scratch.path.join("go"), "").unwrap();
+        let asks = asks.finish();
+        assert!(asks.out().ends_with("Go on? "), "{asks:?}");
+        let queued = queued.finish().code(125).stdout("");
+        queued.complains("began to ask while this call was queued: 'Go on?'").complains("was not typed");
+        // One that comes now answers.
+        scratch.ts(&["ask", &handle, "yes"]).code(0).stdout("got <yes>\n");
+        fs::remove_file(scratch.path.join("go")).unwrap();
+    }
+    // A prompt that has come back is no question.
+    let python = scratch.create("/usr/bin/env python3 -q");
+    let first = scratch.start(&["ask", &python, "import time; time.sleep(0.5); 1"]);
+    let second = scratch.start(&["ask", &python, "2"]);
+    assert_eq!((first.finish().code(0).out(), second.finish().code(0).out()), ("1\n".into(), "2\n".into()));
 }
 
 /// One that reads while it works tells by its prompt that it has answered.

@@ -472,9 +472,9 @@ fn a_turn_that_comes_by_another_s_being_given_up_is_taken() {
     let socket = scratch.folder(&handle).join("relay.sock");
     let mut stalled = std::os::unix::net::UnixStream::connect(&socket).unwrap();
     stalled.write_all(b"turn\n").unwrap();
-    let mut answer = [0; 6];
+    let mut answer = [0; 13];
     stalled.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"noted\n");
+    assert_eq!(&answer, b"turn at-once\n");
     stalled.write_all(b"type 100\nabc").unwrap();
     let ran = scratch.ts(&["run", &handle, "echo mine"]);
     ran.code(0).stdout("mine\n");

@@ -6,9 +6,10 @@
 //! For any program: a shell, a debugger, a database, a Python. Waits until the
 //! program waits for input, types the text and Enter, waits for the command to
 //! be done (in a shell) or for the program to wait for input again, and prints
-//! what a person would have seen of it: without the text's echo, and without the
-//! next prompt if text was typed at one like it before; one that was never seen
-//! is printed, for it may be a question.
+//! what a person would have seen of it, without the text's echo. The prompt that
+//! ends the answer is omitted only if the text was typed at that very prompt, of
+//! the same process (digits may differ). Any other last line is printed, because
+//! it may be a question.
 //!
 //! A command in a shell that itself waits for input has asked something: that is
 //! the end of the answer, and the next ask answers it. A line that the shell does
@@ -20,13 +21,14 @@
 //! other end waits: there it counts that the last line ends as prompts and
 //! questions do. Where none will, tell what to wait for.
 //!
-//! Several that ask one session get their answers one after another. A program
-//! that asks for a secret is asked nothing. When it takes too long, or the
-//! session ends, what has come is printed, and the program is left alone; of
-//! more than there is time to print, a line tells how to read the rest. Of a
-//! program that has drawn its screen, the answer is what the screen shows:
-//! `screen` and `key` are for that. Exit codes are those of `wait`; that of a
-//! command in a shell is in --json's detail.
+//! Concurrent `ask` calls are queued. If a program asked something meanwhile, a
+//! queued text is not typed into that question: exit 125. A program that asks for
+//! a secret is asked nothing. When it takes too long, what has come is printed,
+//! and the program is left alone; of more than there is time to print, a line
+//! tells how to read the rest. Of a program that has drawn its screen, the answer
+//! is what the screen shows: `screen` and `key` are for that. The exit code of a
+//! command in a shell, or of a program that the answer ended, is in --json's
+//! detail.
 //!
 //! Which wait when: none of them for a shell or a prompt that comes back;
 //! --pattern where it runs on (a server); --idle where nothing else tells; --fail
@@ -50,8 +52,19 @@
 //!                     them a line that tells how to read what was left out
 //!   --timeout=TIME    give up after this (default: 60)
 //!   --json            print an object: handle, output, condition, detail,
-//!                     terminal (what it is doing), offset (how far the output
-//!                     had come)
+//!                     terminal (what it is doing), question (the row that
+//!                     asks, or null), offset (how far the output had come)
+//!
+//! Exit codes:
+//!   0                 a condition was met; by default: the command is done, the
+//!                     program waits for input, or the session has ended
+//!   1                 --fail matched, the session ended without what was waited
+//!                     for, or the shell does not execute the text
+//!   2                 there is no such session
+//!   3                 it took too long
+//!   4                 the arguments are bad
+//!   125               a program began to ask while the call was queued, and the
+//!                     text was not typed
 //!
 //! Example:
 //!   nbs-ts ask "$python" 'sum(range(10))'
@@ -66,7 +79,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Diagnosis, Doing, Prompt, RelayClient, ShellPlace, Turn, Wait, sending},
+        client::{Asked, Diagnosis, Doing, Prompt, RelayClient, ShellPlace, Turn, Wait, sending},
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
@@ -74,7 +87,7 @@ use crate::{
     terminal::{
         queries::{Part, Sequences},
         screen::{Rendered, Rendering, Screen},
-        text::{Prompts, Strip},
+        text::{AnsweredPrompt, Prompts, Strip},
     },
     ts::{
         conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
@@ -121,8 +134,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     session.check_input()?;
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
-    match turn.take_turn(&session, deadline, None)? {
-        Turn::Taken(_) => {}
+    let waited = match turn.take_turn(&session, deadline, None)? {
+        Turn::Taken(_, waited) => waited,
         Turn::Ended => return Err(ended()),
         Turn::TimedOut => {
             return Err(Failure::timed_out(format!(
@@ -130,7 +143,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
                 session.handle()
             )));
         }
-    }
+    };
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
     if sending::wake(&session, &mut turn, deadline, None)? {
@@ -147,8 +160,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let in_shell = ready == Doing::Prompt || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
     let by_default = conditions.are_none();
     if by_default {
-        conditions.complete = in_shell;
+        conditions.complete = true;
         conditions.input = !in_shell;
+        conditions.exit = true;
         conditions.asks = in_shell;
     }
     conditions.passed_over = in_shell && conditions.complete;
@@ -165,6 +179,17 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         if prompts.place(&line).is_none() {
             prompts.add(&line, false);
         }
+    }
+    let prompt = AnsweredPrompt::of(&at, &prompts);
+    let pid = turn.holder()?.ok_or_else(ended)?.map(|holder| holder.pid);
+    let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
+    if waited.queued && ready != Doing::Prompt && (asked.is_none() || asked != waited.asked) {
+        return Err(began_to_ask(&session, &mut turn, ready)?);
+    }
+    if let Some(asked) = asked
+        && !turn.note_asked(asked)?
+    {
+        return Err(ended());
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
     if let (true, Some(last)) = (in_shell && conditions.complete, last) {
@@ -196,13 +221,17 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     // Whatever becomes of the wait, what has come is printed.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
-    let place = Place { offset, last: seq.filter(|_| in_shell), level, screen, at, words, prompts };
+    // Where another program has the terminal, the same text may be a question of that one.
+    let holder = turn.holder().ok().flatten().flatten();
+    let prompt = prompt.filter(|_| holder.is_some_and(|holder| Some(holder.pid) == pid));
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
     };
-    let Answer { output, unread, lost, is_screen } =
-        place.answer(&session, end, ansi && !strip).map_err(late)?;
+    let is_complete = watch.met.as_ref().is_some_and(|met| met.condition == "complete");
+    let place = Place { offset, in_shell, last: seq, level, screen, at, words, prompts, prompt };
+    let Answer { output, unread, lost, is_screen, is_prompt } =
+        place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
     let (mut output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
     let mut left_out = max.map(|_| left_out);
     if !unread.is_empty() {
@@ -211,7 +240,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
     }
     match args.json() {
-        true => print(&session, &output, watch.met.as_ref(), end, left_out, lost, deadline)?,
+        true => {
+            let told = Told { met: watch.met.as_ref(), end, left_out, lost, is_prompt };
+            print(&session, &output, &told, deadline)?;
+        }
         false => cli::print(&output)?,
     }
     output::tell_lost(lost, args.json());
@@ -233,6 +265,21 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
+}
+
+/// What to say of a text that was meant for who was asked before it: a program has begun to ask
+/// something while the call was queued.
+fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<Failure> {
+    let question = session.question(doing)?;
+    let question = question.map(|question| format!(": '{question}'")).unwrap_or_default();
+    let program = turn.holder()?.flatten().and_then(|holder| holder.named());
+    let program = program.map(|program| format!("; {program}")).unwrap_or_default();
+    let message = format!(
+        "cannot ask session '{}': a program began to ask while this call was queued{question}; the terminal is \
+         at: {doing}{program}; the text was not typed",
+        session.handle()
+    );
+    Ok(Failure::status(NOT_ASKED, "failed", Some(message)))
 }
 
 /// What to say of a line that the shell has read, and does not execute; `None`: it executes it,
@@ -270,6 +317,9 @@ fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) ->
         other => other,
     }
 }
+
+/// The exit code where a program began to ask something else before the text was typed.
+const NOT_ASKED: u8 = 125;
 
 /// How long the prompt may take to come after a command, where its caller is told whether it
 /// has.
@@ -309,8 +359,9 @@ fn unfinished_line(log: &OutputLog, offset: u64) -> Result<String> {
 /// Where a session stood when it was asked.
 struct Place {
     offset: u64,
-    /// The number of the prompt that the text was typed at, if at one; and which of the
-    /// session's shells that is.
+    /// The text was typed at the prompt of a shell that reports.
+    in_shell: bool,
+    /// The number of that shell's last completion, and which of the session's shells it is.
     last: Option<u64>,
     level: usize,
     /// What it showed, and what stood before the cursor.
@@ -319,6 +370,8 @@ struct Place {
     /// The text.
     words: String,
     prompts: Prompts,
+    /// The prompt that may be left out.
+    prompt: Option<AnsweredPrompt>,
 }
 
 /// What came of the text.
@@ -330,6 +383,8 @@ struct Answer {
     lost: u64,
     /// It is what the screen shows.
     is_screen: bool,
+    /// The prompt that the text was typed at stands behind it.
+    is_prompt: bool,
 }
 
 /// Where in the log the output of a command in our shell lies.
@@ -344,12 +399,20 @@ struct Output {
 
 impl Place {
     /// It is looked at for as long as the call may take.
-    fn answer(self, session: &SessionDir, end: u64, colours: bool) -> Result<Answer> {
+    fn answer(self, session: &SessionDir, end: u64, is_complete: bool, colours: bool) -> Result<Answer> {
         let log = session.log()?;
         let until = session.patience().last();
         let output = match self.last {
-            Some(last) => self.output_of_command(session, &log, last, end, until)?,
-            None => None,
+            Some(last) if self.in_shell => self.output_of_command(session, &log, last, end, until)?,
+            _ => None,
+        };
+        // The shell's prompt behind a program that has ended, or behind a command whose beginning
+        // the shell does not report, is no part of the answer.
+        let end = match self.last {
+            Some(last) if is_complete && output.is_none() => {
+                self.end_of_command(session, &log, last, end, until)?
+            }
+            _ => end,
         };
         let is_done = output.as_ref().is_some_and(|output| output.is_done);
         // A line of a command that is not complete, or a mistake in it: what bash says
@@ -371,17 +434,19 @@ impl Place {
         let (plain, fed) = render(false)?;
         if !is_done && (draws || plain.is_alternate) {
             let output = screen(session, &log, end, colours)?;
-            return Ok(Answer { output, unread: end..end, lost: 0, is_screen: true });
+            return Ok(Answer { output, unread: end..end, lost: 0, is_screen: true, is_prompt: false });
         }
         let unread = if fed.came_to < range.end { fed.came_to..more.end } else { more };
+        let prompt = self.prompt.as_ref();
         let shown = if colours { &render(true)?.0 } else { &plain };
         let output = match (in_shell, is_done) {
             (true, true) => shown.text.clone(),
             // A question of the command's, or the first prompt of a program.
-            (true, false) => seen::without_prompt(&plain, shown, &self.prompts),
-            (false, _) => seen::answer(&plain, shown, &self.at, &self.words, &self.prompts),
+            (true, false) => seen::without_prompt(&plain, shown, prompt),
+            (false, _) => seen::answer(&plain, shown, &self.at, &self.words, &self.prompts, prompt),
         };
-        Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false })
+        let is_prompt = prompt.is_some_and(|prompt| prompt.place(seen::before_cursor(&plain)).is_some());
+        Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false, is_prompt })
     }
 
     /// `None` where the shell has executed nothing.
@@ -435,6 +500,38 @@ impl Place {
         let cuts = found.iter().filter(|found| found.start >= start && found.end <= stop);
         let cuts = cuts.map(|found| found.start..found.end).collect();
         Ok(Some(Output { range: start..stop, cuts, is_done, unread, lost }))
+    }
+}
+
+impl Place {
+    /// Where the command ended, up to `end`, that was under way when the text was typed.
+    fn end_of_command(
+        &self,
+        session: &SessionDir,
+        log: &OutputLog,
+        last: u64,
+        end: u64,
+        until: Deadline,
+    ) -> Result<u64> {
+        let mut marks = session.marks(self.offset, self.level, Some(last))?;
+        let mut found = Vec::new();
+        let mut pieces = log.pieces(self.offset, end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => marks.skip(gone),
+                Piece::Bytes(block) => marks.feed(block, &mut found),
+            }
+            let is_done =
+                |mark: &Mark| matches!(mark, Mark::Done { seq, .. } if *seq == last.saturating_add(1));
+            if let Some(done) = found.iter().find(|found| is_done(&found.mark)) {
+                return Ok(done.start);
+            }
+            found.clear();
+            if until.has_passed() {
+                break;
+            }
+        }
+        Ok(end)
     }
 }
 
@@ -513,16 +610,20 @@ fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
     }
 }
 
-/// Prints the object of `--json`. `deadline`: when the call is over.
-fn print(
-    session: &SessionDir,
-    output: &[u8],
-    met: Option<&Met>,
+/// What `--json` tells of an answer.
+struct Told<'a> {
+    met: Option<&'a Met>,
+    /// How long the log was.
     end: u64,
     left_out: Option<u64>,
     lost: u64,
-    deadline: Deadline,
-) -> Result<()> {
+    /// The prompt that the text was typed at stands again.
+    is_prompt: bool,
+}
+
+/// Prints the object of `--json`. `deadline`: when the call is over.
+fn print(session: &SessionDir, output: &[u8], told: &Told, deadline: Deadline) -> Result<()> {
+    let Told { met, end, left_out, lost, is_prompt } = *told;
     let is_complete = met.is_some_and(|met| met.condition == "complete");
     let prompt = if is_complete {
         Deadline::after(NEXT_PROMPT).min(deadline)
@@ -531,12 +632,17 @@ fn print(
     };
     // Who does not tell has been asked before, or has ended.
     let doing = terminal(session, prompt).ok().flatten();
+    let question = match doing {
+        Some(doing) if !is_prompt => session.question(doing)?,
+        _ => None,
+    };
     let object = Object::new()
         .text("handle", session.handle().as_str())
         .bytes("output", output)
         .bytes_or_null("condition", met.map(|met| met.condition.as_bytes()))
         .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
+        .bytes_or_null("question", question.as_ref().map(|question| question.as_bytes()))
         .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
     let object = match left_out {
         Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),

@@ -113,7 +113,7 @@ impl<'a> Integration<'a> {
     fn begin(session: &'a SessionDir, deadline: Deadline, timeout: Duration) -> Result<Integration<'a>> {
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         match turn.take_turn(session, deadline, None)? {
-            Turn::Taken(_) => {}
+            Turn::Taken(..) => {}
             Turn::Ended => return Err(session.ended()),
             Turn::TimedOut => {
                 return Err(refused(

@@ -40,7 +40,7 @@
 //!                     out; printed at the end
 //!   --json            print an object: output, exit_code, duration_ms, and
 //!                     result: done, input, timeout, interrupted or ended; with
-//!                     input also terminal: line, secret or raw
+//!                     input also terminal (line, secret or raw) and question
 //!
 //! Exit codes:
 //!   N                 the command's own; 2 also where it is not finished (an open
@@ -395,7 +395,7 @@ impl<'a> Run<'a> {
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            Turn::Taken(place) => Ok(place),
+            Turn::Taken(place, _) => Ok(place),
             Turn::Ended => Err(session.ended()),
             Turn::TimedOut if signals.take() => Err(never_begun(session)),
             Turn::TimedOut => {

@@ -19,7 +19,7 @@ use crate::{
         shell::Dialect,
     },
 };
-pub(crate) use words::{Claim, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
+pub(crate) use words::{Asked, Claim, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
 use words::{value, word};
 
 /// How long a request's line may be, with its end.
@@ -41,6 +41,8 @@ pub(crate) enum Request {
     Snapshot { parts: Parts },
     /// Let me have the session to myself, among those who ask this; until I go.
     Turn,
+    /// Remember what the text of a call was typed at, for those that are queued behind it.
+    Asked(Asked),
     /// How far has the session come?
     Place,
     /// Does the shell itself wait for input, and is it still the shell?
@@ -114,6 +116,7 @@ impl Request {
             | Request::Standing { .. }
             | Request::Snapshot { .. }
             | Request::Turn
+            | Request::Asked(_)
             | Request::Place
             | Request::Shell
             | Request::Holder
@@ -145,6 +148,7 @@ impl Request {
             Request::Type { length } => format!("type {length}\n"),
             Request::Snapshot { parts } => format!("snapshot {}\n", parts.encode()),
             Request::Turn => "turn\n".to_owned(),
+            Request::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             Request::Place => "place\n".to_owned(),
             Request::Shell => "shell\n".to_owned(),
             Request::Holder => "holder\n".to_owned(),
@@ -194,6 +198,10 @@ impl Request {
             ["type", length] => Request::Type { length: length.parse().ok()? },
             ["snapshot", parts] => Request::Snapshot { parts: Parts::decode(parts)? },
             ["turn"] => Request::Turn,
+            ["asked", pid, prompt] => Request::Asked(Asked {
+                pid: pid.parse().ok()?,
+                prompt: u64::from_str_radix(prompt, 16).ok()?,
+            }),
             ["place"] => Request::Place,
             ["shell"] => Request::Shell,
             ["holder"] => Request::Holder,
@@ -323,6 +331,12 @@ pub(crate) enum Response {
         why: String,
     },
     Noted,
+    /// You have the session to yourself; others had it when you asked. And what the text of the
+    /// last call that told so was typed at.
+    Turn {
+        queued: bool,
+        asked: Option<Asked>,
+    },
     Unknown,
 }
 
@@ -349,11 +363,12 @@ impl Response {
             }
             Response::Holder(None) => "holder -\n".to_owned(),
             Response::Holder(Some(holder)) => format!(
-                "holder {} {} {} {} {}\n",
+                "holder {} {} {} {} {} {}\n",
                 if holder.is_shell { "shell" } else { "other" },
                 if holder.waits { "waits" } else { "runs" },
                 if holder.leads_elsewhere { "elsewhere" } else { "here" },
                 holder.shell.map_or("-", Dialect::word),
+                holder.pid,
                 hex(holder.name.as_bytes())
             ),
             Response::Shell { waits, successor } => {
@@ -394,6 +409,11 @@ impl Response {
             Response::Size { cols, rows } => format!("size {cols} {rows}\n"),
             Response::Refused { why } => format!("refused {why}\n"),
             Response::Noted => "noted\n".to_owned(),
+            Response::Turn { queued, asked } => {
+                let asked = asked.map(|Asked { pid, prompt }| format!(" {pid} {prompt:016x}"));
+                let when = if *queued { "queued" } else { "at-once" };
+                format!("turn {when}{}\n", asked.unwrap_or_default())
+            }
             Response::Unknown => "unknown\n".to_owned(),
         }
     }
@@ -466,7 +486,8 @@ impl Response {
             }
             ["holder", "-"] => Response::Holder(None),
             ["holder", shell, rest] => match rest.split(' ').collect::<Vec<_>>()[..] {
-                [waits, elsewhere, dialect, name] => Response::Holder(Some(Holder {
+                [waits, elsewhere, dialect, pid, name] => Response::Holder(Some(Holder {
+                    pid: pid.parse().ok()?,
                     is_shell: shell == "shell",
                     waits: waits == "waits",
                     leads_elsewhere: elsewhere == "elsewhere",
@@ -492,6 +513,15 @@ impl Response {
             ["ended", "-"] => Response::Ended { code: None },
             ["ended", code] => Response::Ended { code: Some(code.parse().ok()?) },
             ["noted"] => Response::Noted,
+            ["turn", when] => Response::Turn { queued: when == "queued", asked: None },
+            ["turn", when, asked] => {
+                let (pid, prompt) = asked.split_once(' ')?;
+                let prompt = u64::from_str_radix(prompt, 16).ok()?;
+                Response::Turn {
+                    queued: when == "queued",
+                    asked: Some(Asked { pid: pid.parse().ok()?, prompt }),
+                }
+            }
             ["unknown"] => Response::Unknown,
             _ => return None,
         })
@@ -566,6 +596,7 @@ mod tests {
             Request::Snapshot { parts: Parts::NONE },
             Request::Snapshot { parts: Parts::INPUT },
             Request::Turn,
+            Request::Asked(Asked { pid: 7, prompt: 0x1f }),
             Request::Place,
             Request::Shell,
             Request::Typing { since: 9 },
@@ -693,6 +724,7 @@ mod tests {
             place(Some(3), Prompt::Stands, true, 2, Some(1)),
             Response::Holder(None),
             Response::Holder(Some(Holder {
+                pid: 7,
                 name: "a b".into(),
                 is_shell: false,
                 waits: true,
@@ -702,6 +734,8 @@ mod tests {
             Response::Untranslated { ranges: Vec::new() },
             Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,
+            Response::Turn { queued: false, asked: None },
+            Response::Turn { queued: true, asked: Some(Asked { pid: 7, prompt: u64::MAX }) },
             Response::Unknown,
         ];
         for response in answers {

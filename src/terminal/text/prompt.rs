@@ -53,6 +53,57 @@ impl Prompts {
     }
 }
 
+/// The prompt that a text was typed at.
+pub(crate) struct AnsweredPrompt {
+    form: String,
+    /// A blank line belongs to it.
+    pub(crate) blank: bool,
+}
+
+impl AnsweredPrompt {
+    /// Of what stood before the cursor: the whole line, or the part of it that is one of the
+    /// `known` ones, behind an answer without an end. `None` where nothing stood there.
+    pub(crate) fn of(line: &str, known: &Prompts) -> Option<AnsweredPrompt> {
+        let prompt = &line[known.place(line).unwrap_or(0)..];
+        let form = without_digits(prompt);
+        (!form.is_empty()).then(|| AnsweredPrompt { form, blank: known.have_with_blank(prompt) })
+    }
+
+    /// Where in a line, which ends before the cursor, the same prompt begins, but for digits. It
+    /// may follow an answer that has no end of its own; but what reads on from there may be a
+    /// longer question.
+    pub(crate) fn place(&self, line: &str) -> Option<usize> {
+        let counts = self.form.contains('0');
+        let asks = self.form.ends_with(['?', ':']) && !counts;
+        let is_word = self.form.starts_with(char::is_alphanumeric);
+        let is_longer = |before: &str| asks || is_word && before.ends_with(char::is_whitespace);
+        let may_follow = |before: &str| before.is_empty() || !is_longer(before);
+        let starts = line.char_indices().map(|(at, _)| at);
+        starts
+            .filter(|at| *at == 0 || !line[*at..].starts_with(char::is_whitespace))
+            .find(|at| without_digits(&line[*at..]) == self.form && may_follow(&line[..*at]))
+    }
+
+    /// Two that are alike have the same (FNV-1a of the form).
+    pub(crate) fn hash(&self) -> u64 {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.form.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+    }
+}
+
+/// Each number is a `0`.
+fn without_digits(prompt: &str) -> String {
+    let mut form = String::with_capacity(prompt.len());
+    for character in prompt.trim().chars() {
+        match character {
+            '0'..='9' if form.ends_with('0') => {}
+            '0'..='9' => form.push('0'),
+            other => form.push(other),
+        }
+    }
+    form
+}
+
 /// Are two the same but for what they end with? Some programs draw a prompt anew once they
 /// know that a line does not end what was begun, as irb.
 pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
@@ -97,6 +148,35 @@ mod tests {
         for other in ["", "In [x]: ", "...: ", "me@host:~/a b# ", "Name: "] {
             assert!(!prompts.have(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn only_digits_of_a_prompt_that_was_typed_at_may_differ() {
+        let mut known = Prompts::default();
+        known.add(">>> ", false);
+        known.add("In [1]: ", true);
+        for (typed_at, line, place) in [
+            ("In [9]: ", "In [10]: ", Some(0)),
+            ("In [9]: ", "5In [10]: ", Some(1)),
+            ("5>>> ", ">>> ", Some(0)),
+            (">>> ", "5>>> ", Some(1)),
+            (">>> ", "... ", None),
+            (">>> ", ">>> x", None),
+            ("rm: remove regular file 'a'? ", "rm: remove regular file 'b'? ", None),
+            ("Part 9 of 12? ", "Part 10 of 12? ", Some(0)),
+            ("Delete /tmp/a? ", "Delete /tmp/b? ", None),
+            ("Name: ", "Your Name: ", None),
+            ("Name: ", "FirstName: ", None),
+            ("? ", "Really? ", None),
+            ("Go on [y/N] ", "Really Go on [y/N] ", None),
+        ] {
+            let prompt = AnsweredPrompt::of(typed_at, &known).unwrap();
+            assert_eq!(prompt.place(line), place, "{typed_at:?} {line:?}");
+        }
+        assert!(AnsweredPrompt::of("  ", &known).is_none());
+        let hash = |line| AnsweredPrompt::of(line, &known).unwrap().hash();
+        assert_eq!(hash("In [9]: "), hash("In [10]: "));
+        assert_ne!(hash(">>> "), hash("... "));
     }
 
     #[test]

@@ -412,6 +412,11 @@ impl<'a> SessionWatch<'a> {
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
             let place = self.client.as_mut().map_or(Ok(None), RelayClient::place)?;
+            if place.is_none() && !ended {
+                // It has ended since we looked how long the log is.
+                self.note_end();
+                return Ok(None);
+            }
             let (offset, may_be) = match place {
                 Some((offset, last)) => (offset, last >= Some(self.completion)),
                 None => (self.length, true),

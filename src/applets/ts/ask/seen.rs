@@ -2,7 +2,7 @@
 
 use crate::terminal::{
     screen::Rendered,
-    text::{Prompts, asks, begin_alike},
+    text::{AnsweredPrompt, Prompts, asks, begin_alike},
 };
 
 /// So much may stand before a line that was typed at another prompt than the first.
@@ -18,25 +18,27 @@ struct Part {
 
 /// Gives the answer, in the form of `shown`, whose lines are those of `plain` but for colours.
 ///
-/// `before` is what stood before the cursor on its line when the text was typed.
+/// `before` is what stood before the cursor on its line when the text was typed, and `prompt` the
+/// prompt that may be left out. `prompts` are all that were typed at.
 pub(super) fn answer(
     plain: &Rendered,
     shown: &Rendered,
     before: &str,
     typed: &str,
     prompts: &Prompts,
+    prompt: Option<&AnsweredPrompt>,
 ) -> String {
     let lines: Vec<&str> = plain.text.split('\n').collect();
     let mut parts = without_echo(&lines, before, typed, prompts);
-    drop_prompt(&lines, plain, prompts, &mut parts);
+    drop_prompt(&lines, plain, prompt, &mut parts);
     joined(&parts, shown)
 }
 
 /// The same of what has no echo in it.
-pub(super) fn without_prompt(plain: &Rendered, shown: &Rendered, prompts: &Prompts) -> String {
+pub(super) fn without_prompt(plain: &Rendered, shown: &Rendered, prompt: Option<&AnsweredPrompt>) -> String {
     let lines: Vec<&str> = plain.text.split('\n').collect();
     let mut parts = (0..lines.len()).map(|line| Part { line, from: 0, to: usize::MAX }).collect();
-    drop_prompt(&lines, plain, prompts, &mut parts);
+    drop_prompt(&lines, plain, prompt, &mut parts);
     joined(&parts, shown)
 }
 
@@ -154,11 +156,18 @@ fn lacks_at_most(line: &str, echo: &str, most: usize) -> bool {
     (1..=most).contains(&echo.chars().count().saturating_sub(length)) && head + tail >= length
 }
 
-/// The prompt on the cursor's line, and what is drawn below it.
-fn drop_prompt(lines: &[&str], plain: &Rendered, prompts: &Prompts, parts: &mut Vec<Part>) {
-    let Some(line) = lines.get(plain.cursor_line) else { return };
+/// What stands before the cursor on its line.
+pub(super) fn before_cursor(plain: &Rendered) -> &str {
+    let line = plain.text.split('\n').nth(plain.cursor_line).unwrap_or_default();
     let end = line.char_indices().nth(plain.cursor_chars).map_or(line.len(), |(at, _)| at);
-    let Some(place) = prompts.place(&line[..end]) else { return };
+    &line[..end]
+}
+
+/// Takes out the prompt on the cursor's line, and what is drawn below it.
+fn drop_prompt(lines: &[&str], plain: &Rendered, prompt: Option<&AnsweredPrompt>, parts: &mut Vec<Part>) {
+    let Some(prompt) = prompt else { return };
+    let line = before_cursor(plain);
+    let Some(place) = prompt.place(line) else { return };
     let chars = line[..place].chars().count();
     parts.retain(|part| part.line <= plain.cursor_line);
     match parts.last_mut().filter(|part| part.line == plain.cursor_line) {
@@ -167,11 +176,7 @@ fn drop_prompt(lines: &[&str], plain: &Rendered, prompts: &Prompts, parts: &mut 
         None => parts.push(Part { line: plain.cursor_line, from: 0, to: 0 }),
     }
     let is_blank = |part: &Part| part.line < plain.cursor_line && lines[part.line].is_empty();
-    if prompts.have_with_blank(&line[place..end])
-        && place == 0
-        && parts.len() > 1
-        && is_blank(&parts[parts.len() - 2])
-    {
+    if prompt.blank && place == 0 && parts.len() > 1 && is_blank(&parts[parts.len() - 2]) {
         parts.remove(parts.len() - 2);
     }
 }
@@ -226,7 +231,8 @@ mod tests {
         let mut rendering = Rendering::new(before, false);
         rendering.feed(output.as_bytes());
         let rendered = rendering.finish();
-        answer(&rendered, &rendered, &line, typed, &prompts)
+        let prompt = AnsweredPrompt::of(&line, &prompts);
+        answer(&rendered, &rendered, &line, typed, &prompts, prompt.as_ref())
     }
 
     #[test]

@@ -169,7 +169,12 @@ impl Run<'_> {
         };
         let object = object(self.session, result, code, duration, &collected);
         let object = match outcome {
-            Outcome::Asks(waiting) => object.text("terminal", waiting.doing.word()),
+            Outcome::Asks(waiting) => {
+                let question = self.session.question(waiting.doing)?;
+                object
+                    .text("terminal", waiting.doing.word())
+                    .bytes_or_null("question", question.as_ref().map(|question| question.as_bytes()))
+            }
             _ => object,
         };
         let object = output::with_left_out(object, left_out);

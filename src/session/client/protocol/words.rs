@@ -183,9 +183,18 @@ pub(crate) enum Claim {
     Taken,
 }
 
+/// What a text was typed at: the process, and a hash of its prompt without digits
+/// (`AnsweredPrompt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) pid: u32,
+    pub(crate) prompt: u64,
+}
+
 /// The program that has the foreground.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
+    pub(crate) pid: u32,
     pub(crate) name: String,
     /// It is the shell that reports, or who passes on to that one what is typed.
     pub(crate) is_shell: bool,
