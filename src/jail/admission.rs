@@ -10,9 +10,9 @@
 //! Who connected counts, and only at that time: what a process does later with a connection that
 //! it was given, it could also do by asking its giver. The kernel keeps the PID of who connected,
 //! and that PID may be another process's by now, if its first owner has ended while we were stopped
-//! or busy. So the process that has the PID is held by a pidfd, and must have the other end of the
-//! connection open. One that was given the PID does not; whoever inherited the connection has
-//! another PID, and is not served either.
+//! or busy. So the process is held by the pidfd that the kernel keeps beside it (Linux 6.5). Older
+//! kernels keep none: there the process that has the PID now must have the other end of the connection
+//! open. A process that has ended is not served, even if a child has inherited its connection.
 
 use std::{
     fmt,
@@ -123,12 +123,29 @@ impl Admission {
     }
 
     fn judge(&self, pid: u32, stream: &UnixStream) -> Result<(), Denial> {
-        let Ok(Some(process)) = PidFd::open(pid) else { return Err(Denial::Unknown) };
+        let held = PidFd::of_peer(stream).map_err(|_| Denial::Unknown)?;
+        let is_certain = held.is_some();
+        let process = match held {
+            Some(process) => process,
+            None => PidFd::open(pid).ok().flatten().ok_or(Denial::Unknown)?,
+        };
         match self.serves(pid) {
             Some(true) => {}
             Some(false) => return Err(Denial::Confined),
             None => return Err(Denial::Unknown),
         }
+        if !is_certain {
+            self.check_holds(pid, stream)?;
+        }
+        // Until here the PID was that process's, if it has not ended.
+        match process.has_ended() {
+            Ok(false) => Ok(()),
+            Ok(true) | Err(_) => Err(Denial::Unknown),
+        }
+    }
+
+    /// A process with the PID of who connected must have the other end of the connection open.
+    fn check_holds(&self, pid: u32, stream: &UnixStream) -> Result<(), Denial> {
         let ends = match peers::other_end(stream) {
             OtherEnd::Socket(inode) => vec![inode],
             OtherEnd::Nobody => Vec::new(),
@@ -150,10 +167,7 @@ impl Admission {
                 }
             }
         }
-        match process.has_ended() {
-            Ok(false) => Ok(()),
-            Ok(true) | Err(_) => Err(Denial::Unknown),
-        }
+        Ok(())
     }
 
     /// May we serve this process, for all that confines it? `None` where it has gone.
@@ -279,9 +293,9 @@ mod tests {
         let mut child =
             Command::new("cat").stdin(OwnedFd::from(theirs.try_clone().unwrap())).spawn().unwrap();
         assert_eq!(admission.admit(&ours), Ok(std::process::id()));
-        // But it itself must have it open.
+        // Where the kernel does not keep who connected, it itself must have it open.
         drop(theirs);
-        if confinement::is_possible() {
+        if PidFd::of_peer(&ours).unwrap().is_none() && confinement::is_possible() {
             assert_eq!(admission.admit(&ours), Err(Denial::Unknown));
         }
         drop(ours);

@@ -7,6 +7,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io::{self, Read},
+    os::unix::net::UnixStream,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{
@@ -25,7 +26,7 @@ use rustix::{
 
 use crate::{
     sorted::Set,
-    sys::{deadline::Deadline, peers, poll, signals::SIGKILL},
+    sys::{deadline::Deadline, peers, poll, signals::SIGKILL, socket},
 };
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
@@ -694,6 +695,11 @@ impl PidFd {
             Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The process that connected to a Unix socket; `None` where only its PID is to be had.
+    pub(crate) fn of_peer(stream: &UnixStream) -> io::Result<Option<PidFd>> {
+        Ok(socket::peer_pidfd(stream)?.map(PidFd))
     }
 
     /// The same process, held on to once more.

@@ -8,7 +8,7 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::{
-        fd::{AsFd, AsRawFd},
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::PathBuf,
@@ -155,6 +155,37 @@ pub(crate) struct Peer {
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let peer = sockopt::socket_peercred(stream)?;
     Ok(Peer { pid: peer.pid.as_raw_nonzero().get().unsigned_abs(), uid: peer.uid.as_raw() })
+}
+
+/// SO_PEERPIDFD, from asm-generic/socket.h.
+const PEER_PIDFD: libc::c_int = 77;
+
+/// A pidfd of the process that connected, whatever has its PID by now (SO_PEERPIDFD); `None` where the
+/// kernel has none (before Linux 6.5). Of a process that was waited for, older kernels give an
+/// error, newer ones a pidfd that says so.
+pub(crate) fn peer_pidfd(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut pidfd: RawFd = -1;
+    let mut length = size_of::<RawFd>() as libc::socklen_t;
+    #[expect(unsafe_code, reason = "rustix 1.1 does not know this option")]
+    // SAFETY: the kernel writes at most `length` bytes to where `pidfd` lies; where it succeeds, that
+    // is a descriptor that nobody else knows, which it closes on exec.
+    let pidfd = unsafe {
+        match libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            PEER_PIDFD,
+            (&raw mut pidfd).cast(),
+            &raw mut length,
+        ) {
+            0 => Ok(OwnedFd::from_raw_fd(pidfd)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    match pidfd {
+        Ok(pidfd) => Ok(Some(pidfd)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 pub(crate) fn peer_pid(stream: &UnixStream) -> io::Result<u32> {
