@@ -181,8 +181,7 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
     }
 }
 
-/// Who has the foreground: of its group the one who waits for input, else its leader, or
-/// whoever is left of it. `reporting` is the group of the shell that reports.
+/// Who has the foreground: of its group the one who waits for input, else the foreground process. `reporting` is the group of the shell that reports.
 pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Holder> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let group = master.foreground()?;
@@ -209,7 +208,9 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
     let handing_on = handing_on.filter(|client| servers_of(client, device).iter().any(reads));
     let by_server = handing_on.is_some();
     let waits = waiting.is_some() || by_server;
-    let process = waiting.or(handing_on).or(any)?;
+    // The shell that reports is itself, whatever it waits for.
+    let front = || if group == reporting { None } else { foreground_process(master, shell) };
+    let process = waiting.or(handing_on).or_else(front).or(any)?;
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
@@ -273,19 +274,44 @@ fn attention(terminal: u64, thread: &Thread, line: bool) -> Option<Attention> {
     waits.then_some(Attention::Waits)
 }
 
-/// The name of the foreground process: the leader of its group or, where that has ended,
-/// the session's leader.
-pub(crate) fn program(master: &Master, shell: u32) -> Option<String> {
-    let leader = master.foreground().and_then(|group| Process::read(group.unsigned_abs()));
-    leader.or_else(|| Process::read(shell)).map(|process| process.name)
+/// The foreground process: the leader of its group or, where that has ended, another of the group; and
+/// of one that waits for a child of that group, that child. Where there is no such group, the session's
+/// leader.
+fn foreground_process(master: &Master, shell: u32) -> Option<Process> {
+    let of_group = |group: i32| {
+        let leader = Process::read(group.unsigned_abs()).filter(|leader| !leader.has_ended());
+        leader.or_else(|| members(group, shell).into_iter().next())
+    };
+    let mut process = master.foreground().and_then(of_group).or_else(|| Process::read(shell))?;
+    // Each is the child of another, unless their PIDs become those of others while we look.
+    for _ in 0..DEEPEST {
+        let is_of_group = |child: &Process| child.group == process.group && !child.has_ended();
+        if !process.threads().any(|thread| thread.awaits_child()) {
+            break;
+        }
+        // Who was started last is who is waited for, mostly.
+        let mut children = process.children().into_iter().filter_map(Process::read);
+        match children.rfind(is_of_group) {
+            Some(child) => process = child,
+            None => break,
+        }
+    }
+    Some(process)
 }
 
-/// Where the foreground process is: the leader of its group or, where that has
-/// ended or may not be looked at, another of the group; where there is no such
-/// group, the session's leader.
+/// How many processes wait for one another at most.
+const DEEPEST: usize = 100;
+
+/// The name of the foreground process.
+pub(crate) fn program(master: &Master, shell: u32) -> Option<String> {
+    foreground_process(master, shell).map(|process| process.name)
+}
+
+/// Where the foreground process is; where that may not be looked at, another of its group.
 pub(crate) fn folder(master: &Master, shell: u32) -> io::Result<Whereabouts> {
     let Some(group) = master.foreground() else { return folder_of(shell) };
-    let found = folder_of(group.unsigned_abs());
+    let found =
+        foreground_process(master, shell).ok_or(io::ErrorKind::NotFound.into()).and_then(|it| it.folder());
     let Err(error) = found else { return found };
     let session = i32::try_from(shell).unwrap_or_default();
     let other = RefCell::new(None);

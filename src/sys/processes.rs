@@ -374,6 +374,18 @@ impl Thread {
         if awaited == Awaited::Input(Vec::new()) || !self.is_asleep() { Awaited::Other } else { awaited }
     }
 
+    /// Does it sleep until a child of its process has ended?
+    pub(crate) fn awaits_child(&self) -> bool {
+        let called = fs::read_to_string(self.0.join("syscall")).ok();
+        let awaits = match called.as_deref().and_then(Called::parse).map(|called| called.kind()) {
+            // As in `sleeps_in`: where we may not see the call.
+            None | Some(SyscallKind::Unknown) => fs::read_to_string(self.0.join("wchan"))
+                .is_ok_and(|wchan| wchan.trim().starts_with("do_wait")),
+            Some(kind) => kind == SyscallKind::Wait,
+        };
+        awaits && self.is_asleep()
+    }
+
     /// How long it sleeps in its call at most. A read has no time of its own.
     pub(crate) fn timeout(&self) -> Timeout {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
@@ -416,7 +428,9 @@ impl Thread {
             SyscallKind::Restart if self.sleeps_in() == Awaited::SomePoll => {
                 self.inputs(SyscallKind::Poll, called)
             }
-            SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown => Vec::new(),
+            SyscallKind::Wait | SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown => {
+                Vec::new()
+            }
         }
     }
 
@@ -507,6 +521,8 @@ enum SyscallKind {
     Poll,
     Select,
     Epoll,
+    /// For a child.
+    Wait,
     Restart,
     Other,
     /// We do not know the numbers of this architecture.
@@ -543,6 +559,8 @@ impl Called {
                 7 | 271 => SyscallKind::Poll,
                 // select, pselect6
                 23 | 270 => SyscallKind::Select,
+                // wait4, waitid
+                61 | 247 => SyscallKind::Wait,
                 // epoll_wait, epoll_pwait, epoll_pwait2
                 232 | 281 | 441 => SyscallKind::Epoll,
                 219 => SyscallKind::Restart,
@@ -552,6 +570,7 @@ impl Called {
                 63 | 65 | 76 => SyscallKind::Read,
                 73 => SyscallKind::Poll,
                 72 => SyscallKind::Select,
+                260 | 95 => SyscallKind::Wait,
                 22 | 441 => SyscallKind::Epoll,
                 _ => SyscallKind::Other,
             },
@@ -581,7 +600,9 @@ impl Called {
             // epoll_pwait2
             (SyscallKind::Epoll, 441) => pointer(fourth, Duration::from_nanos),
             (SyscallKind::Epoll, _) => millis(fourth),
-            (SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown, _) => Timeout::Unknown,
+            (SyscallKind::Wait | SyscallKind::Restart | SyscallKind::Other | SyscallKind::Unknown, _) => {
+                Timeout::Unknown
+            }
         }
     }
 }

@@ -90,6 +90,34 @@ fn each_session_is_told_as_it_is_and_those_that_wait_come_first() {
 }
 
 #[test]
+fn the_program_is_who_has_the_foreground_and_waits_for_no_other() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path.join("below")).unwrap();
+    // What is last in a shell's text takes its place, or is waited for: that makes no difference.
+    let cases = [
+        ("sh -c 'echo x; sleep 1000'", "sleep"),
+        ("sh -c 'echo x; sleep 1000; :'", "sleep"),
+        ("bash -c 'sh -c \"sleep 1000; :\"; :'", "sleep"),
+        ("python3 -c 'import os; os.system(\"cd below && sleep 1000; :\")'", "sleep"),
+        ("sh -c 'sleep 1000 & while :; do :; done'", "sh"),
+        ("exec python3 -c 'import time; time.sleep(1000)'", "python3"),
+        ("bash", "bash"),
+    ];
+    for (command, program) in cases {
+        let handle = scratch.create(command);
+        eventually(&format!("{program} in {command}"), || {
+            told(&scratch, &handle, "program") == format!("\"{program}\"")
+        });
+        let folder =
+            if command.contains("cd below") { scratch.path.join("below") } else { scratch.path.clone() };
+        assert_eq!(scratch.ts(&["pwd", &handle]).out(), format!("{}\n", folder.display()), "{command}");
+        // It is the same at each look.
+        assert_eq!(told(&scratch, &handle, "program"), format!("\"{program}\""), "{command}");
+        scratch.ts(&["kill", &handle]).code(0);
+    }
+}
+
+#[test]
 fn since_is_when_it_began_and_what_others_print_does_not_change_it() {
     let scratch = Scratch::new();
     let session = scratch.create(&format!("(sleep 1; echo other) & {LINE}"));
