@@ -216,7 +216,8 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
         pid: process.pid,
         waits,
-        shell: Dialect::of_process(&process.arguments()),
+        // A copy of a shell reads no commands: it is a subshell, or an applet of a busybox.
+        shell: Dialect::of_process(&process.arguments()).filter(|_| !process.is_copy()),
         leads_elsewhere: leads_elsewhere || by_server || is_hidden && PASSING_ON.contains(&&*process.name),
         name: process.name,
     })

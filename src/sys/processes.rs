@@ -48,6 +48,9 @@ pub(crate) struct Process {
     flags: u32,
     /// The signals below 32 that its first thread is still to get.
     pending: u32,
+    /// Where its arguments stand in its memory, which each exec decides by chance; 0 where
+    /// that is hidden from us.
+    arguments_at: u64,
 }
 
 impl Process {
@@ -78,7 +81,15 @@ impl Process {
             threads: fields.get(17)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
             pending: fields.get(28)?.parse().ok()?,
+            arguments_at: fields.get(45).and_then(|field| field.parse().ok()).unwrap_or(0),
         })
+    }
+
+    /// Is it a copy of its parent that has executed no program since, as a shell's subshells are
+    /// and, in many a busybox, its applets? Its arguments are those of the parent.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.arguments_at != 0
+            && Process::read(self.parent).is_some_and(|parent| parent.arguments_at == self.arguments_at)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -754,6 +765,24 @@ mod tests {
         let process = Process::parse(7, stat).unwrap();
         assert_eq!((process.name.as_str(), process.state), ("a) R (b", 'S'));
         assert_eq!((process.parent, process.group, process.session, process.started), (3, 4, 5, 99));
+    }
+
+    #[test]
+    fn what_has_executed_nothing_is_a_copy_of_its_parent() {
+        use std::process::{Command, Stdio};
+
+        // The subshell says so, and then waits for its input.
+        let script = "(echo; read x); :";
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let parent = Process::read(shell.id()).unwrap();
+        let copies: Vec<bool> =
+            parent.children().into_iter().filter_map(Process::read).map(|child| child.is_copy()).collect();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!((parent.is_copy(), copies), (false, vec![true]));
     }
 
     #[test]

@@ -174,6 +174,28 @@ fn what_is_typed_after_a_question_comes_after_the_answer() {
     });
 }
 
+#[test]
+fn a_secret_comes_after_the_text_that_waits_for_an_answer() {
+    let scratch = Scratch::new();
+    let command = "stty -echo; printf '\\e[6n'; read -rsd R x; printf well; read -r go; printf '\\e[6n'; \
+                   read -r a; read -r b; printf '%s %s' \"${a##*R}\" \"$b\" > got; sleep 1000";
+    let handle = scratch.create(command);
+    let mut fifo = scratch.fifo(&handle);
+    let screen = screen_process(&scratch, &handle);
+    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+    signal("-STOP");
+    fifo.write_all(b"go\n").unwrap();
+    printed(&scratch, &handle, "\x1b[6n", 2);
+    // The relay has this before anybody can ask it to type a secret, and nobody has it to read.
+    fifo.write_all(b"ahead\n").unwrap();
+    eventually("the input being taken", || ioctl_fionread(&fifo).unwrap() == 0);
+    scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=60", &handle], b"hidden").code(0);
+    signal("-CONT");
+    let got = || fs::read_to_string(scratch.path.join("got")).unwrap_or_default();
+    eventually("what was read", || !got().is_empty());
+    assert_eq!(got(), "ahead hidden");
+}
+
 /// How long something typed had to wait for an answer, and what came of the two.
 fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
     let handle = scratch.create("exec python3 ask.py .");

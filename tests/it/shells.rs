@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, start, timing_out, wait_for_tracer};
+use crate::support::{Scratch, busyboxes, eventually, start, timing_out, wait_for_tracer};
 
 /// A shell, how the same is said to it, and what it has of the user's.
 struct Shell {
@@ -121,6 +121,13 @@ shells! {
     busybox_ash: Shell { command: "busybox ash", ..POSIX };
     ksh93: Shell { command: "ksh93", ..POSIX };
     mksh: Shell { command: "mksh", ..POSIX };
+}
+
+#[test]
+fn a_busybox_with_its_applets_inside_and_one_without() {
+    for busybox in busyboxes() {
+        try_shell(&Shell { command: format!("{busybox} ash").leak(), ..POSIX });
+    }
 }
 
 /// A session of a shell whose user has this startup file.
@@ -675,8 +682,9 @@ fn a_command_that_was_typed_ahead_is_not_interrupted_for_half_a_line_behind_it()
 #[test]
 fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
     let scratch = Scratch::new();
-    let all = ["dash", "busybox ash", "ksh93", "mksh", "bash --noediting", "dash inside", "bash inside"];
-    for command in all {
+    let all = ["dash", "ksh93", "mksh", "bash --noediting", "dash inside", "bash inside"];
+    let ashes = busyboxes().map(|busybox| format!("{busybox} ash"));
+    for command in all.into_iter().chain(ashes.iter().map(String::as_str)) {
         let handle = shell_of(&scratch, command);
         scratch.ts(&["run", &handle, "cd /"]).code(0);
         let gates = ["first", "second"].map(|name| scratch.path.join(name));
@@ -698,6 +706,9 @@ fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
             runs("head");
             let ran = scratch.ts(&["run", "--timeout=20", &handle, "echo whole"]);
             assert!(ran.status.code() == Some(125) && ran.err().contains("'head' has"), "{command}: {ran:?}");
+            if code == 8 {
+                scratch.ts(&["integrate", &handle]).code(1).complains("'head' has the foreground");
+            }
             match code {
                 9 => fs::write(&gates[1], "").unwrap(),
                 _ => drop(scratch.ts(&["send", &handle, "a line"]).code(0)),

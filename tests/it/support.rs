@@ -69,6 +69,18 @@ pub(crate) fn libraries_of(program: &Path) -> Vec<PathBuf> {
     told.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
+/// Both of Debian's: one executes a file for each applet, and one has all of them inside. They
+/// cannot be installed both.
+pub(crate) fn busyboxes() -> [&'static str; 2] {
+    static FOLDER: OnceLock<String> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/busyboxes");
+        let ran = run(Command::new("bash").arg(script).arg(env!("CARGO_TARGET_TMPDIR"))).code(0);
+        ran.out().trim_end().to_owned()
+    });
+    ["busybox", "busybox-static"].map(|package| &*format!("{folder}/{package}/bin/busybox").leak())
+}
+
 /// A world of its own for one test: a state folder, and a HOME beside it. On
 /// drop all that is left of its sessions is ended; one process too many fails
 /// the test.
