@@ -44,8 +44,20 @@ PYTHON = [
     ("import time; time.sleep(1.5); 3", "3\n"),
 ]
 
+LONG = f"len('{'abcde' * 30}')"
+
+# A plain read-eval-print loop of prompt_toolkit.
+PROMPT_TOOLKIT = [
+    ("6*7", "42\n"),
+    (LONG, "150\n"),
+    ("print(*range(1, 10001), sep='\\n')", LINES),
+    ("6*7", "42\n"),
+    (LONG, "150\n"),
+]
+
 IPYTHON = [
     ("6 * 7", "re:Out\\[\\d+\\]: 42\n"),
+    (LONG, "re:Out\\[\\d+\\]: 150\n"),
     ("x = 5", ""),
     ("for n in range(3): print(n)", "0\n1\n2\n"),
     ("", ""),
@@ -171,6 +183,7 @@ IRB = [
 ROWS = {
     "python": PYTHON,
     "ipython": IPYTHON,
+    "prompt_toolkit": PROMPT_TOOLKIT,
     "node": NODE,
     "sqlite3": SQLITE,
     "gdb": GDB,

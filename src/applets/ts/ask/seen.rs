@@ -61,8 +61,22 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
     let before = squeezed(before);
     let echo = format!("{before}{first}");
     let is_echo = |row: &str| row == echo || row.strip_prefix(&*prompt) == Some(&first);
+    let begins_echo = |row: &str| {
+        let longer = |begun: &str, begin: &str| begun.len() < row.len() && begin.starts_with(row);
+        longer(&before, &echo) || longer(&prompt, &format!("{prompt}{first}"))
+    };
+    let first_rows = |from: usize| {
+        let rows = rows_of(&lines[from..], echo.len(), is_echo, begins_echo)?;
+        Some(from + rows).filter(|rows| *rows < lines.len())
+    };
+    // An editor that has found out where it is draws its prompt anew, further down.
+    let drawn_anew = || {
+        let stood = !before.is_empty() && squeezed(lines[0]) == before;
+        let blank = lines[1..].iter().take_while(|line| squeezed(line).is_empty()).count();
+        first_rows(1 + blank).filter(|_| stood)
+    };
     let mut rest = lines.iter().enumerate();
-    if let Some(rows) = rows_of(lines, echo.len(), is_echo).filter(|rows| *rows < lines.len()) {
+    if let Some(rows) = first_rows(0).or_else(drawn_anew) {
         rest.by_ref().take(rows).for_each(drop);
     } else if let Some((_, line)) = rest.next() {
         let squeezed = squeezed(line);
@@ -111,7 +125,13 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
             if line.is_empty() && has_blank_above(lines[index + 1], next, prompts) {
                 continue;
             }
-            let rows = rows_of(&lines[index..], LONGEST_PROMPT + next.len(), |row| is_echo(row, next));
+            let begins = |row: &str| {
+                let starts = row.char_indices().map(|(at, _)| at).filter(|at| *at <= LONGEST_PROMPT);
+                let begins_at = |at| next.starts_with(&row[at..]) && is_asked(row, &row[at..]);
+                starts.into_iter().any(begins_at)
+            };
+            let longest = LONGEST_PROMPT + next.len();
+            let rows = rows_of(&lines[index..], longest, |row| is_echo(row, next), begins);
             if let Some(rows) = rows.filter(|rows| index + rows < lines.len()) {
                 rest.by_ref().take(rows - 1).for_each(drop);
                 typed.next();
@@ -133,16 +153,34 @@ fn has_blank_above(line: &str, typed: &str, prompts: &Prompts) -> bool {
     })
 }
 
-/// How many lines are an echo, and are so long at most: Python's own editor ends a row that goes on
-/// in the next one with `\`.
-fn rows_of(lines: &[&str], longest: usize, is_echo: impl Fn(&str) -> bool) -> Option<usize> {
+/// How many lines are an echo, and are so long at most. Editors that break rows themselves end them
+/// with newlines: Python's own also with `\`, and IPython's begins the next with a prompt. `begins`
+/// tells whether an echo begins so, with some of the text.
+fn rows_of(
+    lines: &[&str],
+    longest: usize,
+    is_echo: impl Fn(&str) -> bool,
+    begins: impl Fn(&str) -> bool,
+) -> Option<usize> {
+    /// A prompt before the rest of a text is shorter.
+    const LONGEST_CONTINUATION: usize = 40;
     let mut joined = String::new();
     for (index, line) in lines.iter().enumerate() {
-        joined += &squeezed(line);
+        let row = squeezed(line);
+        let behind_prompt = || {
+            let ends = row.char_indices().map(|(at, _)| at).take(LONGEST_CONTINUATION);
+            let mut rests = ends.filter(|at| asks(&row[..*at])).map(|at| format!("{joined}{}", &row[at..]));
+            rests.find(|rest| is_echo(rest) || begins(rest))
+        };
+        let whole = format!("{joined}{row}");
+        let goes_on = index > 0 && !is_echo(&whole) && !begins(&whole);
+        joined = if goes_on { behind_prompt().unwrap_or(whole) } else { whole };
         if is_echo(&joined) {
             return Some(index + 1);
         }
-        joined.pop().filter(|last| *last == '\\' && joined.len() < longest)?;
+        if !begins(&joined) {
+            joined.pop().filter(|last| *last == '\\' && joined.len() < longest)?;
+        }
     }
     None
 }
@@ -280,6 +318,23 @@ mod tests {
                 "Out[2]: 5\n",
             ),
             (">>> ", "a\nbcd\n", "a\r\n...> b\\\r\nc\\\r\nd\r\n...> \r\n7\r\n>>> ", "7\n"),
+            // prompt_toolkit draws its prompt anew when it has been told where the cursor is.
+            ("pt> ", "6*7", "\r\n\r\n\r\n \x1b[3A\r\x1b[Jpt> 6*7\r\r\n\x1b[J42\r\npt> ", "42\n"),
+            (
+                "pt> ",
+                "len('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz')",
+                "\rpt> len('abcdefghijklmnopqrstuvwxyzabcde\r\x1b[39Ce\x1b[0m\r\r\nfghijklmnopqrstuvwxyz')\x1b[0m\r\r\n\x1b[J52\r\npt> ",
+                "52\n",
+            ),
+            // IPython begins each row of a text that goes on with a prompt.
+            (
+                "\r\n\r\nIn [1]: ",
+                "len('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz')",
+                "\r\x1b[KIn [1]: len('abcdefghijklmnopqrstuvwxyz\r\r\n   ...: abcdefghijklmnopqrstuvwxyz')\r\r\nOut[1]: 52\r\n\r\nIn [2]: ",
+                "Out[1]: 52\n",
+            ),
+            // What only begins like the text is output.
+            (">>> ", "abcdef", "\r\nabc\r\nxyz\r\n>>> ", "abc\nxyz\n"),
             ("5>>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
             ("5>>> ", "abcdef", "\r>>> abcdef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
             (">>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", " abcef\n'abcdef'\n"),
