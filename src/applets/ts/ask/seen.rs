@@ -169,7 +169,11 @@ fn rows_of(
         let row = squeezed(line);
         let behind_prompt = || {
             let ends = row.char_indices().map(|(at, _)| at).take(LONGEST_CONTINUATION);
-            let mut rests = ends.filter(|at| asks(&row[..*at])).map(|at| format!("{joined}{}", &row[at..]));
+            // IPython's of version 9 is `⋮`.
+            let is_prompt = |start: &str| asks(start) || !start.chars().any(char::is_alphanumeric);
+            let mut rests = ends
+                .filter(|at| *at > 0 && is_prompt(&row[..*at]))
+                .map(|at| format!("{joined}{}", &row[at..]));
             rests.find(|rest| is_echo(rest) || begins(rest))
         };
         let whole = format!("{joined}{row}");
@@ -331,6 +335,12 @@ mod tests {
                 "\r\n\r\nIn [1]: ",
                 "len('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz')",
                 "\r\x1b[KIn [1]: len('abcdefghijklmnopqrstuvwxyz\r\r\n   ...: abcdefghijklmnopqrstuvwxyz')\r\r\nOut[1]: 52\r\n\r\nIn [2]: ",
+                "Out[1]: 52\n",
+            ),
+            (
+                "In [1]: ",
+                "len('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz')",
+                "\r\x1b[KIn [1]: len('abcdefghijklmnopqrstuvwxyz\r\r\n      ⋮ abcdefghijklmnopqrstuvwxyz')\r\r\nOut[1]: 52\r\n",
                 "Out[1]: 52\n",
             ),
             // What only begins like the text is output.
