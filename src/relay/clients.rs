@@ -735,7 +735,7 @@ mod tests {
     fn texts_are_typed_one_after_another_each_to_its_end() {
         let mut clients = clients();
         let (_, first) = come(&mut clients, b"type 6\nabc");
-        let (_, second) = come(&mut clients, b"type 2\nxyplace\n");
+        let (_, second) = come(&mut clients, b"type 2\nxymodes\n");
         assert_eq!(told(&come(&mut clients, b"type 0\n").1), "typed 0\n");
         assert!(clients.typist_begins());
         assert_eq!(type_some(&mut clients, 2), "abc");
@@ -752,7 +752,7 @@ mod tests {
         assert_eq!(told(&second), "typed 2\n");
         assert!(clients.typist().is_none());
         // What came behind a text is a request again.
-        assert_eq!(clients.next_request(ClientId(2)), Some(Request::Place));
+        assert_eq!(clients.next_request(ClientId(2)), Some(Request::Modes));
     }
 
     #[test]
@@ -792,9 +792,9 @@ mod tests {
         assert_eq!(told(&begun), "cut 1\n");
         assert_eq!(told(&whole), "");
         // The rest of it is neither typed nor taken for a request.
-        (&begun).write_all(b"efplace\n").unwrap();
+        (&begun).write_all(b"efmodes\n").unwrap();
         clients.attend(first);
-        assert_eq!(clients.next_request(first), Some(Request::Place));
+        assert_eq!(clients.next_request(first), Some(Request::Modes));
         assert_eq!(type_some(&mut clients, 1), "x");
     }
 
@@ -924,7 +924,7 @@ mod tests {
     fn a_secret_is_handed_over_when_all_of_it_has_come() {
         let mut clients = clients();
         let (id, mut theirs) = come(&mut clients, b"secret 5\nhor");
-        theirs.write_all(b"se\rplace\n").unwrap();
+        theirs.write_all(b"se\rmodes\n").unwrap();
         clients.attend(id);
         assert_eq!(clients.next_request(id), Some(Request::Secret { length: 5 }));
         assert_eq!(*clients.take_sent(id, 5), b"horse"[..]);

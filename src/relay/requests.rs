@@ -45,31 +45,6 @@ impl Relay {
                 let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
                 Response::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
-            Request::Place => {
-                let prompt = self.recorder.prompt();
-                let (offset, last) = (self.recorder.output_bytes(), self.recorder.last_completion());
-                let lines = self.master.modes().is_ok_and(|modes| modes.is_canonical());
-                let (level, seq) = self.recorder.level();
-                let interrupted = self.recorder.is_interrupted();
-                let queued = matches!(prompt, Prompt::Stands | Prompt::Entered) && self.is_typed_ahead();
-                Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued }
-            }
-            Request::Shell => {
-                let inner = self.recorder.level().0 > 0;
-                Response::Shell {
-                    waits: match inner {
-                        true => foreground::group_waits(&self.master, self.child, self.reporting()),
-                        false => foreground::shell_waits(&self.master, self.child),
-                    },
-                    successor: match inner {
-                        true => None,
-                        false => foreground::successor(self.child, &self.session),
-                    },
-                }
-            }
-            Request::Holder => {
-                Response::Holder(foreground::holder(&self.master, self.child, self.reporting()))
-            }
             Request::Level { secret, dialect } => {
                 self.recorder.await_level(secret, dialect);
                 Response::Noted
@@ -121,21 +96,9 @@ impl Relay {
                 Ok(found) => Response::Folder { path: found.path, removed: found.removed },
                 Err(error) => Response::Refused { why: error.to_string() },
             },
-            Request::Synced => match self.recorder.sync_failure() {
-                Some(why) => Response::Refused { why: why.to_owned() },
-                None => Response::Noted,
-            },
             Request::Untranslated { since } => {
                 Response::Untranslated { ranges: self.recorder.untranslated(since) }
             }
-            Request::Lasted => {
-                let time = self.recorder.lasted().map(|time| time.as_millis());
-                Response::Lasted { time: time.map(|time| u64::try_from(time).unwrap_or(u64::MAX)) }
-            }
-            Request::Size => match self.master.size() {
-                Ok(Size { cols, rows }) => Response::Size { cols, rows },
-                Err(error) => Response::Refused { why: error.to_string() },
-            },
             Request::Resize { cols, rows } | Request::View { cols, rows } if cols == 0 || rows == 0 => {
                 Response::Refused { why: "a terminal has at least one column and one row".into() }
             }
@@ -147,7 +110,6 @@ impl Relay {
                 self.views.show(id, Size { cols, rows }, self.master.size().ok());
                 self.resize(Size { cols, rows })
             }
-            Request::Awaited => Response::Awaited { seq: self.awaited() },
             Request::Seen { offset } => {
                 self.seen = Some((id, offset));
                 Response::Noted
@@ -165,7 +127,6 @@ impl Relay {
                 let said = self.clients.take_sent(id, length);
                 self.take_report(&said)
             }
-            Request::Private => Response::Private { modes: self.recorder.private().encode() },
             // Those they take care of themselves.
             Request::Follow { .. } | Request::Type { .. } | Request::Turn | Request::Asked(_) => {
                 Response::Unknown
@@ -197,12 +158,39 @@ impl Relay {
             false if parts.has(Parts::TERMINAL) => (self.doing(), Input::default()),
             false => Default::default(),
         };
+        let (level, seq) = self.recorder.level();
+        let prompt = self.recorder.prompt();
+        let program = parts.has(Parts::PROGRAM);
+        let program =
+            program.then(|| foreground::holder(&self.master, self.child, self.reporting())).flatten();
+        let shell_waits = parts.has(Parts::SHELL)
+            && match level {
+                0 => foreground::shell_waits(&self.master, self.child),
+                _ => foreground::group_waits(&self.master, self.child, self.reporting()),
+            };
+        let may_be_replaced = parts.has(Parts::SHELL) && level == 0;
+        let successor = may_be_replaced.then(|| foreground::successor(self.child, &self.session)).flatten();
         Snapshot {
             offset: self.recorder.output_bytes(),
+            last: self.recorder.last_completion(),
+            awaited: self.awaited(),
+            prompt,
+            lines: self.master.modes().is_ok_and(|modes| modes.is_canonical()),
+            level,
+            seq,
+            lasted: self.recorder.lasted(),
+            interrupted: self.recorder.is_interrupted(),
+            queued: matches!(prompt, Prompt::Stands | Prompt::Entered) && self.is_typed_ahead(),
             unread: self.unread(),
+            size: self.master.size().ok(),
+            modes: self.recorder.private(),
             stalled: self.recorder.stalled(),
+            sync_error: self.recorder.sync_failure().map(str::to_owned),
             doing,
             input,
+            program,
+            shell_waits,
+            successor,
         }
     }
 

@@ -30,7 +30,6 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Patience, SessionDir, Standing, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
-    terminal::queries::PrivateModes,
 };
 pub(crate) use diagnosis::Diagnosis;
 use news::Follows;
@@ -73,8 +72,8 @@ pub(crate) struct RelayClient {
 
 /// What became of waiting for the session to oneself.
 pub(crate) enum Turn {
-    /// We have it, and its shell is at this place.
-    Taken(ShellPlace, Waited),
+    /// We have it, as it is now.
+    Taken(Box<Snapshot>, Waited),
     Ended,
     TimedOut,
 }
@@ -98,39 +97,12 @@ pub(crate) struct Typed {
     pub(crate) cut: bool,
 }
 
-/// How far a session has come, and where the prompt of its shell is, as
-/// [`Response::Place`] has them.
-pub(crate) struct ShellPlace {
-    pub(crate) offset: u64,
-    pub(crate) last: Option<u64>,
-    pub(crate) prompt: Prompt,
-    pub(crate) lines: bool,
-    pub(crate) level: usize,
-    pub(crate) seq: Option<u64>,
-    pub(crate) interrupted: bool,
-    pub(crate) queued: bool,
-}
-
 /// What there is to know of a session when a wait on it begins.
 #[derive(Default)]
 pub(crate) struct Start {
-    /// As [`RelayClient::place`] tells it.
-    pub(crate) place: Option<(u64, Option<u64>)>,
-    /// The number of the completion that ends what was typed last, which may have come. `None` where
-    /// nothing was typed.
-    pub(crate) awaited: Option<u64>,
+    pub(crate) now: Option<Snapshot>,
     /// All that is known of what was typed.
     pub(crate) typing: Option<Typing>,
-}
-
-impl ShellPlace {
-    /// What the shell's own numbers lack to those of the session's completions, for as long
-    /// as it is this one that reports.
-    pub(crate) fn ahead(&self) -> i64 {
-        let number =
-            |number: Option<u64>, none| number.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(none);
-        number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
-    }
 }
 
 impl RelayClient {
@@ -272,7 +244,11 @@ impl RelayClient {
     /// What the relay sees of these parts, and of all that takes no look at a process. `None` where
     /// the session has ended.
     pub(crate) fn snapshot(&mut self, parts: Parts) -> Result<Option<Snapshot>> {
-        match self.ask(&Request::Snapshot { parts })? {
+        if self.say(&Request::Snapshot { parts })? { self.hear_snapshot() } else { Ok(None) }
+    }
+
+    fn hear_snapshot(&mut self) -> Result<Option<Snapshot>> {
+        match self.hear_answer()? {
             Some(Response::Snapshot(snapshot)) => Ok(Some(*snapshot)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
@@ -287,7 +263,7 @@ impl RelayClient {
     /// What to say where what the session prints cannot be written down at the moment: so
     /// nothing in the log tells what it does. Part of a sentence.
     pub(crate) fn stall(&mut self) -> Result<Option<String>> {
-        Ok(self.snapshot(Parts::NONE)?.and_then(|snapshot| snapshot.stalled).map(told_stall))
+        Ok(self.snapshot(Parts::NONE)?.and_then(|now| now.stall()))
     }
 
     /// The PID of the child's keeper; `None` where the relay itself is the
@@ -309,24 +285,22 @@ impl RelayClient {
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<Turn> {
         self.ahead.push_str(&Request::Turn.encode());
-        if !self.say(&Request::Place)? {
+        if !self.say(&Request::Snapshot { parts: Parts::NONE })? {
             return Ok(Turn::Ended);
         }
         loop {
             let look = self.patience().min(deadline);
             match self.hear_or(look, stop)? {
                 Received::Response(Response::Turn { queued, asked }) => {
-                    let place = self.hear_answer()?;
-                    let waited = Waited { queued, asked };
-                    let place = self.shell_place_of(place)?;
-                    return Ok(place.map_or(Turn::Ended, |place| Turn::Taken(place, waited)));
+                    let (now, waited) = (self.hear_snapshot()?, Waited { queued, asked });
+                    return Ok(now.map_or(Turn::Ended, |now| Turn::Taken(Box::new(now), waited)));
                 }
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Ok(Turn::Ended),
                 Received::Nothing if !look.has_passed() => return Ok(Turn::TimedOut),
                 // Others have it, or the relay has been stopped: which answers nobody.
                 Received::Nothing => match RelayClient::open(session)? {
-                    Some(mut client) => drop(client.place()?),
+                    Some(mut client) => drop(client.snapshot(Parts::NONE)?),
                     None => return Ok(Turn::Ended),
                 },
             }
@@ -340,52 +314,6 @@ impl RelayClient {
     /// has ended.
     pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
         self.noted(&Request::Asked(asked))
-    }
-
-    /// The length of the log, and the number of the shell's last completion:
-    /// what comes from now on comes after them. `None` where the session has
-    /// ended.
-    pub(crate) fn place(&mut self) -> Result<Option<(u64, Option<u64>)>> {
-        Ok(self.shell_place()?.map(|place| (place.offset, place.last)))
-    }
-
-    /// The same, and where the shell's prompt is.
-    pub(crate) fn shell_place(&mut self) -> Result<Option<ShellPlace>> {
-        let place = self.ask(&Request::Place)?;
-        self.shell_place_of(place)
-    }
-
-    fn shell_place_of(&self, response: Option<Response>) -> Result<Option<ShellPlace>> {
-        match response {
-            Some(Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued }) => {
-                Ok(Some(ShellPlace { offset, last, prompt, lines, level, seq, interrupted, queued }))
-            }
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether the shell itself waits for input, and the name of the program
-    /// that has taken its place, if one has. `None` where the session has ended.
-    pub(crate) fn shell(&mut self) -> Result<Option<(bool, Option<String>)>> {
-        match self.ask(&Request::Shell)? {
-            Some(Response::Shell { waits, successor, .. }) => Ok(Some((waits, successor))),
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) => Ok(Some((false, None))),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
-    }
-
-    /// Who has the foreground, if anybody is to be seen. `None` where the session has ended.
-    pub(crate) fn holder(&mut self) -> Result<Option<Option<Holder>>> {
-        match self.ask(&Request::Holder)? {
-            Some(Response::Holder(holder)) => Ok(Some(holder)),
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) => Ok(Some(None)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
     }
 
     /// Announces one more shell that reports, with this secret. `false` where the session
@@ -432,27 +360,14 @@ impl RelayClient {
     /// Asks what a wait begins with; what comes of it is for [`RelayClient::hear_start`], before
     /// anything else is asked.
     pub(crate) fn ask_start(&mut self) -> Result<()> {
-        self.ahead.push_str(&Request::Place.encode());
-        self.ahead.push_str(&Request::Awaited.encode());
+        self.ahead.push_str(&Request::Snapshot { parts: Parts::NONE }.encode());
         // Where the session has ended, hearing tells.
         self.ask_typing(0).map(drop)
     }
 
     /// Nothing at all where the session has ended.
     pub(crate) fn hear_start(&mut self) -> Result<Start> {
-        let place = self.hear_answer()?;
-        let place = self.shell_place_of(place)?.map(|place| (place.offset, place.last));
-        let awaited = self.hear_awaited()?;
-        Ok(Start { place, awaited, typing: self.hear_typing()? })
-    }
-
-    fn hear_awaited(&mut self) -> Result<Option<u64>> {
-        match self.hear_answer()? {
-            Some(Response::Awaited { seq }) => Ok(seq),
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) | None => Ok(None),
-            Some(_) => Err(self.misunderstood()),
-        }
+        Ok(Start { now: self.hear_snapshot()?, typing: self.hear_typing()? })
     }
 
     /// Has a completion belong to this call, as long as it is there, and not to those who
@@ -547,16 +462,6 @@ impl RelayClient {
         }
     }
 
-    /// Why some of what was printed may not be on the disk, though it was written
-    /// and synced; `None` where all is well, or the session has ended.
-    pub(crate) fn sync_error(&mut self) -> Result<Option<String>> {
-        match self.ask(&Request::Synced)? {
-            Some(Response::Noted) | None => Ok(None),
-            Some(Response::Refused { why }) => Ok(Some(why)),
-            Some(_) => Err(self.misunderstood()),
-        }
-    }
-
     /// Where newlines were printed as they are, from this place of the log on. `None` where
     /// the session has ended.
     pub(crate) fn untranslated(&mut self, since: u64) -> Result<Option<Vec<Range<u64>>>> {
@@ -564,27 +469,6 @@ impl RelayClient {
             Some(Response::Untranslated { ranges }) => Ok(Some(ranges)),
             // A relay of an older version cannot tell.
             Some(Response::Unknown) => Ok(Some(Vec::new())),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
-    }
-
-    /// How long the shell that reports has executed its last command. `None` where it has executed none,
-    /// or the session has ended.
-    pub(crate) fn lasted(&mut self) -> Result<Option<Duration>> {
-        match self.ask(&Request::Lasted)? {
-            Some(Response::Lasted { time }) => Ok(time.map(Duration::from_millis)),
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) | None => Ok(None),
-            Some(_) => Err(self.misunderstood()),
-        }
-    }
-
-    /// How large the terminal is. `None` where the session has ended.
-    pub(crate) fn size(&mut self) -> Result<Option<Size>> {
-        match self.ask(&Request::Size)? {
-            Some(Response::Size { cols, rows }) => Ok(Some(Size { cols, rows })),
-            Some(Response::Refused { why }) => Err(self.refused("ask the terminal's size", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -598,17 +482,6 @@ impl RelayClient {
             Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
-        }
-    }
-
-    /// The modes that the program has set. `None` where the session has ended.
-    pub(crate) fn private_modes(&mut self) -> Result<Option<PrivateModes>> {
-        match self.ask(&Request::Private)? {
-            Some(Response::Private { modes }) => {
-                PrivateModes::decode(modes).map(Some).ok_or_else(|| self.misunderstood())
-            }
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
         }
     }
 
@@ -812,10 +685,6 @@ enum Received {
     Response(Response),
     End,
     Nothing,
-}
-
-fn told_stall(why: String) -> String {
-    format!("its output cannot be written: {why}")
 }
 
 /// A peer that has gone with something of ours unread is a reset (unix(7)).

@@ -514,7 +514,7 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     }
     scratch.ts(&["send", &handle, "still here"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<still here>"]).code(0);
-    silent.write_all(b"place\n").unwrap();
+    silent.write_all(b"snapshot 0\n").unwrap();
     silent.read_exact(&mut answer).unwrap();
     drop((silent, dribbling, endless, odd));
     // What it had open for a moment when it began may have been counted.

@@ -78,7 +78,7 @@ fn a_stranger_is_refused_by_the_helper_and_by_a_relay() {
                except (BrokenPipeError, ConnectionResetError): print(b'')\n";
     let request = format!("touch {}/got-in", scratch.path.display());
     for (socket, request) in
-        [(&helper_socket, &request[..]), (&relay_socket, "place\n"), (&relay_socket, "modes\n")]
+        [(&helper_socket, &request[..]), (&relay_socket, "snapshot 0\n"), (&relay_socket, "modes\n")]
     {
         let mut command = stranger(&scratch, "/usr/bin/python3");
         run(command.args(["-c", ask]).arg(socket).arg(request)).code(0).stdout("b''\n").silent();
@@ -456,7 +456,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
         (b"typing 0\n", 28),
         (b"type 15000\n", 1),
         (b"secret 4096\nx", 1),
-        (b"place\ntyping 0\nfollow 0\nturn\n", 8),
+        (b"snapshot 0\ntyping 0\nfollow 0\nturn\n", 8),
         (b"ending a\nturn\n", 16),
     ];
     let mut all: Vec<(UnixStream, Vec<u8>)> =

@@ -207,7 +207,7 @@ fn what_a_client_that_has_gone_wanted_is_not_done_behind_its_back() {
             let before = scratch.file(&handle, "output.log");
             let mut early = UnixStream::connect(&socket).unwrap();
             if is_known {
-                early.write_all(b"place\n").unwrap();
+                early.write_all(b"snapshot 0\n").unwrap();
                 let mut answer = [0; 64];
                 assert!(early.read(&mut answer).unwrap() > 0);
             }

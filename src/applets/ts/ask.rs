@@ -79,7 +79,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Asked, Diagnosis, Doing, Prompt, RelayClient, ShellPlace, Turn, Wait, sending},
+        client::{Asked, Diagnosis, Doing, Parts, Prompt, RelayClient, Snapshot, Turn, Wait, sending},
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
@@ -156,8 +156,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         )));
     }
     // At the prompt, or at PS2 with the rest of what was typed there.
-    let entered = turn.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
-    let in_shell = ready == Doing::Prompt || (entered && turn.shell()?.is_some_and(|(waits, _)| waits));
+    let wants_rest = |now: Snapshot| now.prompt == Prompt::Entered && now.shell_waits;
+    let in_shell = ready == Doing::Prompt || turn.snapshot(Parts::SHELL)?.is_some_and(wants_rest);
     let by_default = conditions.are_none();
     if by_default {
         conditions.complete = true;
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     conditions.passed_over = in_shell && conditions.complete;
 
     let typed = turn.typing(0)?.ok_or_else(ended)?;
-    let ShellPlace { offset, last, level, seq, .. } = turn.shell_place()?.ok_or_else(ended)?;
+    let Snapshot { offset, last, level, seq, .. } = turn.snapshot(Parts::NONE)?.ok_or_else(ended)?;
     let log = session.log()?;
     let screen = ScreenCache::look_at(&session, &log, offset)?.screen;
     let at = screen.before_cursor();
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
     }
     let prompt = AnsweredPrompt::of(&at, &prompts);
-    let pid = turn.holder()?.ok_or_else(ended)?.map(|holder| holder.pid);
+    let pid = turn.snapshot(Parts::PROGRAM)?.ok_or_else(ended)?.program.map(|holder| holder.pid);
     let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
     if waited.queued && ready != Doing::Prompt && (asked.is_none() || asked != waited.asked) {
         return Err(began_to_ask(&session, &mut turn, ready)?);
@@ -222,7 +222,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
     // Where another program has the terminal, the same text may be a question of that one.
-    let holder = turn.holder().ok().flatten().flatten();
+    let holder = turn.snapshot(Parts::PROGRAM).ok().flatten().and_then(|now| now.program);
     let prompt = prompt.filter(|_| holder.is_some_and(|holder| Some(holder.pid) == pid));
     let end = match &watch.met {
         Some(met) => met.offset,
@@ -272,7 +272,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<Failure> {
     let question = session.question(doing)?;
     let question = question.map(|question| format!(": '{question}'")).unwrap_or_default();
-    let program = turn.holder()?.flatten().and_then(|holder| holder.named());
+    let program = turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program?.named());
     let program = program.map(|program| format!("; {program}")).unwrap_or_default();
     let message = format!(
         "cannot ask session '{}': a program began to ask while this call was queued{question}; the terminal is \
@@ -287,9 +287,9 @@ fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> R
 fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure>> {
     let mut level = 0;
     if let Some(mut client) = RelayClient::open(session)? {
-        let place = client.shell_place()?.ok_or_else(|| session.ended())?;
-        level = place.level;
-        if place.prompt == Prompt::Left || client.shell()?.is_some_and(|(waits, _)| !waits) {
+        let now = client.snapshot(Parts::SHELL)?.ok_or_else(|| session.ended())?;
+        level = now.level;
+        if now.prompt == Prompt::Left || !now.shell_waits {
             return Ok(None);
         }
     }
@@ -595,10 +595,11 @@ fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Res
 fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
     let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
     loop {
-        let Some(place) = client.shell_place()? else { return Ok(None) };
-        let Some(doing) = client.doing()? else { return Ok(None) };
+        let Some(Snapshot { doing, prompt, .. }) = client.snapshot(Parts::TERMINAL)? else {
+            return Ok(None);
+        };
         // Who has drawn its prompt is about to read, and nobody is told when it does.
-        let soon = match (doing, place.prompt) {
+        let soon = match (doing, prompt) {
             (Doing::Running, Prompt::Coming) => Deadline::NEVER,
             (Doing::Running, Prompt::Stands) => Deadline::after(GLANCE),
             _ => return Ok(Some(doing)),

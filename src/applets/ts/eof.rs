@@ -25,7 +25,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, RelayClient, sending},
+        client::{Diagnosis, Doing, News, Parts, RelayClient, sending},
     },
     sys::deadline::Deadline,
 };
@@ -53,9 +53,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let diagnosis = Diagnosis::gather(&session, timeout);
         return refused(format!("no program reads its terminal {diagnosis}; {regardless}"));
     };
-    let private = client.private_modes()?.ok_or_else(|| session.ended())?;
-    if doing == Doing::Raw && private.alternate() {
-        let program = client.holder()?.flatten().and_then(|holder| holder.named());
+    let now = client.snapshot(Parts::PROGRAM)?.ok_or_else(|| session.ended())?;
+    if doing == Doing::Raw && now.modes.alternate() {
+        let program = now.program.and_then(|holder| holder.named());
         let program = program.map(|program| format!("; {program}")).unwrap_or_default();
         return refused(format!("a full-screen program reads its terminal{program}; {regardless}"));
     }

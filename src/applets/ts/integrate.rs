@@ -36,9 +36,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{
-            Diagnosis, Doing, Holder, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending,
-        },
+        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending},
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -160,7 +158,7 @@ impl<'a> Integration<'a> {
 
     /// What the shell is told in that has reported last.
     fn reporting(&mut self) -> Result<Dialect> {
-        let level = self.turn.shell_place()?.ok_or_else(|| self.ended())?.level;
+        let level = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?.level;
         self.session.dialect(level)
     }
 
@@ -168,29 +166,28 @@ impl<'a> Integration<'a> {
     /// not to be expected.
     fn await_shell(&mut self) -> Result<Foreground> {
         loop {
-            let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
-            let doing = self.turn.doing()?.ok_or_else(|| self.ended())?;
-            let holder = self.turn.holder()?.ok_or_else(|| self.ended())?;
-            let (_, successor) = self.turn.shell()?.ok_or_else(|| self.ended())?;
+            let parts = Parts::TERMINAL.and(Parts::PROGRAM).and(Parts::SHELL);
+            let mut now = self.turn.snapshot(parts)?.ok_or_else(|| self.ended())?;
             // What has taken the shell's place (`exec`) has its process, and does not report.
-            let holder =
-                holder.map(|holder| Holder { is_shell: holder.is_shell && successor.is_none(), ..holder });
-            let why = match holder {
-                _ if doing == Doing::Prompt && place.prompt == Prompt::Stands => {
+            if let Some(program) = now.program.as_mut().filter(|_| now.successor.is_some()) {
+                program.is_shell = false;
+            }
+            let why = match &now.program {
+                _ if now.doing == Doing::Prompt && now.prompt == Prompt::Stands => {
                     return Ok(Foreground::Reports);
                 }
-                _ if doing == Doing::Secret => {
+                _ if now.doing == Doing::Secret => {
                     return Err(self.asks_for_secret());
                 }
                 // It reads nothing yet, or what has been typed is still on its way; or it reports
                 // already, and will be seen to wait.
-                Some(holder) if place.prompt == Prompt::Stands && holder.is_shell => {
+                Some(holder) if now.prompt == Prompt::Stands && holder.is_shell => {
                     format!("'{}' has the foreground, and does not read", holder.name)
                 }
                 Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
                     format!("'{}' has the foreground, and is at no prompt of a shell inside it", holder.name)
                 }
-                Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(place.offset)? {
+                Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(&now)? {
                     true => return Ok(Foreground::Shell(Dialect::Posix)),
                     false => format!("'{}' has the foreground, and shows no prompt", holder.name),
                 },
@@ -227,10 +224,10 @@ impl<'a> Integration<'a> {
 
     /// Who passes on what is typed does not tell what waits at the other end: does the last
     /// line look as if that could be a shell? A question for a password is none.
-    fn prompt_elsewhere(&mut self, offset: u64) -> Result<bool> {
+    fn prompt_elsewhere(&self, now: &Snapshot) -> Result<bool> {
         const LONGEST: u64 = 4096;
-        let modes = self.turn.private_modes()?.ok_or_else(|| self.ended())?;
-        if modes.alternate() {
+        let offset = now.offset;
+        if now.modes.alternate() {
             return Err(refused(
                 self.session,
                 "a full-screen program has the terminal, and nothing was typed",
@@ -251,7 +248,7 @@ impl<'a> Integration<'a> {
     /// `None` where it has not answered in time.
     fn teach(&mut self, dialect: Dialect) -> Result<Option<Dialect>> {
         self.known = self.session.levels()?.len().max(1);
-        self.offset = self.turn.place()?.ok_or_else(|| self.ended())?.0;
+        self.offset = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?.offset;
         if !self.turn.hide(&self.secret)? {
             return Err(self.ended());
         }
@@ -289,7 +286,7 @@ impl<'a> Integration<'a> {
         }
         self.type_in(&inner::script(dialect, &self.secret, &self.nonce, &drawn))?;
         loop {
-            let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
+            let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
             if place.level >= self.known && place.prompt == Prompt::Stands {
                 self.await_drawn_prompt()?;
                 // Where there was no room for its secret, nobody could tell its marks.
@@ -342,7 +339,7 @@ impl<'a> Integration<'a> {
 
     /// `false` where there was nothing in time; an error where the shell has ended.
     fn hear_more(&mut self) -> Result<bool> {
-        let place = self.turn.shell_place()?.ok_or_else(|| self.ended())?;
+        let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
         if place.level < self.known && place.prompt == Prompt::Stands {
             return Err(refused(self.session, "it has ended, and the prompt of the shell around it is back"));
         }

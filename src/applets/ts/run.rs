@@ -83,7 +83,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, SessionDir, StateDir,
-        client::{Claim, Diagnosis, Doing, News, Parts, Prompt, RelayClient, ShellPlace, Snapshot, Turn},
+        client::{Claim, Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, Turn},
         shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
     },
     sys::{
@@ -313,13 +313,13 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        if !session.is_interactive()? && turn.shell_place()?.is_none_or(|place| place.level == 0) {
+        if !session.is_interactive()? && turn.snapshot(Parts::NONE)?.is_none_or(|place| place.level == 0) {
             return Err(not_a_shell(session)?);
         }
         // Its shell waits for us, and we would wait for it.
         let busy_with_us = session.is_around_us()
             && turn
-                .shell_place()?
+                .snapshot(Parts::NONE)?
                 .is_some_and(|place| matches!(place.prompt, Prompt::Left | Prompt::Entered));
         if busy_with_us {
             return Err(Failure::failed(format!(
@@ -391,11 +391,11 @@ impl<'a> Run<'a> {
         wishes: Wishes,
         turn: &mut RelayClient,
         signals: &mut Signals,
-    ) -> Result<ShellPlace> {
+    ) -> Result<Snapshot> {
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            Turn::Taken(place, _) => Ok(place),
+            Turn::Taken(now, _) => Ok(*now),
             Turn::Ended => Err(session.ended()),
             Turn::TimedOut if signals.take() => Err(never_begun(session)),
             Turn::TimedOut => {
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
         let (mut outcome, cause) = self.watch()?;
         let mut duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
         if self.wishes.json
-            && let Some(lasted) = self.relay.lasted()?
+            && let Some(lasted) = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.lasted)
         {
             // We are told of output, and not of a beginning.
             duration = lasted;
@@ -602,7 +602,7 @@ impl<'a> Run<'a> {
             self.await_output(Deadline::after(Duration::ZERO))?;
         }
         let is_done = has_prompt && self.relay.heeded() >= self.trace.next;
-        Ok(is_done || self.relay.place()?.is_some() || has_prompt)
+        Ok(is_done || self.relay.snapshot(Parts::NONE)?.is_some() || has_prompt)
     }
 
     /// Until the session, which is being ended, has ended.

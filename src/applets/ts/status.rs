@@ -26,7 +26,7 @@ use crate::{
     outcome::Result,
     session::{
         EndedBy, Notice, SessionDir, StateDir,
-        client::{RelayClient, snapshot::Parts},
+        client::{Parts, RelayClient, Snapshot},
     },
     ts::frames,
 };
@@ -60,12 +60,10 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     }
     let end = if alive { None } else { state_dir.end_of(session) };
     let mut client = if alive { RelayClient::open(session)? } else { None };
-    let (state, size, sync_error) = match &mut client {
-        Some(client) => (client.snapshot(Parts::TERMINAL)?, client.size()?, client.sync_error()?),
-        None => (None, None, None),
-    };
+    let now = client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::TERMINAL))?;
+    let doing = now.as_ref().map(|now| now.doing);
+    let Snapshot { size, stalled, sync_error, .. } = now.unwrap_or_default();
     let size = size.map(|size| frames::size(size.cols, size.rows));
-    let (doing, stalled) = state.map_or((None, None), |state| (Some(state.doing), state.stalled));
     // One whose log has been removed is still worth a look.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);

@@ -9,7 +9,6 @@ use crate::{
         client::{
             Doing, RelayClient,
             snapshot::Parts,
-            told_stall,
             waiting::{HELD, Waits},
         },
     },
@@ -65,32 +64,29 @@ impl Diagnosis {
 
     /// Gathers what can be had; what cannot is left out.
     pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
-        let mut diagnosis = Diagnosis::of_output(session, 0, waited);
-        // Who has not answered once would not a second time.
-        if diagnosis.doing.is_some()
-            && let Ok(Some(mut client)) = RelayClient::open(session)
-            && let Ok(Some(Some(holder))) = client.holder()
-        {
-            diagnosis.program = holder.named();
-        }
-        diagnosis
+        Diagnosis::of_parts(session, Parts::INPUT.and(Parts::PROGRAM), 0, waited)
     }
 
     /// The same, but for the program, where it is known from where in the log on there is output.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
+        Diagnosis::of_parts(session, Parts::INPUT, start, waited)
+    }
+
+    fn of_parts(session: &SessionDir, parts: Parts, start: u64, waited: Duration) -> Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
-        let (mut doing, mut waits, mut obstacle) = (None, false, None);
-        match client.as_mut().map(|client| client.snapshot(Parts::INPUT)) {
-            Some(Ok(Some(snapshot))) => {
-                waits = matches!(snapshot.asks(session, HELD), Ok(Some(Waits::Now)));
-                (doing, obstacle) = (Some(snapshot.doing), snapshot.stalled.map(told_stall));
+        let (mut doing, mut waits, mut obstacle, mut program) = (None, false, None, None);
+        match client.as_mut().map(|client| client.snapshot(parts)) {
+            Some(Ok(Some(now))) => {
+                waits = matches!(now.asks(session, HELD), Ok(Some(Waits::Now)));
+                (doing, obstacle) = (Some(now.doing), now.stall());
+                program = now.program.and_then(|program| program.named());
             }
             // Nor would it answer another time.
             Some(Err(_)) => obstacle = client.take().map(|client| format!("its relay {}", client.reason())),
             _ => {}
         }
         let last_line = Diagnosis::last_line(session, client, start);
-        Diagnosis { waited, doing, waits, obstacle, last_line, program: None }
+        Diagnosis { waited, doing, waits, obstacle, last_line, program }
     }
 
     /// Does something other than a shell at its prompt wait for input, as far as all is there

@@ -43,20 +43,12 @@ pub(crate) enum Request {
     Turn,
     /// Remember what the text of a call was typed at, for those that are queued behind it.
     Asked(Asked),
-    /// How far has the session come?
-    Place,
-    /// Does the shell itself wait for input, and is it still the shell?
-    Shell,
-    /// Who has the foreground?
-    Holder,
     /// One more shell is about to report, with this secret.
     Level { secret: String, dialect: Dialect },
     /// Print the mark, with this secret, that what follows is not to be seen.
     Hide { secret: String },
     /// What has been typed since the first `since` bytes?
     Typing { since: u64 },
-    /// Which completion ends what was typed last?
-    Awaited,
     /// The exit code of this completion is for me, unless I go before it comes, and for
     /// nobody who waits for the next.
     Claim(Claim),
@@ -77,20 +69,12 @@ pub(crate) enum Request {
     Secret { length: u64 },
     /// Where is the foreground process?
     Folder,
-    /// Is what was printed on the disk, as far as it has been synced?
-    Synced,
     /// Where, from this place of the log on, were newlines printed as they are?
     Untranslated { since: u64 },
-    /// How long has the shell that reports executed its last command?
-    Lasted,
-    /// How large is the terminal?
-    Size,
     /// Make it so large.
     Resize { cols: u16, rows: u16 },
     /// Somebody sees the session in a window that is so large; as long as I am here.
     View { cols: u16, rows: u16 },
-    /// Which modes has the program set?
-    Private,
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
@@ -117,20 +101,12 @@ impl Request {
             | Request::Snapshot { .. }
             | Request::Turn
             | Request::Asked(_)
-            | Request::Place
-            | Request::Shell
-            | Request::Holder
             | Request::Typing { .. }
-            | Request::Awaited
             | Request::Claim(_)
             | Request::Seen { .. }
             | Request::Modes
             | Request::Folder
-            | Request::Synced
             | Request::Untranslated { .. }
-            | Request::Lasted
-            | Request::Size
-            | Request::Private
             | Request::Ending { .. }
             | Request::Done
             | Request::Keeper => false,
@@ -149,13 +125,9 @@ impl Request {
             Request::Snapshot { parts } => format!("snapshot {}\n", parts.encode()),
             Request::Turn => "turn\n".to_owned(),
             Request::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
-            Request::Place => "place\n".to_owned(),
-            Request::Shell => "shell\n".to_owned(),
-            Request::Holder => "holder\n".to_owned(),
             Request::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             Request::Hide { secret } => format!("hide {secret}\n"),
             Request::Typing { since } => format!("typing {since}\n"),
-            Request::Awaited => "awaited\n".to_owned(),
             Request::Seen { offset } => format!("seen {offset}\n"),
             Request::Claim(Claim::Number(seq)) => format!("claim {seq}\n"),
             Request::Claim(Claim::Taken) => "claim taken\n".into(),
@@ -164,13 +136,9 @@ impl Request {
             Request::Press { byte } => format!("press {byte}\n"),
             Request::Secret { length } => format!("secret {length}\n"),
             Request::Folder => "folder\n".to_owned(),
-            Request::Synced => "synced\n".to_owned(),
             Request::Untranslated { since } => format!("untranslated {since}\n"),
-            Request::Lasted => "lasted\n".to_owned(),
-            Request::Size => "size\n".to_owned(),
             Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             Request::View { cols, rows } => format!("view {cols} {rows}\n"),
-            Request::Private => "private\n".to_owned(),
             Request::Ending { cause } => format!("ending {cause}\n"),
             Request::Done => "done\n".to_owned(),
             Request::Keeper => "keeper\n".to_owned(),
@@ -202,15 +170,11 @@ impl Request {
                 pid: pid.parse().ok()?,
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
             }),
-            ["place"] => Request::Place,
-            ["shell"] => Request::Shell,
-            ["holder"] => Request::Holder,
             ["level", secret, dialect] if is_secret(secret) => {
                 Request::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
             }
             ["hide", secret] if is_secret(secret) => Request::Hide { secret: secret.to_owned() },
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
-            ["awaited"] => Request::Awaited,
             ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
             ["claim", "taken"] => Request::Claim(Claim::Taken),
             ["claim", seq] => Request::Claim(Claim::Number(seq.parse().ok()?)),
@@ -219,13 +183,9 @@ impl Request {
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
             ["secret", length] => Request::Secret { length: length.parse().ok()? },
             ["folder"] => Request::Folder,
-            ["synced"] => Request::Synced,
             ["untranslated", since] => Request::Untranslated { since: since.parse().ok()? },
-            ["lasted"] => Request::Lasted,
-            ["size"] => Request::Size,
             ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
             ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
-            ["private"] => Request::Private,
             ["done"] => Request::Done,
             ["keeper"] => Request::Keeper,
             ["ending", cause] => Request::Ending { cause: cause.to_owned() },
@@ -257,43 +217,10 @@ pub(crate) enum Response {
         held: bool,
     },
     Snapshot(Box<Snapshot>),
-    /// The length of the log, and the number of the shell's last completion;
-    /// the next that it prints or completes comes after both. `lines`: the terminal takes
-    /// whole lines, so no line editor has it. `level`: which of the session's shells that
-    /// is, of those that report; `seq`: its own number for its last completion. `interrupted`:
-    /// what was typed last, before it executes anything, is an interrupt, and nothing tells that
-    /// it has dealt with that. `queued`: it executes nothing yet, and has not read all that
-    /// was typed.
-    Place {
-        offset: u64,
-        last: Option<u64>,
-        prompt: Prompt,
-        lines: bool,
-        level: usize,
-        seq: Option<u64>,
-        interrupted: bool,
-        queued: bool,
-    },
-    /// `None`: nobody.
-    Holder(Option<Holder>),
-    /// Whether the shell itself waits for input, and the name of the program that has taken
-    /// the shell's place, if one has.
-    Shell {
-        waits: bool,
-        successor: Option<String>,
-    },
     /// What has been typed, as far as it is remembered.
     Typing(Typing),
-    /// The number of a completion that has come, or will; `None` where nothing was typed.
-    Awaited {
-        seq: Option<u64>,
-    },
     /// What the session does.
     Standing(Box<Standing>),
-    /// So long, in milliseconds; `None` where it has executed none.
-    Lasted {
-        time: Option<u64>,
-    },
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -316,15 +243,6 @@ pub(crate) enum Response {
     /// Stretches of the log, in order.
     Untranslated {
         ranges: Vec<Range<u64>>,
-    },
-    /// In the form of [`crate::terminal::queries::PrivateModes::encode`].
-    Private {
-        modes: u64,
-    },
-    /// Of the terminal, in characters.
-    Size {
-        cols: u16,
-        rows: u16,
     },
     /// No, and why not.
     Refused {
@@ -352,43 +270,13 @@ impl Response {
                 format!("typed {count}{}\n", if *held { " held" } else { "" })
             }
             Response::Snapshot(snapshot) => snapshot.encode(),
-            Response::Place { offset, last, prompt, lines, level, seq, interrupted, queued } => {
-                let number = |number: &Option<u64>| number.map_or("-".to_owned(), |last| last.to_string());
-                let (last, seq) = (number(last), number(seq));
-                let lines = if *lines { "lines" } else { "keys" };
-                let prompt = word(&Prompt::WORDS, *prompt);
-                let interrupted = if *interrupted { " interrupted" } else { "" };
-                let queued = if *queued { " queued" } else { "" };
-                format!("place {offset} {last} {prompt} {lines} {level} {seq}{interrupted}{queued}\n")
-            }
-            Response::Holder(None) => "holder -\n".to_owned(),
-            Response::Holder(Some(holder)) => format!(
-                "holder {} {} {} {} {} {}\n",
-                if holder.is_shell { "shell" } else { "other" },
-                if holder.waits { "waits" } else { "runs" },
-                if holder.leads_elsewhere { "elsewhere" } else { "here" },
-                holder.shell.map_or("-", Dialect::word),
-                holder.pid,
-                hex(holder.name.as_bytes())
-            ),
-            Response::Shell { waits, successor } => {
-                let successor = successor.as_ref().map_or("-".to_owned(), |name| hex(name.as_bytes()));
-                let waits = if *waits { "waits" } else { "runs" };
-                format!("shell {waits} {successor}\n")
-            }
             Response::Typing(typing) => {
                 // It may be long: in one piece of memory.
                 let mut line = "typing ".to_owned();
                 typing.encode_onto(&mut line);
                 line + "\n"
             }
-            Response::Awaited { seq } => {
-                format!("awaited {}\n", seq.map_or("-".to_owned(), |seq| seq.to_string()))
-            }
             Response::Standing(standing) => encode_standing(standing),
-            Response::Lasted { time } => {
-                format!("lasted {}\n", time.map_or("-".to_owned(), |time| time.to_string()))
-            }
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -405,8 +293,6 @@ impl Response {
                     ranges.iter().map(|range| format!(" {}-{}", range.start, range.end)).collect();
                 format!("untranslated{ranges}\n")
             }
-            Response::Private { modes } => format!("private {modes}\n"),
-            Response::Size { cols, rows } => format!("size {cols} {rows}\n"),
             Response::Refused { why } => format!("refused {why}\n"),
             Response::Noted => "noted\n".to_owned(),
             Response::Turn { queued, asked } => {
@@ -451,63 +337,7 @@ impl Response {
             }
             ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
-            ["place", offset, rest] => {
-                let number = |word: &str| match word {
-                    "-" => Some(None),
-                    digits => digits.parse().ok().map(Some),
-                };
-                let without = |rest, word| match str::strip_suffix(rest, word) {
-                    Some(rest) => (rest, true),
-                    None => (rest, false),
-                };
-                let (rest, queued) = without(rest, " queued");
-                let (rest, interrupted) = without(rest, " interrupted");
-                let words: Vec<&str> = rest.split(' ').collect();
-                // A relay of an older version knows of one shell only.
-                let (last, prompt, lines, level, seq) = match words[..] {
-                    [last, prompt] => (last, prompt, false, 0, number(last)?),
-                    [last, prompt, "lines"] => (last, prompt, true, 0, number(last)?),
-                    [last, prompt, lines @ ("lines" | "keys"), level, seq] => {
-                        (last, prompt, lines == "lines", level.parse().ok()?, number(seq)?)
-                    }
-                    _ => return None,
-                };
-                let prompt = value(&Prompt::WORDS, prompt).unwrap_or(Prompt::Unknown);
-                Response::Place {
-                    offset: offset.parse().ok()?,
-                    last: number(last)?,
-                    prompt,
-                    lines,
-                    level,
-                    seq,
-                    interrupted,
-                    queued,
-                }
-            }
-            ["holder", "-"] => Response::Holder(None),
-            ["holder", shell, rest] => match rest.split(' ').collect::<Vec<_>>()[..] {
-                [waits, elsewhere, dialect, pid, name] => Response::Holder(Some(Holder {
-                    pid: pid.parse().ok()?,
-                    is_shell: shell == "shell",
-                    waits: waits == "waits",
-                    leads_elsewhere: elsewhere == "elsewhere",
-                    shell: Dialect::from_word(dialect),
-                    name: String::from_utf8_lossy(&parse_hex(name)?).into_owned(),
-                })),
-                _ => return None,
-            },
-            ["shell", waits, successor] => {
-                let name = |digits| Some(String::from_utf8_lossy(&parse_hex(digits)?).into_owned());
-                let successor = if successor == "-" { None } else { Some(name(successor)?) };
-                Response::Shell { waits: waits == "waits", successor }
-            }
             ["typing", first, rest] => Response::Typing(Typing::decode(first, rest)?),
-            ["size", cols, rows] => Response::Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
-            ["private", modes] => Response::Private { modes: modes.parse().ok()? },
-            ["awaited", "-"] => Response::Awaited { seq: None },
-            ["awaited", seq] => Response::Awaited { seq: Some(seq.parse().ok()?) },
-            ["lasted", "-"] => Response::Lasted { time: None },
-            ["lasted", time] => Response::Lasted { time: Some(time.parse().ok()?) },
             ["keeper", "-"] => Response::Keeper { pid: None },
             ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Response::Ended { code: None },
@@ -573,7 +403,8 @@ mod tests {
             snapshot::{Input, Reads},
             typing::{Keys, Mode},
         },
-        terminal::keys::Application,
+        sys::pty::Size,
+        terminal::{keys::Application, queries::PrivateModes},
     };
     use std::time::Duration;
 
@@ -597,10 +428,7 @@ mod tests {
             Request::Snapshot { parts: Parts::INPUT },
             Request::Turn,
             Request::Asked(Asked { pid: 7, prompt: 0x1f }),
-            Request::Place,
-            Request::Shell,
             Request::Typing { since: 9 },
-            Request::Awaited,
             Request::Claim(Claim::Number(4)),
             Request::Claim(Claim::Taken),
             Request::Seen { offset: 9 },
@@ -609,17 +437,12 @@ mod tests {
             Request::Press { byte: 3 },
             Request::Secret { length: 5 },
             Request::Folder,
-            Request::Synced,
             Request::Untranslated { since: 7 },
-            Request::Lasted,
-            Request::Size,
             Request::Resize { cols: 80, rows: 24 },
             Request::View { cols: 80, rows: 24 },
-            Request::Private,
             Request::Ending { cause: "kill".into() },
             Request::Done,
             Request::Keeper,
-            Request::Holder,
             Request::Level { secret: "5ec2e7".into(), dialect: Dialect::Zsh },
             Request::Hide { secret: "5ec2e7".into() },
         ];
@@ -628,26 +451,42 @@ mod tests {
         }
     }
 
-    fn place(last: Option<u64>, prompt: Prompt, lines: bool, level: usize, seq: Option<u64>) -> Response {
-        Response::Place { offset: 12, last, prompt, lines, level, seq, interrupted: level > 1, queued: lines }
-    }
-
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
             Response::Output { heeded: 4_087 },
             Response::Changed { seen: 7, size: None },
             Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
-            Response::Size { cols: 80, rows: 24 },
-            Response::Private { modes: u64::MAX },
             Response::Typed { count: 3, held: false },
             Response::Typed { count: 3, held: true },
             Response::Snapshot(Box::default()),
             Response::Snapshot(Box::new(Snapshot {
                 offset: 7,
+                last: Some(3),
+                awaited: Some(4),
+                prompt: Prompt::Stands,
+                lines: true,
+                level: 2,
+                seq: Some(1),
+                lasted: Some(Duration::from_millis(5)),
+                interrupted: true,
+                queued: true,
                 unread: 3,
+                size: Some(Size { cols: 80, rows: 24 }),
+                modes: PrivateModes::default(),
                 stalled: Some("No space left on device".into()),
+                sync_error: Some("no".into()),
                 doing: Doing::Raw,
+                program: Some(Holder {
+                    pid: 7,
+                    name: "a b".into(),
+                    is_shell: false,
+                    waits: true,
+                    leads_elsewhere: false,
+                    shell: Some(Dialect::Posix),
+                }),
+                shell_waits: true,
+                successor: Some("a b".into()),
                 input: Input {
                     reads: Some(Reads::Far),
                     held: Duration::from_millis(1_500),
@@ -655,8 +494,6 @@ mod tests {
                     has_timer: true,
                 },
             })),
-            Response::Awaited { seq: None },
-            Response::Awaited { seq: Some(3) },
             Response::Standing(Box::new(Standing {
                 seen: 3,
                 activity: Activity::Waiting,
@@ -683,8 +520,6 @@ mod tests {
                 folder: None,
                 report: None,
             })),
-            Response::Lasted { time: None },
-            Response::Lasted { time: Some(700) },
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
@@ -709,8 +544,6 @@ mod tests {
             Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Response::Folder { path: b"/".to_vec(), removed: true },
             Response::Refused { why: "no hidden line is asked for".into() },
-            Response::Shell { waits: true, successor: None },
-            Response::Shell { waits: false, successor: Some("a b".into()) },
             Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
             Response::Typing(Typing {
                 anchor: 7,
@@ -720,17 +553,6 @@ mod tests {
                     Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
                 ],
             }),
-            place(None, Prompt::Unknown, false, 0, None),
-            place(Some(3), Prompt::Stands, true, 2, Some(1)),
-            Response::Holder(None),
-            Response::Holder(Some(Holder {
-                pid: 7,
-                name: "a b".into(),
-                is_shell: false,
-                waits: true,
-                leads_elsewhere: false,
-                shell: Some(Dialect::Posix),
-            })),
             Response::Untranslated { ranges: Vec::new() },
             Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,
@@ -745,13 +567,12 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        const LINES: [&str; 23] = [
+        const LINES: [&str; 22] = [
             "standing 7",
             "report 12",
             "standing 3 waiting 5.000001 line -ap 6162 2f -",
             "snapshot 3",
             "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
-            "place",
             "modes",
             "folder",
             "keeper",
@@ -768,7 +589,7 @@ mod tests {
             "modes 1 0 1 4 3,28",
             "typing 7 9 7l6869 8p",
             "folder here 2f61",
-            "place 12 3 stands",
+            "snapshot prompt=stands lines= level=1 size=80x24 modes=5 program=7,010,-,61 successor=61",
         ];
         for (seed, mut random) in rounds(500) {
             for line in LINES {
@@ -787,7 +608,7 @@ mod tests {
 
     #[test]
     fn rubbish_is_no_request() {
-        for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "PLACE"] {
+        for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "MODES"] {
             assert_eq!(Request::decode(line.as_bytes()), None, "{line:?}");
         }
         assert_eq!(Request::decode(b"\xff"), None);

@@ -36,7 +36,7 @@ pub(crate) fn wake(
 ) -> Result<bool> {
     let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
     loop {
-        let (offset, _) = turn.place()?.ok_or_else(|| session.ended())?;
+        let offset = turn.snapshot(Parts::NONE)?.ok_or_else(|| session.ended())?.offset;
         if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
             return Ok(news.is_some());
         }
@@ -64,7 +64,7 @@ pub(crate) fn wake(
 pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
     /// Prompts are shorter.
     const LONGEST: u64 = 16 * 1024;
-    let size = client.size()?.ok_or_else(|| session.ended())?;
+    let size = client.snapshot(Parts::NONE)?.and_then(|now| now.size).ok_or_else(|| session.ended())?;
     let log = session.log()?;
     let start = offset.saturating_sub(LONGEST);
     let bytes = log.bytes(start, end).trying("read the output")?;

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use super::protocol::{
-    Doing,
+    Doing, Holder, Prompt,
     words::{value, word},
 };
-use crate::numbers::{hex, parse_hex};
+use crate::{
+    numbers::{hex, parse_hex},
+    sys::pty::Size,
+    terminal::queries::PrivateModes,
+};
 
 /// What of it takes a look at processes, and is left out unless it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +21,12 @@ impl Parts {
     pub(crate) const TERMINAL: Parts = Parts(1);
     /// And what the terminal is doing.
     pub(crate) const INPUT: Parts = Parts(2 | 1);
+    pub(crate) const PROGRAM: Parts = Parts(4);
+    pub(crate) const SHELL: Parts = Parts(8);
+
+    pub(crate) fn and(self, others: Parts) -> Parts {
+        Parts(self.0 | others.0)
+    }
 
     pub(crate) fn has(self, others: Parts) -> bool {
         self.0 & others.0 == others.0
@@ -73,6 +83,17 @@ impl Input {
         self.reads.is_some() && self.held >= held.max(self.least)
     }
 
+    fn decode(told: &str) -> Option<Input> {
+        let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
+        let [reads, held, least, timer] = told.split(',').collect::<Vec<_>>()[..] else { return None };
+        Some(Input {
+            reads: Some(value(&Reads::WORDS, reads)?),
+            held: millis(held)?,
+            least: millis(least)?,
+            has_timer: timer == "1",
+        })
+    }
+
     /// How long until it will have, if nothing happens; `None`: nobody reads.
     pub(crate) fn remaining(&self, held: Duration) -> Option<Duration> {
         self.reads.map(|_| held.max(self.least).saturating_sub(self.held))
@@ -82,54 +103,130 @@ impl Input {
 /// What the relay sees at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// How long the log is.
+    /// How long the log is, and the number of the shell's last completion: the next that it prints
+    /// or completes comes after both.
     pub(crate) offset: u64,
+    pub(crate) last: Option<u64>,
+    /// The number of the completion that ends what was typed last, which may have come. `None` where
+    /// nothing was typed.
+    pub(crate) awaited: Option<u64>,
+    pub(crate) prompt: Prompt,
+    /// The terminal takes whole lines, so no line editor has it.
+    pub(crate) lines: bool,
+    /// Which of the session's shells reports, and its own number for its last completion.
+    pub(crate) level: usize,
+    pub(crate) seq: Option<u64>,
+    /// How long that shell has executed its last command, to the millisecond.
+    pub(crate) lasted: Option<Duration>,
+    /// What was typed last, before it executes anything, is an interrupt, and nothing tells that it
+    /// has dealt with that.
+    pub(crate) interrupted: bool,
+    /// It executes nothing yet, and has not read all that was typed.
+    pub(crate) queued: bool,
     /// How many typed bytes nobody has read.
     pub(crate) unread: u64,
-    /// Why output is held back, if it is.
+    /// Of the terminal, as long as it is there.
+    pub(crate) size: Option<Size>,
+    /// Which the program has set.
+    pub(crate) modes: PrivateModes,
+    /// Why output is held back, if it is; and why some of it may not be on the disk, though it was
+    /// written and synced.
     pub(crate) stalled: Option<String>,
+    pub(crate) sync_error: Option<String>,
     /// Of `Parts::TERMINAL`.
     pub(crate) doing: Doing,
     /// Of `Parts::INPUT`.
     pub(crate) input: Input,
+    /// Of `Parts::PROGRAM`: who has the foreground, if anybody is to be seen.
+    pub(crate) program: Option<Holder>,
+    /// Of `Parts::SHELL`: whether the shell itself waits for input, and the name of the program that
+    /// has taken its place, if one has.
+    pub(crate) shell_waits: bool,
+    pub(crate) successor: Option<String>,
 }
 
 impl Snapshot {
+    /// What the shell's own numbers lack to those of the session's completions, for as long
+    /// as it is this one that reports.
+    pub(crate) fn ahead(&self) -> i64 {
+        let number =
+            |number: Option<u64>, none| number.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(none);
+        number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
+    }
+
+    /// What to say where what the session prints cannot be written down at the moment: so
+    /// nothing in the log tells what it does. Part of a sentence.
+    pub(crate) fn stall(&self) -> Option<String> {
+        self.stalled.as_ref().map(|why| format!("its output cannot be written: {why}"))
+    }
+
     pub(super) fn encode(&self) -> String {
-        let Snapshot { offset, unread, stalled, doing, input } = self;
-        let mut line = format!("snapshot offset={offset} unread={unread} terminal={doing}");
-        if let Some(why) = stalled {
-            line += &format!(" stalled={}", hex(why.as_bytes()));
-        }
-        if let Input { reads: Some(reads), held, least, has_timer } = input {
-            let (reads, held, least) = (word(&Reads::WORDS, *reads), held.as_millis(), least.as_millis());
-            line += &format!(" input={reads},{held},{least},{}", u8::from(*has_timer));
-        }
+        let mut line = "snapshot".to_owned();
+        let mut field = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                line.extend([" ", name, "=", &value]);
+            }
+        };
+        let text = |text: &Option<String>| text.as_ref().map(|text| hex(text.as_bytes()));
+        let flag = |flag: bool| flag.then(String::new);
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        field("offset", number(Some(self.offset)));
+        field("last", number(self.last));
+        field("awaited", number(self.awaited));
+        field("prompt", Some(word(&Prompt::WORDS, self.prompt).to_owned()));
+        field("lines", flag(self.lines));
+        field("level", Some(self.level.to_string()));
+        field("seq", number(self.seq));
+        field("lasted", self.lasted.map(|time| time.as_millis().to_string()));
+        field("interrupted", flag(self.interrupted));
+        field("queued", flag(self.queued));
+        field("unread", number(Some(self.unread)));
+        field("size", self.size.map(|size| format!("{}x{}", size.cols, size.rows)));
+        field("modes", number(Some(self.modes.encode())));
+        field("stalled", text(&self.stalled));
+        field("sync-error", text(&self.sync_error));
+        field("terminal", Some(self.doing.to_string()));
+        let Input { reads, held, least, has_timer } = self.input;
+        let (held, least) = (held.as_millis(), least.as_millis());
+        let input = |reads| format!("{},{held},{least},{}", word(&Reads::WORDS, reads), u8::from(has_timer));
+        field("input", reads.map(input));
+        field("program", self.program.as_ref().map(Holder::encode));
+        field("shell-waits", flag(self.shell_waits));
+        field("successor", text(&self.successor));
         line + "\n"
     }
 
     /// What is not known is left out: a relay of another version may tell more.
     pub(super) fn decode(words: &str) -> Option<Snapshot> {
         let mut snapshot = Snapshot::default();
-        let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
+        let text = |digits: &str| String::from_utf8(parse_hex(digits)?).ok();
         for field in words.split(' ') {
             let (name, told) = field.split_once('=')?;
+            let number = || told.parse().ok();
             match name {
-                "offset" => snapshot.offset = told.parse().ok()?,
-                "unread" => snapshot.unread = told.parse().ok()?,
-                "stalled" => snapshot.stalled = Some(String::from_utf8(parse_hex(told)?).ok()?),
+                "offset" => snapshot.offset = number()?,
+                "last" => snapshot.last = Some(number()?),
+                "awaited" => snapshot.awaited = Some(number()?),
+                "prompt" => snapshot.prompt = value(&Prompt::WORDS, told)?,
+                "lines" => snapshot.lines = true,
+                "level" => snapshot.level = told.parse().ok()?,
+                "seq" => snapshot.seq = Some(number()?),
+                "lasted" => snapshot.lasted = Some(Duration::from_millis(number()?)),
+                "interrupted" => snapshot.interrupted = true,
+                "queued" => snapshot.queued = true,
+                "unread" => snapshot.unread = number()?,
+                "size" => {
+                    let (cols, rows) = told.split_once('x')?;
+                    snapshot.size = Some(Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? });
+                }
+                "modes" => snapshot.modes = PrivateModes::decode(number()?)?,
+                "stalled" => snapshot.stalled = Some(text(told)?),
+                "sync-error" => snapshot.sync_error = Some(text(told)?),
                 "terminal" => snapshot.doing = Doing::parse(told),
-                "input" => match told.split(',').collect::<Vec<_>>()[..] {
-                    [reads, held, least, timer] => {
-                        snapshot.input = Input {
-                            reads: Some(value(&Reads::WORDS, reads)?),
-                            held: millis(held)?,
-                            least: millis(least)?,
-                            has_timer: timer == "1",
-                        }
-                    }
-                    _ => return None,
-                },
+                "input" => snapshot.input = Input::decode(told)?,
+                "program" => snapshot.program = Some(Holder::decode(told)?),
+                "shell-waits" => snapshot.shell_waits = true,
+                "successor" => snapshot.successor = Some(text(told)?),
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@ use crate::{
     outcome::Result,
     session::{
         OutputLog,
-        client::{ShellPlace, typing::Typing},
+        client::{Snapshot, typing::Typing},
         dir::{LONGEST_WORD, Level, RUN, RUN_TEXT, SessionDir, SessionSpec},
         screen_cache,
         shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task},
@@ -37,7 +37,7 @@ impl SessionDir {
         sessions: &Path,
         log: &OutputLog,
         command: &[u8],
-        place: &ShellPlace,
+        place: &Snapshot,
         levels: &[Level],
     ) -> Result<Handover> {
         let (last, lines) = (place.seq.unwrap_or_default(), place.lines);

@@ -13,7 +13,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir, StateDir,
-        client::{News, RelayClient},
+        client::{News, Parts, RelayClient},
     },
     sys::{deadline::Deadline, poll::PollSet, term},
     terminal::{
@@ -271,10 +271,10 @@ impl Viewer<'_> {
         (self.shown, self.drawn) = (cache.offset() - begun as u64, cache.offset());
         // Asked now: what it has changed since, what follows changes again.
         let modes = match &mut self.relay {
-            Some(relay) => relay.control.private_modes()?,
+            Some(relay) => relay.control.snapshot(Parts::NONE)?,
             None => None,
         };
-        let mut modes = modes.unwrap_or_default();
+        let mut modes = modes.unwrap_or_default().modes;
         // Also where nobody can be asked any more, for we have to leave it.
         modes.show_alternate(cache.screen.is_alternate());
         let leave = if self.modes.alternate() { "\x1b[?1049l" } else { "" };

@@ -172,9 +172,10 @@ impl<'a> SessionWatch<'a> {
         {
             client = None;
         }
-        let Start { place, awaited, typing } = start;
-        let completion = from.completion.or(awaited).unwrap_or(match place {
-            Some((_, Some(last))) => last.saturating_add(1),
+        let Start { now, typing } = start;
+        let awaited = now.as_ref().and_then(|now| now.awaited);
+        let completion = from.completion.or(awaited).unwrap_or(match now {
+            Some(Snapshot { last: Some(last), .. }) => last.saturating_add(1),
             Some(_) => session.first_completion()?,
             None => match session.begun_last() {
                 Some(begun) => begun,
@@ -411,14 +412,14 @@ impl<'a> SessionWatch<'a> {
 
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
-            let place = self.client.as_mut().map_or(Ok(None), RelayClient::place)?;
-            if place.is_none() && !ended {
+            let now = self.client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::NONE))?;
+            if now.is_none() && !ended {
                 // It has ended since we looked how long the log is.
                 self.note_end();
                 return Ok(None);
             }
-            let (offset, may_be) = match place {
-                Some((offset, last)) => (offset, last >= Some(self.completion)),
+            let (offset, may_be) = match now {
+                Some(now) => (now.offset, now.last >= Some(self.completion)),
                 None => (self.length, true),
             };
             // All that the command has printed stands before that.
@@ -605,8 +606,7 @@ impl<'a> SessionWatch<'a> {
 
     fn is_passed_over(&mut self) -> Result<bool> {
         let Some(client) = &mut self.client else { return Ok(false) };
-        let entered = client.shell_place()?.is_some_and(|place| place.prompt == Prompt::Entered);
-        Ok(entered && client.shell()?.is_some_and(|(waits, _)| waits))
+        Ok(client.snapshot(Parts::SHELL)?.is_some_and(|now| now.prompt == Prompt::Entered && now.shell_waits))
     }
 
     /// What to say when it was in vain.

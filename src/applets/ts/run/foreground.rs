@@ -4,7 +4,7 @@ use crate::{
     outcome::Result,
     session::{
         LeftRun, SessionDir,
-        client::{Doing, Holder, RelayClient, ShellPlace},
+        client::{Doing, Holder, Snapshot},
     },
     sys::processes::Process,
 };
@@ -31,14 +31,10 @@ pub(super) enum Blocked {
 }
 
 impl<'a> Foreground<'a> {
-    pub(super) fn look(
-        session: &'a SessionDir,
-        relay: &mut RelayClient,
-        doing: Doing,
-    ) -> Result<Foreground<'a>> {
-        let holder = relay.holder()?.ok_or_else(|| session.ended())?;
-        let is_screen = relay.private_modes()?.ok_or_else(|| session.ended())?.alternate();
-        Ok(Foreground { session, doing, holder, is_screen })
+    /// As this was seen, which has `Parts::PROGRAM`.
+    pub(super) fn of(session: &'a SessionDir, now: &Snapshot) -> Foreground<'a> {
+        let (doing, holder) = (now.doing, now.program.clone());
+        Foreground { session, doing, holder, is_screen: now.modes.alternate() }
     }
 
     /// The program, if it is not the shell that reports.
@@ -89,17 +85,13 @@ impl<'a> Foreground<'a> {
 }
 
 /// Why the shell at this place is not at its prompt, and the next step.
-pub(super) fn in_the_way(
-    session: &SessionDir,
-    turn: &mut RelayClient,
-    place: &ShellPlace,
-    doing: Doing,
-) -> Result<(String, String)> {
+pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String, String)> {
+    let doing = now.doing;
     let asked = matches!(doing, Doing::Line | Doing::Raw | Doing::Secret);
-    let foreground = Foreground::look(session, turn, doing)?;
+    let foreground = Foreground::of(session, now);
     let named = foreground.named();
     // Of one that has ended since, what was left is still there.
-    let runs = |left: LeftRun| (left.level, Some(left.last)) == (place.level, place.seq);
+    let runs = |left: LeftRun| (left.level, Some(left.last)) == (now.level, now.seq);
     if asked && session.left_run()?.is_some_and(runs) {
         let program = named.map(|named| format!("; {named}")).unwrap_or_default();
         let why = format!("it is busy with the command of a 'run', which waits for input{program}");

@@ -7,7 +7,7 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Level,
-        client::{News, Prompt, ShellPlace, sending},
+        client::{News, Parts, Prompt, Snapshot, sending},
         shell::inner,
     },
     sys::deadline::Deadline,
@@ -27,7 +27,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// `None` where the shell at this place is the session's own.
-    pub(super) fn of(levels: &[Level], place: &ShellPlace, command: &[u8]) -> Option<Inner> {
+    pub(super) fn of(levels: &[Level], place: &Snapshot, command: &[u8]) -> Option<Inner> {
         let level = levels.get(place.level).filter(|_| place.level > 0);
         level.map(|level| Inner {
             secret: level.secret.clone(),
@@ -74,7 +74,7 @@ impl Run<'_> {
     /// been printed again: the relay has seen them all.
     pub(super) fn look_for_outer(&mut self) -> Result<Option<Outcome>> {
         let Some((_, code)) = self.trace.outer else { return Ok(None) };
-        let has_ended = self.relay.shell_place()?.is_some_and(|place| place.level < self.level);
+        let has_ended = self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.level < self.level);
         if !has_ended {
             self.trace.outer = None;
         }
@@ -84,7 +84,7 @@ impl Run<'_> {
     /// Until the next call finds the shell around it at its prompt.
     pub(super) fn await_outer_prompt(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
-        while self.relay.shell_place()?.is_some_and(|place| place.prompt != Prompt::Stands)
+        while self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt != Prompt::Stands)
             && self.relay.news_or(deadline, Some(self.signals.as_fd()))? == News::Changed
         {}
         Ok(())

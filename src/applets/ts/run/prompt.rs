@@ -7,7 +7,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
-        client::{Diagnosis, Doing, News, Prompt, RelayClient, ShellPlace, sending},
+        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, sending},
         shell::Dialect,
     },
     sys::{deadline::Deadline, signals::Signals},
@@ -90,10 +90,10 @@ impl BegunLine {
 pub(super) fn await_prompt(
     session: &SessionDir,
     wishes: Wishes,
-    now: ShellPlace,
+    now: Snapshot,
     turn: &mut RelayClient,
     signals: &mut Signals,
-) -> Result<ShellPlace> {
+) -> Result<Snapshot> {
     let over = wishes.deadline;
     let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
     let (mut busy, mut line) = (None, BegunLine::default());
@@ -107,7 +107,7 @@ pub(super) fn await_prompt(
                 "its shell has not come to its prompt, and nothing was typed",
             ));
         }
-        let place = now.take().map_or_else(|| turn.shell_place(), |place| Ok(Some(place)))?;
+        let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
         // Somebody's interrupt may still be on its way to it, and must not hit what we type.
         let interrupted = place
@@ -133,7 +133,7 @@ pub(super) fn await_prompt(
             (Prompt::Stands | Prompt::Touched | Prompt::Entered, .., Some(dealt)) => dealt,
             (Prompt::Entered, ..) if place.interrupted && !next.has_passed() => {
                 // It may be lost; or a command is about to end by it, and wants no other.
-                match turn.shell()?.is_some_and(|(waits, _)| waits) {
+                match turn.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
                     true => line.drop_again(session, turn, place.level, doing)?.min(next),
                     false => next,
                 }
@@ -150,14 +150,14 @@ pub(super) fn await_prompt(
                 if doing != Doing::Running || end.has_passed() {
                     // The prompt was that of a command which was typed ahead, and runs, or reads.
                     let is_other = doing != Doing::Prompt
-                        && turn.holder()?.flatten().is_some_and(|holder| {
+                        && turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program).is_some_and(|holder| {
                             !holder.is_shell && (doing == Doing::Running || holder.shell.is_none())
                         });
                     if is_other {
                         return stuck(session, turn, doing);
                     }
                     // By now the line editor may have the terminal.
-                    return turn.shell_place()?.ok_or_else(|| session.ended());
+                    return turn.snapshot(Parts::NONE)?.ok_or_else(|| session.ended());
                 }
                 end
             }
@@ -197,33 +197,37 @@ pub(super) fn await_prompt(
 
 /// Does the shell at this place take what it is handed behind all that was typed before? What is
 /// typed to another one must not come behind a line that it has read and not yet executed.
-fn takes_by_key(session: &SessionDir, place: &ShellPlace) -> Result<bool> {
+fn takes_by_key(session: &SessionDir, place: &Snapshot) -> Result<bool> {
     Ok(place.level == 0 && session.dialect(0)? != Dialect::Posix)
 }
 
 /// The shell's place all the same, where its prompt stands, but something keeps it
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
-pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<ShellPlace> {
-    if let Some(stall) = turn.stall()? {
+pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<Snapshot> {
+    let parts = Parts::SHELL.and(Parts::PROGRAM);
+    let mut now = turn.snapshot(parts)?.ok_or_else(|| session.ended())?;
+    if let Some(stall) = now.stall() {
         return Err(busy(session, doing, &stall, ""));
     }
-    let (waits, successor) = turn.shell()?.ok_or_else(|| session.ended())?;
-    let place = turn.shell_place()?.ok_or_else(|| session.ended())?;
-    let is_ours = place.seq.is_some() && waits && successor.is_none();
-    if is_ours && (session.ends_with_prompt(place.offset)? || edits_unreported(session, turn, &place)?) {
-        return Ok(place);
+    if now.seq.is_some()
+        && now.shell_waits
+        && now.successor.is_none()
+        && (session.ends_with_prompt(now.offset)? || edits_unreported(session, turn, &now)?)
+    {
+        return Ok(now);
     }
-    if let Some(name) = successor {
-        return Err(busy(session, doing, &replaced(session, turn, &name)?, ""));
+    if let Some(name) = &now.successor {
+        return Err(busy(session, doing, &replaced(session, turn, name)?, ""));
     }
-    let (why, mend) = foreground::in_the_way(session, turn, &place, doing)?;
+    now.doing = doing;
+    let (why, mend) = foreground::in_the_way(session, &now)?;
     Err(busy(session, doing, &why, &mend))
 }
 
 /// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if
 /// it reads a line for somebody all the same, zsh knows that, and takes nothing.
-fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &ShellPlace) -> Result<bool> {
+fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapshot) -> Result<bool> {
     let can_be_asked =
         place.level == 0 && place.prompt == Prompt::Coming && session.dialect(0)? == Dialect::Zsh;
     Ok(can_be_asked && turn.modes()?.is_some_and(|modes| modes.bracketed_paste))
@@ -240,7 +244,10 @@ fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
 /// A program of this name has taken the place of the session's shell: what to say.
 pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str) -> Result<String> {
     let handle = session.handle();
-    let is_shell = turn.holder()?.flatten().is_some_and(|holder| holder.shell.is_some());
+    let is_shell = turn
+        .snapshot(Parts::PROGRAM)?
+        .and_then(|now| now.program)
+        .is_some_and(|holder| holder.shell.is_some());
     let way = match is_shell {
         true => format!(
             "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT' talks to it"

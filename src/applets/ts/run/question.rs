@@ -74,7 +74,7 @@ impl Run<'_> {
             self.question.look = Deadline::NEVER;
             return Ok(None);
         }
-        let Some(now) = self.relay.snapshot(Parts::INPUT)? else {
+        let Some(now) = self.relay.snapshot(Parts::INPUT.and(Parts::PROGRAM))? else {
             self.question.look = Deadline::NEVER;
             return Ok(None);
         };
@@ -120,7 +120,7 @@ impl Run<'_> {
             },
             _ => Diagnosis::and_last_line(self.session),
         };
-        let foreground = Foreground::look(self.session, &mut self.relay, waiting.doing)?;
+        let foreground = Foreground::of(self.session, waiting);
         let program = foreground.named().map(|named| format!("; {named}")).unwrap_or_default();
         Ok(status(
             ASKS,
@@ -136,8 +136,9 @@ impl Run<'_> {
 
     /// The command has been interrupted, and goes on: what to say of what it is now.
     pub(super) fn goes_on(&mut self) -> Result<String> {
-        let doing = self.relay.doing()?.ok_or_else(|| self.session.ended())?;
-        let foreground = Foreground::look(self.session, &mut self.relay, doing)?;
+        let parts = Parts::TERMINAL.and(Parts::PROGRAM);
+        let now = self.relay.snapshot(parts)?.ok_or_else(|| self.session.ended())?;
+        let foreground = Foreground::of(self.session, &now);
         let program = foreground.named().map(|named| format!(": {named}")).unwrap_or_default();
         Ok(format!("{program}; {}", foreground.next_step(Blocked::Interrupt)))
     }

@@ -159,7 +159,7 @@ impl Run<'_> {
             }
             if self.trace.unfinished {
                 // What is printed again is none of its doing.
-                if self.relay.shell()?.is_some_and(|(waits, _)| waits) {
+                if self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
                     self.interrupt_unfinished()?;
                     return Ok(Outcome::Unfinished);
                 }
@@ -272,7 +272,7 @@ impl Run<'_> {
     /// Marks may have been in what is gone of a bounded log: the command's end,
     /// too, which the relay has seen.
     fn look_behind_gap(&mut self) -> Result<()> {
-        let last = self.relay.place()?.and_then(|(_, last)| last);
+        let last = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.last);
         self.trace.look(&self.printer.log)?;
         if let Stage::Running { seq, start } = self.trace.stage
             && last >= Some(self.number_of(seq))
@@ -288,10 +288,9 @@ impl Run<'_> {
     fn is_passed_over(&mut self) -> Result<bool> {
         if self.inner.is_some() {
             // How long it is on its way to another machine nobody knows: its prompt tells.
-            return Ok(self.relay.shell_place()?.is_some_and(|place| place.prompt == Prompt::Stands));
+            return Ok(self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt == Prompt::Stands));
         }
-        let all_read = self.relay.snapshot(Parts::NONE)?.is_some_and(|now| now.unread == 0);
-        Ok(all_read && self.relay.shell()?.is_some_and(|(waits, _)| waits))
+        Ok(self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.unread == 0 && now.shell_waits))
     }
 
     /// Not for ever: gives up with the reason.
@@ -363,10 +362,12 @@ impl Run<'_> {
 
     /// Why there will never be a mark that tells the command's end, if that is so.
     fn lost(&mut self) -> Result<Option<Lost>> {
-        let Some((waits, successor)) = self.relay.shell()? else { return Ok(None) };
-        if let Some(name) = successor {
+        let parts = Parts::SHELL.and(Parts::TERMINAL);
+        let Some(now) = self.relay.snapshot(parts)? else { return Ok(None) };
+        let waits = now.shell_waits;
+        if let Some(name) = now.successor {
             // One that wants nothing may end, and so tell its code.
-            let asks = waits || self.relay.doing()?.is_some_and(|doing| doing != Doing::Running);
+            let asks = waits || now.doing != Doing::Running;
             return Ok(asks.then_some(Lost::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;

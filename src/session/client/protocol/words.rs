@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::{
+    numbers::{hex, parse_hex},
     session::shell::Dialect,
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
     terminal::{keys::Application, text},
@@ -206,6 +207,26 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    pub(in crate::session::client) fn encode(&self) -> String {
+        let flags =
+            [self.is_shell, self.waits, self.leads_elsewhere].map(|flag| if flag { '1' } else { '0' });
+        let shell = self.shell.map_or("-", Dialect::word);
+        format!("{},{},{shell},{}", self.pid, String::from_iter(flags), hex(self.name.as_bytes()))
+    }
+
+    pub(in crate::session::client) fn decode(told: &str) -> Option<Holder> {
+        let [pid, flags, shell, name] = told.split(',').collect::<Vec<_>>()[..] else { return None };
+        let &[is_shell, waits, leads_elsewhere] = flags.as_bytes() else { return None };
+        Some(Holder {
+            pid: pid.parse().ok()?,
+            is_shell: is_shell == b'1',
+            waits: waits == b'1',
+            leads_elsewhere: leads_elsewhere == b'1',
+            shell: Dialect::from_word(shell),
+            name: String::from_utf8_lossy(&parse_hex(name)?).into_owned(),
+        })
+    }
+
     /// Which program it is, as a part of a sentence, if it is not the shell that reports.
     pub(crate) fn named(&self) -> Option<String> {
         (!self.is_shell).then(|| format!("'{}' has the foreground", text::escaped(self.name.as_bytes())))
@@ -213,9 +234,10 @@ impl Holder {
 }
 
 /// Where the session's shell is, as its marks tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Prompt {
     /// It has no marks, or has not come to its first.
+    #[default]
     Unknown,
     /// Its prompt stands, and it waits for a command.
     Stands,
@@ -231,7 +253,7 @@ pub(crate) enum Prompt {
 }
 
 impl Prompt {
-    pub(super) const WORDS: [(&str, Prompt); 6] = [
+    pub(in crate::session::client) const WORDS: [(&str, Prompt); 6] = [
         ("unknown", Prompt::Unknown),
         ("stands", Prompt::Stands),
         ("touched", Prompt::Touched),
