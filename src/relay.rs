@@ -46,7 +46,10 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings,
-        client::protocol::{Response, SizeSince},
+        client::{
+            protocol::{Response, SizeSince},
+            snapshot::Input,
+        },
     },
     sys::{
         child::{self, ExitStatus},
@@ -168,8 +171,8 @@ pub(crate) struct Relay {
     judge: Judge,
     // What the judge says since when it is so, and what the clock on the wall said then.
     since: (Instant, SystemTime),
-    // Who waits for input passes on what is typed.
-    passes_on: bool,
+    // The verdict that the judge was told of last.
+    looked: Input,
     interactive: bool,
     phase: Phase,
     ending: Ending,
@@ -223,7 +226,7 @@ impl Relay {
             seen: None,
             judge: Judge::new(now),
             since: (now, SystemTime::now()),
-            passes_on: false,
+            looked: Input::default(),
             interactive: start.interactive,
             phase: Phase::Running,
             ending: Ending::new(now),
@@ -414,7 +417,7 @@ impl Relay {
         if curious.is_empty() || !self.judge.is_settled() {
             return;
         }
-        let standing = Response::Standing(Box::new(self.standing()));
+        let standing = Response::Snapshot(Box::new(self.activity()));
         for id in curious {
             self.clients.respond(id, &standing);
         }

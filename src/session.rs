@@ -41,7 +41,7 @@ mod settings;
 pub(crate) mod shell;
 mod state_dir;
 
-pub(crate) use activity::{Activity, REPORT, Report, ReportState, Standing};
+pub(crate) use activity::{Activity, REPORT, Report, ReportState};
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{

@@ -285,7 +285,7 @@ impl Machine {
             if about["state"] != "dead" {
                 let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
                 entry.describe(
-                    json::value_with(&about, &[&unknown[..], &[("asks", "null")]].concat()),
+                    json::value_with(&about, &[&unknown[..], &[("question", "null")]].concat()),
                     numbers,
                 );
             }
@@ -297,7 +297,7 @@ impl Machine {
         let (name, why) = (self.name.as_str(), self.name.left_out_of(why));
         let about =
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
-        let about = about.text("activity", "unknown").text("word", "not reached").text("asks", why);
+        let about = about.text("activity", "unknown").text("word", "not reached").text("question", why);
         if !self.is_missing {
             // Whoever has been told that it is gone has none of it any more.
             self.itself.describe(String::new(), numbers);
@@ -388,7 +388,7 @@ const ABOUT: [(&str, Kind); 7] = [
     ("word", Kind::Text),
     ("terminal", Kind::Text),
     ("since", Kind::Number),
-    ("asks", Kind::Text),
+    ("question", Kind::Text),
     ("started", Kind::Number),
     ("title", Kind::Text),
 ];
@@ -549,7 +549,7 @@ mod tests {
             format!("{{{named},{more}}}")
         };
         let there = |more: &str| whole(more).replace("box:", "");
-        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"asks\":null,\"started\":1,\"title\":\"<b>\"";
+        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"started\":1,\"title\":\"<b>\"";
         let receipt = "\"exit_code\":-1,\"timed_out\":true,\"signal\":null,\"ended_by\":\"kill\",\"started\":1,\
                        \"ended\":2,\"duration_ms\":3,\"output_bytes\":4,\"drained\":false";
         // Nothing is known of it yet.
@@ -631,7 +631,7 @@ mod tests {
         assert!(told.contains("\"gone\":\"box:\""), "{told}");
         machine.miss("it burns", &mut numbers);
         let told = tell(&machine, &numbers);
-        assert!(told.contains("\"asks\":\"it burns\"") && told.contains("[\"it burns\"]"), "{told}");
+        assert!(told.contains("\"question\":\"it burns\"") && told.contains("[\"it burns\"]"), "{told}");
     }
 
     #[test]

@@ -280,7 +280,7 @@ function drawAbout(session) {
 	const word = describe(session, state);
 	root.className = "tile " + about.activity;
 	put(name, label(session));
-	put(foot, about.asks || about.title || about.command);
+	put(foot, about.question || about.title || about.command);
 	const text = `${label(session)}, ${word}, ${about.command}`;
 	if (root.getAttribute("aria-label") !== text) root.setAttribute("aria-label", text);
 }

@@ -266,7 +266,10 @@ impl Tile {
             .text("word", overview.word())
             .bytes_or_null("terminal", overview.terminal())
             .seconds_or_null("since", overview.since)
-            .bytes_or_null("asks", overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()))
+            .bytes_or_null(
+                "question",
+                overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()),
+            )
             .seconds_or_null("started", started.map(unix_seconds))
             .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
             .json("receipt", self.receipt.as_deref().unwrap_or("null"))

@@ -415,7 +415,7 @@ impl Clients {
                 client.wish = Wish::News { seen, sized: as_who == Follower::SizedViewer };
                 client.waits |= as_who == Follower::Waiter;
             }
-            Some(Request::Standing { seen: Some(seen), waits }) => {
+            Some(Request::Snapshot { seen: Some(seen), waits, .. }) => {
                 client.wish = Wish::Standing { seen };
                 client.waits |= waits;
             }

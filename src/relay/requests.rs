@@ -11,11 +11,11 @@ use std::{
 use crate::{
     relay::{Relay, clients::ClientId, flow::Flow, foreground, judge::Look},
     session::{
-        REPORT, Report, ReportState, Standing,
+        REPORT, Report, ReportState,
         client::{
             Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
-            snapshot::{Input, Parts, Reads, Snapshot},
+            snapshot::{Input, Parts, Snapshot},
         },
     },
     sys::{
@@ -29,7 +29,7 @@ use crate::{
 impl Relay {
     pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
         match request {
-            Request::Snapshot { parts } => Response::Snapshot(Box::new(self.snapshot(parts))),
+            Request::Snapshot { parts, .. } => Response::Snapshot(Box::new(self.snapshot(parts))),
             Request::Ending { cause } => {
                 self.ending.begin(id, &cause);
                 Response::Noted
@@ -119,10 +119,6 @@ impl Relay {
                 self.recorder.claim(Some(claim));
                 Response::Noted
             }
-            Request::Standing { .. } => {
-                self.judge(true);
-                Response::Standing(Box::new(self.standing()))
-            }
             Request::Report { length } => {
                 let said = self.clients.take_sent(id, length);
                 self.take_report(&said)
@@ -153,11 +149,34 @@ impl Relay {
 
     /// What is to be seen of these parts at this moment.
     fn snapshot(&mut self, parts: Parts) -> Snapshot {
+        if parts.has(Parts::ACTIVITY) {
+            self.judge(true);
+            return self.activity();
+        }
         let (doing, input) = match parts.has(Parts::INPUT) {
             true => self.look_at_input(Instant::now()),
             false if parts.has(Parts::TERMINAL) => (self.doing(), Input::default()),
             false => Default::default(),
         };
+        self.seen_as(parts, doing, input)
+    }
+
+    /// What the session does, as it was judged last.
+    pub(super) fn activity(&self) -> Snapshot {
+        let since = self.judge.report().map_or_else(|| unix_seconds(self.since.1), |report| report.since);
+        Snapshot {
+            seen: self.judge.seen(),
+            activity: Some(self.judge.activity()),
+            since,
+            attended: self.judge.is_attended(),
+            foreground: foreground::program(&self.master, self.child),
+            folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
+            ..self.seen_as(Parts::ACTIVITY, self.judge.doing(), self.looked)
+        }
+    }
+
+    /// What there is to see beside what the terminal is doing.
+    fn seen_as(&self, parts: Parts, doing: Doing, input: Input) -> Snapshot {
         let (level, seq) = self.recorder.level();
         let prompt = self.recorder.prompt();
         let program = parts.has(Parts::PROGRAM);
@@ -186,11 +205,13 @@ impl Relay {
             modes: self.recorder.private(),
             stalled: self.recorder.stalled(),
             sync_error: self.recorder.sync_failure().map(str::to_owned),
+            report: self.judge.report().cloned(),
             doing,
             input,
             program,
             shell_waits,
             successor,
+            ..Snapshot::default()
         }
     }
 
@@ -218,7 +239,7 @@ impl Relay {
         if at_once || self.judge_deadline().has_passed() {
             let (doing, input) = self.look_at_input(now);
             self.judge.look(Look { doing, input }, now);
-            self.passes_on = input.reads == Some(Reads::Far);
+            self.looked = input;
             let since = self.judge.since();
             if since != self.since.0 {
                 // Once, for the clocks go each its way.
@@ -235,22 +256,6 @@ impl Relay {
         let at_prompt = self.recorder.prompt().is_there();
         let has_keys = !at_prompt && self.master.modes().is_ok_and(|modes| !modes.is_canonical());
         self.judge.deadline(self.clients.audience(), has_keys)
-    }
-
-    /// What there is to tell of it.
-    pub(super) fn standing(&self) -> Standing {
-        let report = self.judge.report().cloned();
-        Standing {
-            seen: self.judge.seen(),
-            activity: self.judge.activity(),
-            since: report.as_ref().map_or_else(|| unix_seconds(self.since.1), |report| report.since),
-            doing: self.judge.doing(),
-            attended: self.judge.is_attended(),
-            passes_on: self.passes_on,
-            program: foreground::program(&self.master, self.child).map(String::into_bytes),
-            folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
-            report,
-        }
     }
 
     fn take_report(&mut self, said: &[u8]) -> Response {

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use crate::{
     numbers::{parse_seconds, seconds},
-    session::{
-        client::Doing,
-        settings::{escaped, unescaped},
-    },
+    session::settings::{escaped, unescaped},
 };
 
 /// The file with what a session has reported of itself, while that holds: the state, when,
@@ -119,27 +116,6 @@ impl Report {
 
 fn line_has_controls(line: &[u8]) -> bool {
     line[..line.len() - 1].iter().any(|byte| matches!(byte, 0..=0x1f | 0x7f))
-}
-
-/// What a relay tells of its session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// How many times what it tells has changed.
-    pub(crate) seen: u64,
-    /// Never `Dead`.
-    pub(crate) activity: Activity,
-    /// When that began: since 1970, to the microsecond.
-    pub(crate) since: Duration,
-    pub(crate) doing: Doing,
-    /// Somebody's call waits on it, or has just been told.
-    pub(crate) attended: bool,
-    /// It passes on what is typed, as ssh.
-    pub(crate) passes_on: bool,
-    /// The name of the foreground process, where that may be seen.
-    pub(crate) program: Option<Vec<u8>>,
-    /// Where it is.
-    pub(crate) folder: Option<Vec<u8>>,
-    pub(crate) report: Option<Report>,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Patience, SessionDir, Standing, shell::Dialect},
+    session::{Handle, Patience, SessionDir, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
@@ -55,7 +55,7 @@ pub(crate) struct RelayClient {
     // as we were told last.
     follows: Follows,
     size: Option<SizeSince>,
-    standing: Option<Standing>,
+    standing: Option<Snapshot>,
     // The session's exit code, once we have been told.
     exit_code: Option<i32>,
     // What we have asked to be told of, and have not heard.
@@ -244,7 +244,8 @@ impl RelayClient {
     /// What the relay sees of these parts, and of all that takes no look at a process. `None` where
     /// the session has ended.
     pub(crate) fn snapshot(&mut self, parts: Parts) -> Result<Option<Snapshot>> {
-        if self.say(&Request::Snapshot { parts })? { self.hear_snapshot() } else { Ok(None) }
+        let request = Request::Snapshot { parts, seen: None, waits: false };
+        if self.say(&request)? { self.hear_snapshot() } else { Ok(None) }
     }
 
     fn hear_snapshot(&mut self) -> Result<Option<Snapshot>> {
@@ -285,7 +286,7 @@ impl RelayClient {
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<Turn> {
         self.ahead.push_str(&Request::Turn.encode());
-        if !self.say(&Request::Snapshot { parts: Parts::NONE })? {
+        if !self.say(&Request::Snapshot { parts: Parts::NONE, seen: None, waits: false })? {
             return Ok(Turn::Ended);
         }
         loop {
@@ -360,7 +361,7 @@ impl RelayClient {
     /// Asks what a wait begins with; what comes of it is for [`RelayClient::hear_start`], before
     /// anything else is asked.
     pub(crate) fn ask_start(&mut self) -> Result<()> {
-        self.ahead.push_str(&Request::Snapshot { parts: Parts::NONE }.encode());
+        self.ahead.push_str(&Request::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
         // Where the session has ended, hearing tells.
         self.ask_typing(0).map(drop)
     }

@@ -11,7 +11,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         Activity, Address, Glance, Handle, Name, Report, ReportState, ScreenCache, SessionDir, StateDir,
-        client::{Doing, RelayClient, ToldStanding},
+        client::{Doing, RelayClient, ToldStanding, snapshot::Reads},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
     terminal::{screen::Screen, text},
@@ -72,15 +72,15 @@ impl Overview {
             passes_on: false,
         };
         match told {
-            ToldStanding::Standing(standing) => Overview {
-                activity: Some(standing.activity),
-                doing: Some(standing.doing),
-                since: Some(standing.since),
-                program: standing.program,
-                folder: standing.folder,
-                report: standing.report,
-                attended: standing.attended,
-                passes_on: standing.passes_on,
+            ToldStanding::Standing(now) => Overview {
+                activity: now.activity,
+                doing: Some(now.doing),
+                since: Some(now.since),
+                program: now.foreground.map(String::into_bytes),
+                folder: now.folder,
+                report: now.report,
+                attended: now.attended,
+                passes_on: now.input.reads == Some(Reads::Far),
                 ..unknown
             },
             ToldStanding::Nothing => unknown,

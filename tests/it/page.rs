@@ -762,15 +762,15 @@ fn what_a_session_does_is_told_as_the_list_tells_it() {
     let told = |name: &str| -> Value {
         serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).field(name)).unwrap()
     };
-    assert_eq!((&about["asks"], &about["since"]), (&told("question"), &told("since")));
-    assert_eq!(about["asks"], "Go on?");
+    assert_eq!((&about["question"], &about["since"]), (&told("question"), &told("since")));
+    assert_eq!(about["question"], "Go on?");
     // What it says of itself goes before that, until something is typed.
     scratch.ts(&["report", &handle, "failed", "no disk"]).code(0);
     let about = events.until_about(&handle, |about| about["word"] == "failed");
-    assert_eq!((&about["activity"], &about["asks"]), (&json!("idle"), &json!("no disk")));
+    assert_eq!((&about["activity"], &about["question"]), (&json!("idle"), &json!("no disk")));
     page.type_in(&handle, "line", "y");
     let about = events.until_about(&handle, |about| about["activity"] == "working");
-    assert_eq!((&about["word"], &about["asks"]), (&json!("working"), &Value::Null));
+    assert_eq!((&about["word"], &about["question"]), (&json!("working"), &Value::Null));
 }
 
 #[test]
@@ -869,7 +869,7 @@ fn a_machine_that_cannot_be_reached_says_so_and_is_back_when_it_is() {
     run(Command::new("kill").arg("-KILL").args(far_side)).code(0);
     let missing = wall.until_about("box:", |about| about["word"] == "not reached");
     assert!(
-        missing["name"] == "box" && missing["asks"].as_str().is_some_and(|why| !why.is_empty()),
+        missing["name"] == "box" && missing["question"].as_str().is_some_and(|why| !why.is_empty()),
         "{missing}"
     );
     // Those here are shown as ever.
@@ -891,7 +891,7 @@ fn a_machine_that_ends_each_call_at_once_is_missing_all_the_time() {
     set_mode(&state, 0o777);
     let page = Page::start_with(&there.scratch, &["--on=box"]);
     let mut wall = page.open("");
-    let asks = |about: &Value, part: &str| about["asks"].as_str().is_some_and(|why| why.contains(part));
+    let asks = |about: &Value, part: &str| about["question"].as_str().is_some_and(|why| why.contains(part));
     wall.until_about("box:", |about| asks(about, "others may write to it"));
     // Of the next call it is known by its other reason.
     set_mode(&state.join("sessions"), 0o777);

@@ -4,19 +4,16 @@ use std::os::fd::BorrowedFd;
 
 use crate::{
     outcome::{Failure, Result},
-    session::{
-        Standing,
-        client::{
-            Received, RelayClient,
-            protocol::{Follower, Request, Response, SizeSince},
-        },
+    session::client::{
+        Parts, Received, RelayClient, Snapshot,
+        protocol::{Follower, Request, Response, SizeSince},
     },
     sys::deadline::Deadline,
 };
 
 /// What a relay has told of what its session does.
 pub(crate) enum ToldStanding {
-    Standing(Box<Standing>),
+    Standing(Box<Snapshot>),
     /// Nothing in time, or it is of an older version.
     Nothing,
     /// The session has ended.
@@ -81,7 +78,9 @@ impl RelayClient {
     pub(super) fn follow_request(&self, follows: Follows) -> Request {
         match follows {
             Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
-            Follows::Standing { waits } => Request::Standing { seen: Some(self.seen), waits },
+            Follows::Standing { waits } => {
+                Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(self.seen), waits }
+            }
             Follows::Output => Request::Follow { seen: self.read, as_who: Follower::Runner },
         }
     }
@@ -119,7 +118,7 @@ impl RelayClient {
                 self.following = None;
                 Ok(News::Changed)
             }
-            Received::Response(Response::Standing(standing)) => {
+            Received::Response(Response::Snapshot(standing)) => {
                 self.seen = standing.seen;
                 self.standing = Some(*standing);
                 self.following = None;
@@ -169,19 +168,19 @@ impl RelayClient {
     }
 
     /// What the session does, as we were told last.
-    pub(crate) fn last_standing(&self) -> Option<&Standing> {
+    pub(crate) fn last_standing(&self) -> Option<&Snapshot> {
         self.standing.as_ref()
     }
 
     /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
     /// `false` where the session has ended.
     pub(crate) fn ask_standing(&mut self) -> Result<bool> {
-        self.say(&Request::Standing { seen: None, waits: false })
+        self.say(&Request::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
     }
 
     pub(crate) fn hear_standing(&mut self, deadline: Deadline) -> Result<ToldStanding> {
         Ok(match self.hear(deadline)? {
-            Received::Response(Response::Standing(standing)) => ToldStanding::Standing(standing),
+            Received::Response(Response::Snapshot(now)) => ToldStanding::Standing(now),
             // A relay of an older version cannot tell.
             Received::Response(_) | Received::Nothing => ToldStanding::Nothing,
             Received::End => ToldStanding::Ended,

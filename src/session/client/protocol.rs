@@ -9,9 +9,8 @@ pub(super) mod words;
 use std::ops::Range;
 
 use crate::{
-    numbers::{hex, parse_hex, parse_seconds, seconds},
+    numbers::{hex, parse_hex},
     session::{
-        Activity, Report, Standing,
         client::{
             snapshot::{Parts, Snapshot},
             typing::Typing,
@@ -29,16 +28,14 @@ pub(crate) const LONGEST_LINE: usize = 256;
 pub(crate) enum Request {
     /// Tell me as soon as the session has changed since its `seen`-th change.
     Follow { seen: u64, as_who: Follower },
-    /// What does the session do? Tell me now, or, with `seen`, as soon as that has changed
-    /// since its `seen`-th change; `waits`: for a call that waits on the session.
-    Standing { seen: Option<u64>, waits: bool },
     /// The session says of itself what comes after this line: a state, and after a space a
     /// text.
     Report { length: u64 },
     /// Type the bytes that come after this line.
     Type { length: u64 },
-    /// What do you see, of these parts too?
-    Snapshot { parts: Parts },
+    /// What do you see, of these parts too? Tell me now, or, with `seen`, as soon as what the session
+    /// does has changed since its `seen`-th change; `waits`: for a call that waits on the session.
+    Snapshot { parts: Parts, seen: Option<u64>, waits: bool },
     /// Let me have the session to myself, among those who ask this; until I go.
     Turn,
     /// Remember what the text of a call was typed at, for those that are queued behind it.
@@ -97,7 +94,6 @@ impl Request {
             | Request::Hide { .. }
             | Request::View { .. } => true,
             Request::Follow { .. }
-            | Request::Standing { .. }
             | Request::Snapshot { .. }
             | Request::Turn
             | Request::Asked(_)
@@ -116,13 +112,12 @@ impl Request {
     pub(crate) fn encode(&self) -> String {
         match self {
             Request::Follow { seen, as_who } => format!("follow {seen}{}\n", as_who.word()),
-            Request::Standing { seen: None, .. } => "standing\n".to_owned(),
-            Request::Standing { seen: Some(seen), waits } => {
-                format!("standing {seen}{}\n", if *waits { " waits" } else { "" })
-            }
             Request::Report { length } => format!("report {length}\n"),
             Request::Type { length } => format!("type {length}\n"),
-            Request::Snapshot { parts } => format!("snapshot {}\n", parts.encode()),
+            Request::Snapshot { parts, seen, waits } => {
+                let seen = seen.map(|seen| format!(" {seen}")).unwrap_or_default();
+                format!("snapshot {}{seen}{}\n", parts.encode(), if *waits { " waits" } else { "" })
+            }
             Request::Turn => "turn\n".to_owned(),
             Request::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             Request::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
@@ -159,12 +154,18 @@ impl Request {
             ["follow", seen, "runs"] => {
                 Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Runner }
             }
-            ["standing"] => Request::Standing { seen: None, waits: false },
-            ["standing", seen] => Request::Standing { seen: Some(seen.parse().ok()?), waits: false },
-            ["standing", seen, "waits"] => Request::Standing { seen: Some(seen.parse().ok()?), waits: true },
             ["report", length] => Request::Report { length: length.parse().ok()? },
             ["type", length] => Request::Type { length: length.parse().ok()? },
-            ["snapshot", parts] => Request::Snapshot { parts: Parts::decode(parts)? },
+            ["snapshot", parts, ref after @ ..] => {
+                let (seen, waits) = match after {
+                    [] => (None, false),
+                    ["waits"] => (None, true),
+                    [seen] => (Some(seen.parse().ok()?), false),
+                    [seen, "waits"] => (Some(seen.parse().ok()?), true),
+                    _ => return None,
+                };
+                Request::Snapshot { parts: Parts::decode(parts)?, seen, waits }
+            }
             ["turn"] => Request::Turn,
             ["asked", pid, prompt] => Request::Asked(Asked {
                 pid: pid.parse().ok()?,
@@ -219,8 +220,6 @@ pub(crate) enum Response {
     Snapshot(Box<Snapshot>),
     /// What has been typed, as far as it is remembered.
     Typing(Typing),
-    /// What the session does.
-    Standing(Box<Standing>),
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -276,7 +275,6 @@ impl Response {
                 typing.encode_onto(&mut line);
                 line + "\n"
             }
-            Response::Standing(standing) => encode_standing(standing),
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
@@ -320,9 +318,6 @@ impl Response {
         if let Some(words) = line.strip_prefix("snapshot ") {
             return Snapshot::decode(words).map(|snapshot| Response::Snapshot(Box::new(snapshot)));
         }
-        if let Some(words) = line.strip_prefix("standing ") {
-            return decode_standing(words).map(|standing| Response::Standing(Box::new(standing)));
-        }
         if let Some(why) = line.strip_prefix("refused ") {
             return Some(Response::Refused { why: why.to_owned() });
         }
@@ -358,50 +353,17 @@ impl Response {
     }
 }
 
-fn encode_standing(standing: &Standing) -> String {
-    let Standing { seen, activity, since, doing, attended, passes_on, program, folder, report } = standing;
-    let since = seconds(*since, 6);
-    let flags = [(attended, 'a'), (passes_on, 'p')];
-    let flags: String = flags.into_iter().filter(|(is, _)| **is).map(|(_, flag)| flag).collect();
-    let bytes = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or("-".to_owned(), |bytes| hex(bytes));
-    let (program, folder) = (bytes(program), bytes(folder));
-    let report = report.as_ref().map_or("-".to_owned(), |report| hex(&report.encode()));
-    let activity = activity.word();
-    format!("standing {seen} {activity} {since} {doing} -{flags} {program} {folder} {report}\n")
-}
-
-fn decode_standing(words: &str) -> Option<Standing> {
-    let [seen, activity, since, doing, flags, program, folder, report] =
-        words.split(' ').collect::<Vec<_>>()[..]
-    else {
-        return None;
-    };
-    let bytes = |digits: &str| Some(if digits == "-" { None } else { Some(parse_hex(digits)?) });
-    let report = match bytes(report)? {
-        Some(line) => Some(Report::decode(&line)?),
-        None => None,
-    };
-    Some(Standing {
-        seen: seen.parse().ok()?,
-        activity: Activity::parse(activity)?,
-        since: parse_seconds(since.as_bytes()).filter(|since| since.subsec_nanos() % 1_000 == 0)?,
-        doing: Doing::parse(doing),
-        attended: flags.contains('a'),
-        passes_on: flags.contains('p'),
-        program: bytes(program)?,
-        folder: bytes(folder)?,
-        report,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         rounds::{rounds, spoiled},
-        session::client::{
-            snapshot::{Input, Reads},
-            typing::{Keys, Mode},
+        session::{
+            Activity, Report, ReportState,
+            client::{
+                snapshot::{Input, Reads},
+                typing::{Keys, Mode},
+            },
         },
         sys::pty::Size,
         terminal::{keys::Application, queries::PrivateModes},
@@ -419,13 +381,12 @@ mod tests {
             Request::Follow { seen: u64::MAX, as_who: Follower::SizedViewer },
             Request::Follow { seen: 1, as_who: Follower::Waiter },
             Request::Follow { seen: 4_000, as_who: Follower::Runner },
-            Request::Standing { seen: None, waits: false },
-            Request::Standing { seen: Some(3), waits: false },
-            Request::Standing { seen: Some(0), waits: true },
             Request::Report { length: 9 },
             Request::Type { length: 5 },
-            Request::Snapshot { parts: Parts::NONE },
-            Request::Snapshot { parts: Parts::INPUT },
+            Request::Snapshot { parts: Parts::NONE, seen: None, waits: false },
+            Request::Snapshot { parts: Parts::INPUT, seen: None, waits: true },
+            Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(3), waits: false },
+            Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(0), waits: true },
             Request::Turn,
             Request::Asked(Asked { pid: 7, prompt: 0x1f }),
             Request::Typing { since: 9 },
@@ -476,6 +437,17 @@ mod tests {
                 modes: PrivateModes::default(),
                 stalled: Some("No space left on device".into()),
                 sync_error: Some("no".into()),
+                report: Some(Report {
+                    state: ReportState::Waiting,
+                    text: b"may I?\n".to_vec(),
+                    since: Duration::from_secs(6),
+                }),
+                seen: 3,
+                activity: Some(Activity::Waiting),
+                since: Duration::new(5, 1_000),
+                attended: true,
+                foreground: Some("a b".into()),
+                folder: Some(b"/\xff".to_vec()),
                 doing: Doing::Raw,
                 program: Some(Holder {
                     pid: 7,
@@ -493,32 +465,6 @@ mod tests {
                     least: Duration::from_millis(1),
                     has_timer: true,
                 },
-            })),
-            Response::Standing(Box::new(Standing {
-                seen: 3,
-                activity: Activity::Waiting,
-                since: Duration::new(5, 1_000),
-                doing: Doing::Line,
-                attended: true,
-                passes_on: false,
-                program: Some(b"a b\n".to_vec()),
-                folder: Some(b"/\xff".to_vec()),
-                report: Some(Report {
-                    state: crate::session::ReportState::Waiting,
-                    text: b"may I?\n".to_vec(),
-                    since: Duration::from_secs(6),
-                }),
-            })),
-            Response::Standing(Box::new(Standing {
-                seen: 0,
-                activity: Activity::Working,
-                since: Duration::ZERO,
-                doing: Doing::Running,
-                attended: false,
-                passes_on: true,
-                program: None,
-                folder: None,
-                report: None,
             })),
             Response::Keeper { pid: None },
             Response::Keeper { pid: Some(7) },
@@ -568,9 +514,9 @@ mod tests {
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
         const LINES: [&str; 22] = [
-            "standing 7",
+            "snapshot 31 7 waits",
             "report 12",
-            "standing 3 waiting 5.000001 line -ap 6162 2f -",
+            "snapshot seen=3 activity=waiting since=5.000001 attended= folder=2f",
             "snapshot 3",
             "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
             "modes",

@@ -7,7 +7,8 @@ use super::protocol::{
     words::{value, word},
 };
 use crate::{
-    numbers::{hex, parse_hex},
+    numbers::{hex, parse_hex, parse_seconds, seconds},
+    session::{Activity, Report},
     sys::pty::Size,
     terminal::queries::PrivateModes,
 };
@@ -23,6 +24,8 @@ impl Parts {
     pub(crate) const INPUT: Parts = Parts(2 | 1);
     pub(crate) const PROGRAM: Parts = Parts(4);
     pub(crate) const SHELL: Parts = Parts(8);
+    /// All that is to be seen of a session at a glance.
+    pub(crate) const ACTIVITY: Parts = Parts(16 | 2 | 1);
 
     pub(crate) fn and(self, others: Parts) -> Parts {
         Parts(self.0 | others.0)
@@ -133,6 +136,16 @@ pub(crate) struct Snapshot {
     /// written and synced.
     pub(crate) stalled: Option<String>,
     pub(crate) sync_error: Option<String>,
+    pub(crate) report: Option<Report>,
+    /// Of `Parts::ACTIVITY`: how many times that has changed; what the session does, which is never
+    /// `Dead`, and since when (since 1970, to the microsecond); whether somebody's call waits on it,
+    /// or has just been told; and the foreground process's name, and where it is.
+    pub(crate) seen: u64,
+    pub(crate) activity: Option<Activity>,
+    pub(crate) since: Duration,
+    pub(crate) attended: bool,
+    pub(crate) foreground: Option<String>,
+    pub(crate) folder: Option<Vec<u8>>,
     /// Of `Parts::TERMINAL`.
     pub(crate) doing: Doing,
     /// Of `Parts::INPUT`.
@@ -185,6 +198,13 @@ impl Snapshot {
         field("modes", number(Some(self.modes.encode())));
         field("stalled", text(&self.stalled));
         field("sync-error", text(&self.sync_error));
+        field("report", self.report.as_ref().map(|report| hex(&report.encode())));
+        field("seen", number(Some(self.seen)));
+        field("activity", self.activity.map(|activity| activity.word().to_owned()));
+        field("since", Some(seconds(self.since, 6)));
+        field("attended", flag(self.attended));
+        field("foreground", text(&self.foreground));
+        field("folder", self.folder.as_deref().map(hex));
         field("terminal", Some(self.doing.to_string()));
         let Input { reads, held, least, has_timer } = self.input;
         let (held, least) = (held.as_millis(), least.as_millis());
@@ -222,6 +242,16 @@ impl Snapshot {
                 "modes" => snapshot.modes = PrivateModes::decode(number()?)?,
                 "stalled" => snapshot.stalled = Some(text(told)?),
                 "sync-error" => snapshot.sync_error = Some(text(told)?),
+                "report" => snapshot.report = Some(Report::decode(&parse_hex(told)?)?),
+                "seen" => snapshot.seen = number()?,
+                "activity" => snapshot.activity = Some(Activity::parse(told)?),
+                "since" => {
+                    let since = parse_seconds(told.as_bytes());
+                    snapshot.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
+                }
+                "attended" => snapshot.attended = true,
+                "foreground" => snapshot.foreground = Some(text(told)?),
+                "folder" => snapshot.folder = Some(parse_hex(told)?),
                 "terminal" => snapshot.doing = Doing::parse(told),
                 "input" => snapshot.input = Input::decode(told)?,
                 "program" => snapshot.program = Some(Holder::decode(told)?),

@@ -481,14 +481,14 @@ impl<'a> SessionWatch<'a> {
     /// What for, if it does: a line, a secret, keys, or as it says of itself.
     fn look_whether_it_waits(&self) -> Result<Option<&'static str>> {
         let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
-        let Some(standing) = standing.filter(|standing| standing.activity == Activity::Waiting) else {
+        let Some(standing) = standing.filter(|standing| standing.activity == Some(Activity::Waiting)) else {
             return Ok(None);
         };
         if standing.report.is_some() {
             return Ok(Some("report"));
         }
-        let asks =
-            !standing.passes_on || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
+        let asks = standing.input.reads != Some(Reads::Far)
+            || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
         Ok(asks.then(|| standing.doing.word()))
     }
 
