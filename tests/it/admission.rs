@@ -14,7 +14,7 @@ use crate::{
     hostile::is_root,
     machines::{Elsewhere, name_of},
     page::Page,
-    support::{Running, Scratch, copy_of_binary, eventually, run, start, state_of},
+    support::{Ran, Running, Scratch, copy_of_binary, eventually, run, start, state_of},
 };
 
 /// What all scripts in a jail begin with.
@@ -356,30 +356,54 @@ fn give_pid_away(jail: &Jail<'_>, socket: &Path, words: &str, server: &str) {
     assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
 }
 
-/// Runs what follows under a kernel that does not tell of sockets: without netlink(7).
-const WITHOUT_NETLINK: &str = r#"
+/// Runs what follows its first argument under a kernel that lacks what the argument lists: `pidfd`
+/// (SO_PEERPIDFD, Linux 6.5), `netlink` (netlink(7), which tells of sockets).
+const KERNEL_WITHOUT: &str = r#"
 import ctypes, os, struct, sys
-LOAD, IS, RETURN, ALLOW, EAFNOSUPPORT = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000 | 97
-call = {'x86_64': 41, 'aarch64': 198}[os.uname().machine]
-code = [(LOAD, 0, 0, 0), (IS, 0, 3, call), (LOAD, 0, 0, 16), (IS, 0, 1, socket.AF_NETLINK),
-    (RETURN, 0, 0, EAFNOSUPPORT), (RETURN, 0, 0, ALLOW)]
+LOAD, IS, RETURN, ALLOW, ERROR = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000
+EAFNOSUPPORT, ENOPROTOOPT, SO_PEERPIDFD = 97, 92, 77
+machine = os.uname().machine
+rules = {
+    'netlink': ({'x86_64': 41, 'aarch64': 198}[machine], 0, socket.AF_NETLINK, EAFNOSUPPORT),
+    'pidfd': ({'x86_64': 55, 'aarch64': 209}[machine], 2, SO_PEERPIDFD, ENOPROTOOPT),
+}
+code = []
+for rule in sys.argv[1].split(','):
+    call, argument, value, error = rules[rule]
+    code += [(LOAD, 0, 0, 0), (IS, 0, 3, call), (LOAD, 0, 0, 16 + 8 * argument), (IS, 0, 1, value),
+        (RETURN, 0, 0, ERROR | error)]
+code.append((RETURN, 0, 0, ALLOW))
 length = len(code)
 code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *each) for each in code))
 class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_void_p)]
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(Program(length, ctypes.addressof(code)))) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
+os.execvp(sys.argv[2], sys.argv[2:])
 "#;
+
+/// Calls `nbs-ts create` under such a kernel.
+fn create_without(lacking: &str, scratch: &Scratch, words: &[&str]) -> Ran {
+    let mut command = scratch.command("python3");
+    command.arg("-c").arg(format!("{PYTHON}{KERNEL_WITHOUT}"));
+    run(command.args([lacking, "nbs-ts", "create", "--no-helper"]).args(words))
+}
+
+#[test]
+fn a_kernel_that_does_not_keep_who_connected_admits_nobody_by_a_pid_left_to_another() {
+    let scratch = Scratch::new();
+    let other = create_without("pidfd", &scratch, &["cat"]).code(0).out().trim_end().to_owned();
+    scratch.ts(&["send", &other, "sound"]).code(0);
+    let Some(jail) = Jail::new(&scratch) else { return };
+    let socket = scratch.folder(&other).join("relay.sock");
+    assert_eq!(jail.python(KNOCK, &[&socket.display().to_string()]), "b''\n");
+    give_pid_away(&jail, &socket, "'place\\n'", scratch.file(&other, "daemon_pid").trim());
+}
 
 #[test]
 fn where_the_kernel_tells_nothing_of_sockets_nobody_is_confined_and_all_others_are_served() {
     let scratch = Scratch::new();
-    let create = |words: &[&str]| {
-        let mut command = scratch.command("python3");
-        command.arg("-c").arg(format!("{PYTHON}{WITHOUT_NETLINK}")).args(["nbs-ts", "create", "--no-helper"]);
-        run(command.args(words))
-    };
+    let create = |words: &[&str]| create_without("pidfd,netlink", &scratch, words);
     let other = create(&["cat"]).code(0).out().trim_end().to_owned();
     // A confined process of another test may be in the way for a moment.
     eventually("its being served", || scratch.ts(&["send", &other, "sound"]).status.success());
