@@ -48,6 +48,49 @@ pub(crate) fn parse_hex(digits: &str) -> Option<Vec<u8>> {
     digits.as_bytes().chunks(2).map(byte).collect()
 }
 
+/// The bytes of a text in base64 (RFC 4648, section 4), whose padding may lack.
+pub(crate) fn parse_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let digits = &text[..text.len() - padding];
+    if padding > 2 || digits.len() % 4 == 1 || (padding > 0 && !text.len().is_multiple_of(4)) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let mut bits = 0_u32;
+        for digit in group {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(value);
+        }
+        let bits = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        bytes.extend_from_slice(&bits[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+/// Bytes in base64: RFC 4648, section 4.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let mut bits = [0; 4];
+        bits[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(bits);
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > group.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +119,22 @@ mod tests {
         }
         assert_eq!(number::<i32>(b"-7"), Some(-7));
         assert_eq!([number::<u8>(b""), number(b"+7"), number(b"7\n"), number(b"256")], [None; 4]);
+    }
+
+    #[test]
+    fn base64_is_read_as_it_was_written() {
+        for (bytes, encoded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{fb}\u{ff}", "w7vDvw=="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), encoded);
+            for encoded in [encoded, encoded.trim_end_matches('=')] {
+                assert_eq!(parse_base64(encoded.as_bytes()).as_deref(), Some(bytes.as_bytes()));
+            }
+        }
     }
 }

@@ -45,7 +45,7 @@ use crate::{
     jail::Admission,
     outcome::{Result, Trying},
     session::{
-        Events, ExitRecord, INPUT, PendingSession, SessionDir, Settings,
+        Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
         client::{
             protocol::{Response, SizeSince},
             snapshot::Input,
@@ -59,6 +59,7 @@ use crate::{
         pty::{Master, Size, TerminalModes},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
+    terminal::program_status::ProgramStatus,
 };
 use answers::Answers;
 use clients::{ClientId, Clients};
@@ -171,6 +172,10 @@ pub(crate) struct Relay {
     judge: Judge,
     // What the judge says since when it is so, and what the clock on the wall said then.
     since: (Instant, SystemTime),
+    // What the program says first of all, and since when, since 1970.
+    said_since: Option<(ProgramStatus, Duration)>,
+    // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
+    notices: Vec<SaidNotice>,
     // The verdict that the judge was told of last.
     looked: Input,
     interactive: bool,
@@ -226,6 +231,8 @@ impl Relay {
             seen: None,
             judge: Judge::new(now),
             since: (now, SystemTime::now()),
+            said_since: None,
+            notices: Vec::new(),
             looked: Input::default(),
             interactive: start.interactive,
             phase: Phase::Running,
@@ -283,6 +290,7 @@ impl Relay {
             }
             // It may read what has been printed, of which all below is to know.
             self.judge(false);
+            self.note_said();
             self.recorder.retry();
             self.answer_program();
             self.type_on();
@@ -649,6 +657,7 @@ impl Relay {
         self.phase = self.phase.after(Change::CommandEnded(status));
         self.slave = None;
         self.typed = Flow::new();
+        self.recorder.said_mut().note_over();
     }
 
     /// Somebody wants us to go (a logout, a shutdown): to those on the terminal

@@ -5,8 +5,11 @@
 
 pub(crate) mod cells;
 pub(crate) mod keys;
+pub(crate) mod notices;
 mod parser;
+pub(crate) mod program_status;
 pub(crate) mod queries;
+pub(crate) mod said;
 pub(crate) mod screen;
 pub(crate) mod text;
 pub(crate) mod tokenizer;

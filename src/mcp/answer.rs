@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::{
     json::Object,
     mcp::{call::Ended, message, tools::ToolName},
+    numbers::base64,
 };
 
 /// How many bytes a result has, that was not asked to have more.
@@ -225,22 +226,6 @@ fn sessions(printed: &[(&str, Fields)], left_out: usize) -> String {
     sessions.count_if_any("left_out", left_out as u64).value()
 }
 
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let mut bits = [0; 4];
-        bits[1..=group.len()].copy_from_slice(group);
-        let bits = u32::from_be_bytes(bits);
-        for place in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > group.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,19 +314,5 @@ mod tests {
         }
         let plain = of(ToolName::Screen, 2, "", "nbs-ts: there is none\n");
         assert_eq!((text(&plain), &plain["isError"]), ("[nbs: there is none]\n", &Value::Bool(true)));
-    }
-
-    #[test]
-    fn pictures_are_in_base64() {
-        for (bytes, encoded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("\u{fb}\u{ff}", "w7vDvw=="),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), encoded);
-        }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     session::{
-        Activity, Report,
+        Activity, Report, ReportState,
         client::{
             Doing,
             snapshot::{Input, Reads},
@@ -72,6 +72,8 @@ pub(crate) struct Judge {
     seen: u64,
     judged: Judged,
     report: Option<Report>,
+    // What the program says of itself by the program status protocol.
+    said: Option<ReportState>,
     // When the first and the last thing were printed or typed that came after the last
     // look, and whether any was typed.
     stirred: Option<Stir>,
@@ -107,6 +109,7 @@ impl Judge {
             seen: 1,
             judged: Judged { activity: Activity::Working, doing: Doing::Running, since: now },
             report: None,
+            said: None,
             stirred: Some(Stir { first: now, last: now, typed: false }),
             changed: now,
             looked: now,
@@ -121,9 +124,17 @@ impl Judge {
         self.seen
     }
 
-    /// What it does; what it says of itself goes before what was seen.
+    /// What it does; what it says of itself goes before what was seen, and what was reported of it
+    /// before that.
     pub(crate) fn activity(&self) -> Activity {
-        self.report.as_ref().map_or(self.judged.activity, |report| report.state.activity())
+        let said = self.report.as_ref().map(|report| report.state).or(self.said);
+        said.map_or(self.judged.activity, ReportState::activity)
+    }
+
+    /// The program says this of itself, or something more, or nothing any longer.
+    pub(crate) fn note_said(&mut self, said: Option<ReportState>) {
+        self.seen += 1;
+        self.said = said;
     }
 
     pub(crate) fn doing(&self) -> Doing {
@@ -141,7 +152,7 @@ impl Judge {
 
     /// Was a call waiting on it when it began to wait, or had just been told?
     pub(crate) fn is_attended(&self) -> bool {
-        self.attended && self.report.is_none()
+        self.attended && self.report.is_none() && self.said.is_none()
     }
 
     pub(crate) fn note_printed(&mut self, now: Instant) {
@@ -199,7 +210,7 @@ impl Judge {
     /// Has it been looked since something happened, and not too soon? What was seen too soon
     /// is for who asked for it.
     pub(crate) fn is_settled(&self) -> bool {
-        self.report.is_some() || self.stirred.is_none()
+        self.report.is_some() || self.said.is_some() || self.stirred.is_none()
     }
 
     /// Takes what was seen; gives whether that changes what there is to tell.
@@ -262,7 +273,6 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::ReportState;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -15,7 +15,10 @@ use crate::{
         },
         shell::{CLEAR, Mark, Marks},
     },
-    terminal::queries::{Part, PrivateModes, Query, Sequences},
+    terminal::{
+        queries::{Part, PrivateModes, Query, Sequences},
+        said::Said,
+    },
 };
 
 pub(crate) struct Meaning {
@@ -24,6 +27,8 @@ pub(crate) struct Meaning {
     marks: Marks,
     sequences: Sequences,
     private: PrivateModes,
+    // What the program says of itself.
+    said: Said,
     // What the program has asked of its terminal, each with where the question ended
     // in the log. Invariant: no more than `MOST_ASKED`.
     asked: Vec<(u64, Query)>,
@@ -84,6 +89,7 @@ impl Meaning {
             marks: Marks::new([secret], 0),
             sequences: Sequences::default(),
             private: PrivateModes::default(),
+            said: Said::default(),
             asked: Vec::new(),
             half_line: false,
             cleared: false,
@@ -118,6 +124,15 @@ impl Meaning {
     /// The modes that the program has set.
     pub(crate) fn private(&self) -> PrivateModes {
         self.private
+    }
+
+    /// What the program says of itself.
+    pub(crate) fn said(&self) -> &Said {
+        &self.said
+    }
+
+    pub(crate) fn said_mut(&mut self) -> &mut Said {
+        &mut self.said
     }
 
     /// The number of the last command that a shell has reported, in the session.
@@ -222,11 +237,12 @@ impl Meaning {
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Completion> {
         let mut found = Vec::new();
         self.marks.feed(bytes, &mut found);
-        let (private, asked) = (&mut self.private, &mut self.asked);
+        let (private, said, asked) = (&mut self.private, &mut self.said, &mut self.asked);
         let end = self.length + bytes.len() as u64;
         self.sequences.feed(bytes, &mut |part, left| {
             let Part::Sequence(sequence) = part else { return };
             private.heed(sequence);
+            said.heed(sequence);
             if asked.len() < MOST_ASKED {
                 let query = Query::parse(sequence).map(|query| query.fixed(private));
                 asked.extend(query.map(|query| (end - left as u64, query)));

@@ -28,7 +28,10 @@ use crate::{
         pty::Size,
         syncer::Syncer,
     },
-    terminal::queries::{PrivateModes, Query},
+    terminal::{
+        queries::{PrivateModes, Query},
+        said::Said,
+    },
 };
 
 pub(crate) struct Recorder {
@@ -136,6 +139,15 @@ impl Recorder {
     /// The modes that the program has set.
     pub(crate) fn private(&self) -> PrivateModes {
         self.meaning.private()
+    }
+
+    /// What the program says of itself.
+    pub(crate) fn said(&self) -> &Said {
+        self.meaning.said()
+    }
+
+    pub(crate) fn said_mut(&mut self) -> &mut Said {
+        self.meaning.said_mut()
     }
 
     /// What the program has asked of its terminal since this was last called.

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     relay::{Relay, clients::ClientId, flow::Flow, foreground, judge::Look},
     session::{
-        REPORT, Report, ReportState,
+        ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
             Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
@@ -23,7 +23,10 @@ use crate::{
         deadline::Deadline,
         pty::{self, Size},
     },
-    terminal::keys::Application,
+    terminal::{
+        keys::Application,
+        program_status::{ProgramState, ProgramStatus},
+    },
 };
 
 impl Relay {
@@ -149,8 +152,13 @@ impl Relay {
 
     /// What is to be seen of these parts at this moment.
     fn snapshot(&mut self, parts: Parts) -> Snapshot {
+        if parts.has(Parts::SAID) {
+            self.read_what_was_printed();
+            self.note_said();
+        }
         if parts.has(Parts::ACTIVITY) {
             self.judge(true);
+            self.note_said();
             return self.activity();
         }
         let (doing, input) = match parts.has(Parts::INPUT) {
@@ -163,7 +171,9 @@ impl Relay {
 
     /// What the session does, as it was judged last.
     pub(super) fn activity(&self) -> Snapshot {
-        let since = self.judge.report().map_or_else(|| unix_seconds(self.since.1), |report| report.since);
+        let said_since = self.said_since.as_ref().map(|(_, since)| *since);
+        let since = self.judge.report().map(|report| report.since).or(said_since);
+        let since = since.unwrap_or_else(|| unix_seconds(self.since.1));
         Snapshot {
             seen: self.judge.seen(),
             activity: Some(self.judge.activity()),
@@ -206,6 +216,10 @@ impl Relay {
             stalled: self.recorder.stalled(),
             sync_error: self.recorder.sync_failure().map(str::to_owned),
             report: self.judge.report().cloned(),
+            said: self.said(match parts.has(Parts::SAID) {
+                true => ProgramSaid::MOST_ASKED,
+                false => ProgramSaid::MOST_SHOWN,
+            }),
             doing,
             input,
             program,
@@ -258,6 +272,38 @@ impl Relay {
         self.judge.deadline(self.clients.audience(), has_keys)
     }
 
+    /// What the program says of itself, of its records so many bytes at most.
+    fn said(&self, most: usize) -> ProgramSaid {
+        let said = self.recorder.said();
+        let statuses = ProgramSaid::shown(said.records().by_urgency(), most);
+        ProgramSaid { statuses, progress: said.progress(), notices: self.notices.clone() }
+    }
+
+    /// Takes note of what the program has said of itself since this was last called.
+    pub(super) fn note_said(&mut self) {
+        let (changed, notices) = self.recorder.said_mut().take_changes();
+        if !changed {
+            return;
+        }
+        let now = now_to_the_microsecond();
+        for notice in notices {
+            let number = self.notices.last().map_or(1, |last| last.number + 1);
+            self.notices.push(SaidNotice { number, since: now, notice });
+        }
+        self.notices.drain(..self.notices.len().saturating_sub(ProgramSaid::MOST_NOTICES));
+        let said = self.said(0);
+        self.judge.note_said(said.state());
+        let asks_the_same = |before: &ProgramStatus, status: &ProgramStatus| {
+            let question = |status: &ProgramStatus| (status.kind, status.message.clone());
+            before.state == status.state
+                && (status.state != ProgramState::Blocked || question(before) == question(status))
+        };
+        self.said_since = said.statuses.into_iter().next().map(|status| match &self.said_since {
+            Some((before, since)) if asks_the_same(before, &status) => (status, *since),
+            _ => (status, now),
+        });
+    }
+
     fn take_report(&mut self, said: &[u8]) -> Response {
         let (state, text) = match memchr::memchr(b' ', said) {
             Some(space) => (&said[..space], &said[space + 1..]),
@@ -265,9 +311,7 @@ impl Relay {
         };
         let report = match ReportState::parse(state) {
             Some(state) if text.len() <= Report::LONGEST => {
-                let since = unix_seconds(SystemTime::now());
-                let since = since - Duration::from_nanos((since.subsec_nanos() % 1_000).into());
-                Some(Report { state, text: text.to_vec(), since })
+                Some(Report { state, text: text.to_vec(), since: now_to_the_microsecond() })
             }
             None if state == b"clear" => None,
             _ => return Response::Refused { why: "that is no report".into() },
@@ -404,4 +448,10 @@ impl Relay {
             Err(error) => refused(&error.to_string()),
         }
     }
+}
+
+/// Since 1970, as it is written down.
+fn now_to_the_microsecond() -> Duration {
+    let now = unix_seconds(SystemTime::now());
+    now - Duration::from_nanos((now.subsec_nanos() % 1_000).into())
 }

@@ -10,7 +10,8 @@ use crate::{
     numbers,
     outcome::{Failure, Result},
     session::{
-        Activity, Address, Glance, Handle, Name, Report, ReportState, ScreenCache, SessionDir, StateDir,
+        Activity, Address, Glance, Handle, Name, ProgramSaid, Report, ReportState, ScreenCache, SessionDir,
+        StateDir,
         client::{Doing, RelayClient, ToldStanding, snapshot::Reads},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -42,6 +43,8 @@ pub(crate) struct Overview {
     /// Of one that waits, what it seems to ask, in one line that can be shown.
     pub(crate) question: Option<String>,
     pub(crate) report: Option<Report>,
+    /// What the program says of itself.
+    pub(crate) said: ProgramSaid,
     /// A call waits on it, or has just been told that it waits.
     pub(crate) attended: bool,
     passes_on: bool,
@@ -68,6 +71,7 @@ impl Overview {
             last_line: None,
             question: None,
             report: None,
+            said: ProgramSaid::default(),
             attended: false,
             passes_on: false,
         };
@@ -79,6 +83,7 @@ impl Overview {
                 program: now.foreground.map(String::into_bytes),
                 folder: now.folder,
                 report: now.report,
+                said: now.said,
                 attended: now.attended,
                 passes_on: now.input.reads == Some(Reads::Far),
                 ..unknown
@@ -128,6 +133,7 @@ impl Overview {
             last_line: shown("last_line"),
             question: shown("question"),
             report,
+            said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
             ..Overview::brief(glance, ToldStanding::Nothing)
         })
     }
@@ -166,7 +172,7 @@ impl Overview {
         self.last_line = rows.iter().rev().find_map(|row| shown(row));
         // Who passes on what is typed always has the keyboard; what it shows is all that
         // tells.
-        if self.passes_on && self.report.is_none() && !text::asks(&before) {
+        if self.passes_on && self.stated().is_none() && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
         self.note_question(|_| match text::asks(&before) {
@@ -179,17 +185,31 @@ impl Overview {
     fn note_question(&mut self, seen: impl FnOnce(&Overview) -> Option<String>) {
         self.question = match (self.activity, &self.report) {
             (Some(Activity::Waiting), Some(report)) => text::last_line_shown(&report.text),
-            (Some(Activity::Waiting), None) => seen(self),
+            (Some(Activity::Waiting), None) => self.said_in_words().or_else(|| seen(self)),
             _ => None,
         };
+    }
+
+    /// What it says of itself: by `report`, or else what its program prints.
+    fn stated(&self) -> Option<ReportState> {
+        self.report.as_ref().map(|report| report.state).or_else(|| self.said.state())
+    }
+
+    /// What it says of itself in words, in one line that can be shown.
+    pub(crate) fn said_in_words(&self) -> Option<String> {
+        let said = match &self.report {
+            Some(report) => &*report.text,
+            None => self.said.text()?.as_bytes(),
+        };
+        text::last_line_shown(said)
     }
 
     /// The state in one word, as people are shown it: what it says of itself, or what is
     /// seen.
     pub(crate) fn word(&self) -> &'static str {
-        match (self.activity, &self.report) {
+        match (self.activity, self.stated()) {
             (Some(Activity::Dead), _) => Activity::Dead.word(),
-            (_, Some(report)) => report.state.word(),
+            (_, Some(state)) => state.word(),
             (Some(activity), None) => activity.word(),
             (None, None) => "?",
         }
@@ -228,14 +248,15 @@ impl Overview {
                 .seconds_or_null("since", Some(report.since))
         });
         let text = |text: &Option<String>| text.clone().map(String::into_bytes);
-        object
+        let object = object
             .bytes_or_null("activity", self.activity.map(|activity| activity.word().as_bytes()))
             .seconds_or_null("since", self.since)
             .bytes_or_null("program", self.program.as_deref())
             .bytes_or_null("folder", self.folder.as_deref())
             .bytes_or_null("last_line", text(&self.last_line).as_deref())
             .bytes_or_null("question", text(&self.question).as_deref())
-            .object_or_null("report", report)
+            .object_or_null("report", report);
+        self.said.describe(object)
     }
 
     pub(crate) fn terminal(&self) -> Option<&'static [u8]> {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io,
+    io::{self, Write},
     os::{fd::AsFd, unix::fs::OpenOptionsExt},
 };
 
@@ -79,6 +79,13 @@ pub(crate) fn output() -> io::Result<File> {
     let opened = OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/1");
     // Of a terminal that is another user's (su) we have but the descriptor.
     opened.or_else(|_| Ok(File::from(stdout().as_fd().try_clone_to_owned()?)))
+}
+
+/// Prints to the terminal that this process belongs to, wherever its output goes. What would
+/// have to wait, as at a terminal that somebody has stopped, fails.
+pub(crate) fn print_to_controlling(bytes: &[u8]) -> io::Result<()> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    OpenOptions::new().write(true).custom_flags(flags).open("/dev/tty")?.write_all(bytes)
 }
 
 /// Stops who started us, until somebody has it go on.

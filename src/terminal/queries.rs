@@ -11,12 +11,14 @@
 use std::fmt::Write;
 
 use crate::terminal::{
+    notices,
     parser::Parser,
+    program_status,
     tokenizer::{BEL, C1_LEAD, State, Step, control_sequence_length, is_c1, text_length},
 };
 
 /// The longest sequence that is looked at, with its introducer and its end.
-const LONGEST: usize = 512;
+const LONGEST: usize = program_status::LONGEST;
 
 /// Finds the sequences in a stream, whole.
 #[derive(Clone, Debug, Default)]
@@ -152,6 +154,16 @@ impl<'a> Sequence<'a> {
         self.parser.value(0).unwrap_or(0)
     }
 
+    /// What an OSC consists of.
+    pub(crate) fn osc(self) -> Option<&'a [u8]> {
+        (self.last == Step::String(b']')).then_some(&*self.parser.string)
+    }
+
+    /// Does it reset the terminal (RIS)?
+    pub(crate) fn resets(self) -> bool {
+        self.escape() == Some(b'c')
+    }
+
     /// Does it change what keys send in a way that this terminal does not know: kitty's
     /// keyboard protocol, xterm's modifyOtherKeys?
     pub(crate) fn changes_keyboard(self) -> bool {
@@ -203,7 +215,7 @@ impl Query {
         match sequence.last {
             Step::ControlSequence(_) => Query::control(sequence),
             Step::Escape(_) if sequence.escape() == Some(b'Z') => Some(Query::Fixed(ATTRIBUTES.to_vec())),
-            Step::String(b']') => Query::colours(text, sequence.bytes.ends_with(&[BEL])),
+            Step::String(b']') => Query::operating_system(text, sequence.bytes.ends_with(&[BEL])),
             Step::String(b'P') => Query::device(text),
             Step::String(b'_') => {
                 // The graphics of kitty.
@@ -241,10 +253,22 @@ impl Query {
         }
     }
 
-    /// OSC 4, 10, 11 and 12; the answers end as the question did.
-    fn colours(text: &[u8], by_bel: bool) -> Option<Query> {
-        let text = std::str::from_utf8(text).ok()?;
+    /// An OSC; the answers end as the question did.
+    fn operating_system(text: &[u8], by_bel: bool) -> Option<Query> {
         let end = if by_bel { "\x07" } else { "\x1b\\" };
+        let answer = match text.strip_prefix(b"7501;") {
+            Some(report) => program_status::is_query(report).then(|| program_status::ANSWER.to_owned()),
+            None => notices::answer(text),
+        };
+        match answer {
+            Some(answer) => Some(Query::Fixed((answer + end).into_bytes())),
+            None => Query::colours(text, end),
+        }
+    }
+
+    /// OSC 4, 10, 11 and 12.
+    fn colours(text: &[u8], end: &str) -> Option<Query> {
+        let text = std::str::from_utf8(text).ok()?;
         let mut fields = text.split(';');
         let number: u32 = fields.next()?.parse().ok()?;
         if !matches!(number, 4 | 5 | 10..=19 | 21 | 52) || !text.contains('?') {
@@ -514,6 +538,9 @@ mod tests {
                 "\x1b]4;1;?;300;?;196;?\x1b\\",
                 "\x1b]4;1;rgb:d5d5/4141/4b4b\x1b\\\x1b]4;196;rgb:ffff/0000/0000\x1b\\",
             ),
+            ("\x1b]7501;?\x07", &format!("{}\x07", program_status::ANSWER)),
+            ("\x1b]7501; ? \x1b\\", &format!("{}\x1b\\", program_status::ANSWER)),
+            ("\x1b]99;i=a:p=?;\x1b\\", "\x1b]99;i=a:p=?;p=title,body\x1b\\"),
             ("\x1bP$qm\x1b\\", "\x1bP0$r\x1b\\"),
             ("\x1bP+q436F;6b31\x1b\\", "\x1bP1+r436F=323536\x1b\\\x1bP0+r6b31\x1b\\"),
         ] {

@@ -128,8 +128,11 @@ impl Columns {
     fn fields(&self, overview: &Overview, name: &str) -> [String; 6] {
         let program = overview.program.as_deref().map(text::escaped);
         let command = || overview.glance.command.clone();
-        let said = overview.report.as_ref().and_then(|report| text::last_line_shown(&report.text));
-        let line = overview.question.clone().or(said).or_else(|| overview.last_line.clone());
+        let line = overview
+            .question
+            .clone()
+            .or_else(|| overview.said_in_words())
+            .or_else(|| overview.last_line.clone());
         [
             name.to_owned(),
             overview.word().to_owned(),

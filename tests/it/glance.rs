@@ -175,7 +175,7 @@ fn a_report_that_cannot_be_is_refused_before_anything_happens() {
     scratch.ts(&["report"]).code(4).complains("missing a state");
     scratch.ts(&["report", &session]).code(4).complains("missing a state");
     scratch.ts(&["report", &session, "asleep"]).code(4).complains("'asleep' is no state");
-    scratch.ts(&["report", "waiting"]).code(4).complains("not called in one");
+    scratch.ts(&["report", "waiting"]).code(1).complains("this is called in no session");
     scratch.ts(&["report", "--sooner", &session, "idle"]).code(4).complains("--sooner");
     scratch.ts(&["report", &session, "waiting", &"x".repeat(4_001)]).code(4).complains("may have 4000");
     scratch.ts(&["report", "0badcafe", "idle"]).code(2).complains("no session");

@@ -37,6 +37,7 @@ mod multicall; // nbs itself: names, links, --install
 mod output; // read, read-new, attach: every byte, once
 mod page; // nbs-page: who may, what is told, and clients of every kind
 mod places; // ensure, pwd, --inherit-cwd
+mod program_status; // what programs say of themselves (OSC 7501), their notices; report
 mod programs; // ask: real programs through one table
 mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once

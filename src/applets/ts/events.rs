@@ -10,8 +10,9 @@
 //!   --follow          go on with each that ends from now on, once
 //!   --waiting         with --follow: tell also, once each time, when a session
 //!                     begins to wait for somebody ("type":"waiting") and no
-//!                     call waits on it, and what a session says of itself
-//!                     ("type":"report")
+//!                     call waits on it, what a session says of itself
+//!                     ("type":"report"), and the notices that its program
+//!                     sends to the terminal ("type":"notice")
 //!   --name=PATTERN    only those with this in their name
 //!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
 //!                     known); its handles begin with its name
@@ -20,7 +21,10 @@
 //! Example:
 //!   nbs-ts events --follow | while read -r event; do echo "$event"; done
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, SystemTime},
+};
 
 use crate::{
     cli::{self, Args},
@@ -32,6 +36,7 @@ use crate::{
     },
     sorted::{Map, Set},
     sys::{
+        clock::unix_seconds,
         deadline::Deadline,
         poll::PollSet,
         watch::{FolderChange, Watch},
@@ -58,8 +63,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let events = state_dir.events()?;
     let mut teller = Teller { state_dir, events, pattern, told: Set::new() };
     if follow {
+        let begun = unix_seconds(SystemTime::now());
         let roster = waiting.then(|| Roster::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
-        return teller.follow(roster.map(|(roster, _)| Following { roster, told: Map::new() }));
+        return teller.follow(roster.map(|(roster, _)| Following { roster, told: Map::new(), begun }));
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -185,6 +191,8 @@ impl Teller {
 struct Following {
     roster: Roster,
     told: Map<Handle, ToldOfOne>,
+    /// Since 1970: what has come before is not told.
+    begun: Duration,
 }
 
 /// Since when it waited, and what it said of itself, when that was told.
@@ -192,6 +200,8 @@ struct Following {
 struct ToldOfOne {
     waiting: Option<Duration>,
     report: Option<Report>,
+    /// The number of the last notice.
+    noticed: u64,
 }
 
 impl Following {
@@ -202,7 +212,7 @@ impl Following {
             RosterNews::Told(session, standing) => {
                 self.told
                     .or_insert(session.handle().clone(), ToldOfOne::default())
-                    .tell(session, standing, &mut lines);
+                    .tell(session, standing, self.begun, &mut lines);
             }
             RosterNews::Ended(handle) | RosterNews::Removed(handle) => drop(self.told.remove(&handle)),
         })?;
@@ -211,7 +221,7 @@ impl Following {
 }
 
 impl ToldOfOne {
-    fn tell(&mut self, session: &SessionDir, standing: ToldStanding, lines: &mut String) {
+    fn tell(&mut self, session: &SessionDir, standing: ToldStanding, begun: Duration, lines: &mut String) {
         let Some(glance) = Glance::at(session) else { return };
         let pane = glance.name.as_ref().map_or(glance.handle.as_str(), Name::as_str).to_owned();
         let begin = |kind| {
@@ -224,6 +234,12 @@ impl ToldOfOne {
         {
             let object = begin("report").text("state", report.state.word()).bytes("text", &report.text);
             *lines += &object.seconds_or_null("since", Some(report.since)).line();
+        }
+        for notice in &overview.said.notices {
+            if notice.number > self.noticed && notice.since >= begun {
+                *lines += &notice.describe(begin("notice")).line();
+            }
+            self.noticed = self.noticed.max(notice.number);
         }
         let since = overview.since.filter(|_| overview.activity == Some(Activity::Waiting));
         if since.is_some() && since != self.waiting && !overview.attended {

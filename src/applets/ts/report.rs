@@ -1,6 +1,6 @@
 //! report - say what a session does, before it is guessed
 //!
-//! Usage: nbs-ts report [SESSION] STATE [TEXT...]
+//! Usage: nbs-ts report [--quiet] [SESSION] STATE [TEXT...]
 //!
 //! For what runs in a session to call, as the hooks of an agent do (help workers
 //! shows them): `list --long`, `status --json`, `top` and `wait --waiting` go by
@@ -10,7 +10,13 @@
 //! or idle; clear takes back what was reported. Without SESSION, it is the one
 //! that this is called in. What follows STATE is TEXT, word by word.
 //!
+//! Called outside of a session, it says the same to the terminal that it is called
+//! from, by the program status protocol (OSC 7501). If there is none, that is an
+//! error.
+//!
 //! Options:
+//!   --quiet           if there is neither a session nor a terminal, do nothing:
+//!                     exit 0
 //!   --json            changes nothing but how an error is told
 //!
 //! Example:
@@ -20,14 +26,17 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use crate::{
     cli::{self, Args},
-    outcome::{Failure, Result},
-    session::{Report, ReportState, SESSION_ENV, StateDir, client::RelayClient},
+    outcome::{Failure, Result, Trying},
+    session::{self, Report, ReportState, SESSION_ENV, StateDir, Target, client::RelayClient},
+    sys::term,
+    terminal::program_status,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let mut target = None;
+    let (mut target, mut quiet) = (None, false);
     let state = loop {
         match args.next()? {
+            Some(lexopt::Arg::Long("quiet")) => quiet = true,
             Some(lexopt::Arg::Value(word)) if is_state(&word) => break word,
             Some(lexopt::Arg::Value(word)) if target.is_none() => {
                 target = Some(cli::parse_target(&word).map_err(|failure| no_state(&word, failure))?);
@@ -45,20 +54,31 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             Report::LONGEST
         )));
     }
-    let target = match target {
-        Some(target) => target,
-        None => {
-            let ours = std::env::var_os(SESSION_ENV).filter(|ours| !ours.is_empty());
-            let outside = || Failure::bad_args("missing a session: this is not called in one".into());
-            cli::parse_target(&ours.ok_or_else(outside)?)?
-        }
+    let ours = std::env::var_os(SESSION_ENV).filter(|ours| !ours.is_empty());
+    let reported = match (target, ours) {
+        (Some(target), _) => report(&target, &state, &text),
+        (None, Some(ours)) => report(&cli::parse_target(&ours)?, &state, &text),
+        (None, None) => report_to_terminal(&state, &text),
     };
+    match reported {
+        Err(Failure::Failed(_) | Failure::NotFound(_)) if quiet => Ok(()),
+        reported => reported,
+    }
+}
 
-    let session = StateDir::open()?.session(&target)?;
+fn report(target: &Target, state: &OsString, text: &[u8]) -> Result<()> {
+    let session = StateDir::open()?.session(target)?;
     let said =
-        if text.is_empty() { state.as_bytes().to_vec() } else { [state.as_bytes(), b" ", &text].concat() };
+        if text.is_empty() { state.as_bytes().to_vec() } else { [state.as_bytes(), b" ", text].concat() };
     let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
     if client.report(&said)? { Ok(()) } else { Err(session.ended()) }
+}
+
+/// To a terminal that is none of ours.
+fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
+    let state = ReportState::parse(state.as_bytes()).map(session::program_state);
+    let what = "report: this is called in no session, and the terminal cannot be written to";
+    term::print_to_controlling(program_status::sequence(state, text).as_bytes()).trying(what)
 }
 
 const STATES: &str = "working, waiting, done, failed, idle or clear";

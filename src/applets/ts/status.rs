@@ -50,7 +50,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
-    let overview = session.overview()?.ok_or_else(|| session.removed())?;
+    let mut overview = session.overview()?.ok_or_else(|| session.removed())?;
     let mut summary = session.summary(overview.glance.clone());
     // A listing shows as empty what cannot be read; who asks of this one is told.
     summary.command = session.command()?;
@@ -60,8 +60,11 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     }
     let end = if alive { None } else { state_dir.end_of(session) };
     let mut client = if alive { RelayClient::open(session)? } else { None };
-    let now = client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::TERMINAL))?;
+    let now = client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::TERMINAL.and(Parts::SAID)))?;
     let doing = now.as_ref().map(|now| now.doing);
+    if let Some(now) = &now {
+        overview.said = now.said.clone();
+    }
     let Snapshot { size, stalled, sync_error, .. } = now.unwrap_or_default();
     let size = size.map(|size| frames::size(size.cols, size.rows));
     // One whose log has been removed is still worth a look.

@@ -359,7 +359,7 @@ mod tests {
     use crate::{
         rounds::{rounds, spoiled},
         session::{
-            Activity, Report, ReportState,
+            Activity, ProgramSaid, Report, ReportState,
             client::{
                 snapshot::{Input, Reads},
                 typing::{Keys, Mode},
@@ -442,6 +442,8 @@ mod tests {
                     text: b"may I?\n".to_vec(),
                     since: Duration::from_secs(6),
                 }),
+                said: ProgramSaid::decode(b"{\"program_status\":[{\"id\":\"a\",\"state\":\"done\"}]}")
+                    .unwrap(),
                 seen: 3,
                 activity: Some(Activity::Waiting),
                 since: Duration::new(5, 1_000),

@@ -8,7 +8,7 @@ use super::protocol::{
 };
 use crate::{
     numbers::{hex, parse_hex, parse_seconds, seconds},
-    session::{Activity, Report},
+    session::{Activity, ProgramSaid, Report},
     sys::pty::Size,
     terminal::queries::PrivateModes,
 };
@@ -26,6 +26,8 @@ impl Parts {
     pub(crate) const SHELL: Parts = Parts(8);
     /// All that is to be seen of a session at a glance.
     pub(crate) const ACTIVITY: Parts = Parts(16 | 2 | 1);
+    /// All that the program says of itself, and not only the most urgent.
+    pub(crate) const SAID: Parts = Parts(32);
 
     pub(crate) fn and(self, others: Parts) -> Parts {
         Parts(self.0 | others.0)
@@ -137,6 +139,8 @@ pub(crate) struct Snapshot {
     pub(crate) stalled: Option<String>,
     pub(crate) sync_error: Option<String>,
     pub(crate) report: Option<Report>,
+    /// What the program says of itself by what it prints.
+    pub(crate) said: ProgramSaid,
     /// Of `Parts::ACTIVITY`: how many times that has changed; what the session does, which is never
     /// `Dead`, and since when (since 1970, to the microsecond); whether somebody's call waits on it,
     /// or has just been told; and the foreground process's name, and where it is.
@@ -199,6 +203,8 @@ impl Snapshot {
         field("stalled", text(&self.stalled));
         field("sync-error", text(&self.sync_error));
         field("report", self.report.as_ref().map(|report| hex(&report.encode())));
+        let said = (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
+        field("said", said);
         field("seen", number(Some(self.seen)));
         field("activity", self.activity.map(|activity| activity.word().to_owned()));
         field("since", Some(seconds(self.since, 6)));
@@ -243,6 +249,7 @@ impl Snapshot {
                 "stalled" => snapshot.stalled = Some(text(told)?),
                 "sync-error" => snapshot.sync_error = Some(text(told)?),
                 "report" => snapshot.report = Some(Report::decode(&parse_hex(told)?)?),
+                "said" => snapshot.said = ProgramSaid::decode(&parse_hex(told)?)?,
                 "seen" => snapshot.seen = number()?,
                 "activity" => snapshot.activity = Some(Activity::parse(told)?),
                 "since" => {

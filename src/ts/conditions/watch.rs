@@ -487,6 +487,9 @@ impl<'a> SessionWatch<'a> {
         if standing.report.is_some() {
             return Ok(Some("report"));
         }
+        if standing.said.state().is_some() {
+            return Ok(Some("program-status"));
+        }
         let asks = standing.input.reads != Some(Reads::Far)
             || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
         Ok(asks.then(|| standing.doing.word()))

@@ -1,0 +1,223 @@
+//! What a program says of itself by what it prints, as a relay tells it, and as JSON has it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{
+    json::Object,
+    numbers::parse_seconds,
+    session::ReportState,
+    terminal::{
+        notices::{Notice, TaskProgress},
+        program_status::{BlockKind, ProgramState, ProgramStatus},
+    },
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramSaid {
+    /// The most urgent one first.
+    pub(crate) statuses: Vec<ProgramStatus>,
+    pub(crate) progress: Option<TaskProgress>,
+    /// The last ones, in order.
+    pub(crate) notices: Vec<SaidNotice>,
+}
+
+/// A notice as somebody is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SaidNotice {
+    /// The how many-th of its session it is.
+    pub(crate) number: u64,
+    /// Since 1970, to the microsecond.
+    pub(crate) since: Duration,
+    pub(crate) notice: Notice,
+}
+
+impl ProgramSaid {
+    /// As many notices as one that is told of them at its own pace may miss before.
+    pub(crate) const MOST_NOTICES: usize = 8;
+
+    /// How many bytes of records everybody is told of a session, and who asks for all: a relay
+    /// keeps no more for its clients. The least urgent ones are left out.
+    pub(crate) const MOST_SHOWN: usize = 16 << 10;
+    pub(crate) const MOST_ASKED: usize = 80 << 10;
+
+    /// The records that have room in so many bytes, at least one, if there is one.
+    pub(crate) fn shown(mut statuses: Vec<ProgramStatus>, most: usize) -> Vec<ProgramStatus> {
+        const FIELDS: usize = 200;
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let mut room = most;
+        let count = statuses.iter().take_while(|status| {
+            let texts =
+                status.id.len() + length(&status.app) + length(&status.title) + length(&status.message);
+            let left = room.checked_sub(FIELDS + 2 * texts);
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        statuses.truncate(count.count().max(1));
+        statuses
+    }
+
+    /// The state that goes for the session.
+    pub(crate) fn state(&self) -> Option<ReportState> {
+        self.statuses.first().map(|status| report_state(status.state))
+    }
+
+    /// What the most urgent record says in words.
+    pub(crate) fn text(&self) -> Option<&str> {
+        let first = self.statuses.first()?;
+        first.message.as_deref().or(first.title.as_deref())
+    }
+
+    /// The fields of an object that tells of a session.
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        let progress = self.progress.map(|progress| {
+            Object::new()
+                .text("state", progress.word())
+                .number_or_null("percent", progress.percent().map(i64::from))
+        });
+        object
+            .objects("program_status", self.statuses.iter().map(status_object))
+            .object_or_null("progress", progress)
+    }
+
+    /// Of an object that has these fields. What is not as we write it is left out.
+    pub(crate) fn parse(told: &Value) -> ProgramSaid {
+        let list = |name: &str| told[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        let progress = &told["progress"];
+        let progress =
+            progress["state"].as_str().and_then(|word| TaskProgress::of(word, percent(&progress["percent"])));
+        ProgramSaid {
+            statuses: list("program_status").iter().filter_map(parse_status).collect(),
+            progress,
+            notices: list("notices").iter().filter_map(SaidNotice::parse).collect(),
+        }
+    }
+
+    /// For who is told of the session by its relay: all of it, in one line.
+    pub(crate) fn encode(&self) -> String {
+        let object = self.describe(Object::new());
+        object.objects("notices", self.notices.iter().map(SaidNotice::object)).value()
+    }
+
+    pub(crate) fn decode(text: &[u8]) -> Option<ProgramSaid> {
+        Some(ProgramSaid::parse(&serde_json::from_slice(text).ok()?))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == ProgramSaid::default()
+    }
+}
+
+/// What a program's own word means among those of `report`.
+fn report_state(state: ProgramState) -> ReportState {
+    match state {
+        ProgramState::Blocked => ReportState::Waiting,
+        ProgramState::Error => ReportState::Failed,
+        ProgramState::Done => ReportState::Done,
+        ProgramState::Working => ReportState::Working,
+        ProgramState::Idle => ReportState::Idle,
+    }
+}
+
+/// The program's own word for a state of `report`.
+pub(crate) fn program_state(state: ReportState) -> ProgramState {
+    match state {
+        ReportState::Waiting => ProgramState::Blocked,
+        ReportState::Failed => ProgramState::Error,
+        ReportState::Done => ProgramState::Done,
+        ReportState::Working => ProgramState::Working,
+        ReportState::Idle => ProgramState::Idle,
+    }
+}
+
+fn status_object(status: &ProgramStatus) -> Object {
+    let text = |text: &'_ Option<String>| text.clone().map(String::into_bytes);
+    Object::new()
+        .text("id", &status.id)
+        .text("state", status.state.word())
+        .bytes_or_null("kind", status.kind.map(|kind| kind.word().as_bytes()))
+        .number_or_null("progress", status.progress.map(i64::from))
+        .bytes_or_null("app", text(&status.app).as_deref())
+        .bytes_or_null("title", text(&status.title).as_deref())
+        .bytes_or_null("msg", text(&status.message).as_deref())
+}
+
+fn parse_status(told: &Value) -> Option<ProgramStatus> {
+    Some(ProgramStatus {
+        id: told["id"].as_str()?.to_owned(),
+        state: ProgramState::parse(told["state"].as_str()?)?,
+        kind: told["kind"].as_str().and_then(BlockKind::parse),
+        progress: percent(&told["progress"]),
+        app: parse_text(&told["app"]),
+        title: parse_text(&told["title"]),
+        message: parse_text(&told["msg"]),
+    })
+}
+
+fn percent(told: &Value) -> Option<u8> {
+    told.as_u64().and_then(|percent| u8::try_from(percent).ok()).filter(|percent| *percent <= 100)
+}
+
+fn parse_text(told: &Value) -> Option<String> {
+    told.as_str().map(str::to_owned)
+}
+
+impl SaidNotice {
+    /// The fields of an object that tells of it.
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        object
+            .text("text", &self.notice.text)
+            .bytes_or_null("title", self.notice.title.as_ref().map(|title| title.as_bytes()))
+            .seconds_or_null("since", Some(self.since))
+    }
+
+    fn object(&self) -> Object {
+        self.describe(Object::new().number("number", i64::try_from(self.number).unwrap_or(i64::MAX)))
+    }
+
+    fn parse(told: &Value) -> Option<SaidNotice> {
+        let notice = Notice { title: parse_text(&told["title"]), text: parse_text(&told["text"])? };
+        let since = parse_seconds(told["since"].as_number()?.as_str().as_bytes())?;
+        Some(SaidNotice { number: told["number"].as_u64()?, since, notice })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_says_is_told_as_it_is() {
+        let status = ProgramStatus {
+            id: "a/b".into(),
+            state: ProgramState::Blocked,
+            kind: Some(BlockKind::Permission),
+            progress: Some(7),
+            app: Some("claude-code".into()),
+            title: None,
+            message: Some("may I \"x\" é?".into()),
+        };
+        let root =
+            ProgramStatus { id: String::new(), kind: None, progress: None, message: None, ..status.clone() };
+        let notice = Notice { title: Some("t".into()), text: "x".into() };
+        let since = Duration::from_micros(1_790_000_000_000_001);
+        for said in [
+            ProgramSaid::default(),
+            ProgramSaid { statuses: vec![status, root], ..ProgramSaid::default() },
+            ProgramSaid { progress: Some(TaskProgress::Busy), ..ProgramSaid::default() },
+            ProgramSaid {
+                progress: Some(TaskProgress::Paused(50)),
+                notices: vec![SaidNotice { number: 3, since, notice }],
+                ..ProgramSaid::default()
+            },
+        ] {
+            assert_eq!(ProgramSaid::decode(said.encode().as_bytes()), Some(said));
+        }
+        assert_eq!(
+            ProgramSaid::decode(b"{\"program_status\":[{\"id\":1}],\"progress\":7}"),
+            Some(ProgramSaid::default())
+        );
+        assert_eq!(ProgramSaid::decode(b"no"), None);
+    }
+}
