@@ -3,6 +3,7 @@
 //!
 //! Only applets come here. Nothing here decides what a command is called, or its exit code.
 
+pub(crate) mod agent_hooks;
 pub(crate) mod attach;
 pub(crate) mod call_process;
 pub(crate) mod conditions;

@@ -26,6 +26,7 @@ mod exit_code;
 mod find;
 mod gc;
 mod help;
+mod hooks;
 mod integrate;
 mod key;
 mod kill;
@@ -70,7 +71,7 @@ const TASKS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("End", &["kill", "exit-code", "events"]),
-    ("Look after", &["machine", "doctor", "gc", "help"]),
+    ("Look after", &["machine", "hooks", "doctor", "gc", "help"]),
 ];
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {

@@ -1,6 +1,6 @@
 //! report - say what a session does, before it is guessed
 //!
-//! Usage: nbs-ts report [--quiet] [SESSION] STATE [TEXT...]
+//! Usage: nbs-ts report [options] [SESSION] STATE [TEXT...]
 //!
 //! For what runs in a session to call, as the hooks of an agent do (help workers
 //! shows them): `list --long`, `status --json`, `top` and `wait --waiting` go by
@@ -15,6 +15,8 @@
 //! error.
 //!
 //! Options:
+//!   --hook            without TEXT: take it from the JSON that agents give their
+//!                     hooks on standard input (message, or tool_name)
 //!   --quiet           if there is neither a session nor a terminal, do nothing:
 //!                     exit 0
 //!   --json            changes nothing but how an error is told
@@ -22,21 +24,24 @@
 //! Example:
 //!   nbs-ts report waiting 'may I delete build/?'
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+
+use serde_json::Value;
 
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result, Trying},
     session::{self, Report, ReportState, SESSION_ENV, StateDir, Target, client::RelayClient},
-    sys::term,
+    sys::{deadline::Deadline, term},
     terminal::program_status,
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let (mut target, mut quiet) = (None, false);
+    let (mut target, mut quiet, mut hook) = (None, false, false);
     let state = loop {
         match args.next()? {
             Some(lexopt::Arg::Long("quiet")) => quiet = true,
+            Some(lexopt::Arg::Long("hook")) => hook = true,
             Some(lexopt::Arg::Value(word)) if is_state(&word) => break word,
             Some(lexopt::Arg::Value(word)) if target.is_none() => {
                 target = Some(cli::parse_target(&word).map_err(|failure| no_state(&word, failure))?);
@@ -46,7 +51,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             None => return Err(Failure::bad_args(format!("missing a state: {STATES}"))),
         }
     };
-    let text = args.free_text(None)?;
+    let mut text = args.free_text(None)?;
+    if hook && text.is_empty() {
+        text = hook_text(&cli::whole_stdin(Deadline::after(HOOK_PATIENCE))?);
+    }
     if text.len() > Report::LONGEST {
         return Err(Failure::bad_args(format!(
             "the text has {} bytes, and may have {}",
@@ -79,6 +87,19 @@ fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
     let state = ReportState::parse(state.as_bytes()).map(session::program_state);
     let what = "report: this is called in no session, and the terminal cannot be written to";
     term::print_to_controlling(program_status::sequence(state, text).as_bytes()).trying(what)
+}
+
+/// How long an agent may take to give all of it.
+const HOOK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What an agent asks, by what it gives a hook; nothing where that is not to be understood.
+fn hook_text(given: &[u8]) -> Vec<u8> {
+    let given: Value = serde_json::from_slice(given).unwrap_or_default();
+    let message = given["message"].as_str().map(str::to_owned);
+    let tool = || given["tool_name"].as_str().map(|tool| format!("use {tool}?"));
+    let mut text = message.or_else(tool).unwrap_or_default().into_bytes();
+    text.truncate(Report::LONGEST);
+    text
 }
 
 const STATES: &str = "working, waiting, done, failed, idle or clear";

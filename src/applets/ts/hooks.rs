@@ -1,0 +1,131 @@
+//! hooks - have a coding agent report what it does, by its own hooks
+//!
+//! Usage: nbs-ts hooks install|remove|show [--json] AGENT
+//!
+//! AGENT is claude, codex, gemini, opencode or qwen. `install` adds hooks to its
+//! settings that call `report` when it begins to work, asks for permission, or
+//! is done. All else in its settings stays as it is, comments too. `install`
+//! changes nothing if the hooks are there already. It prints what you must still
+//! confirm in the agent. `remove` takes them out again. `show` prints the file,
+//! whether they are in it, and what it would be with them.
+//!
+//! The settings are where the agent looks for them, below your home directory or
+//! where CLAUDE_CONFIG_DIR, CODEX_HOME or XDG_CONFIG_HOME say. Outside of a
+//! session the hooks do nothing.
+//!
+//! Options:
+//!   --json            print an object: agent, file, installed, changed, confirm;
+//!                     of `show`, content
+//!
+//! Example:
+//!   nbs-ts hooks show claude
+
+use std::{
+    env, fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    cli::{self, Args},
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    ts::agent_hooks::{AGENTS, Agent},
+};
+
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let mut words = Vec::new();
+    while let Some(arg) = args.next()? {
+        match arg {
+            lexopt::Arg::Value(word) => words.push(word),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or("?")).collect();
+    let &[action @ ("install" | "remove" | "show"), name] = &words[..] else {
+        return Err(Failure::bad_args("missing install, remove or show, and an agent".into()));
+    };
+    let names = AGENTS.map(|agent| agent.name).join(", ");
+    let agent = Agent::named(name)
+        .ok_or_else(|| Failure::bad_args(format!("'{name}' is no agent whose hooks are known: {names}")))?;
+
+    let path = path(agent)?;
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).trying(format_args!("read '{}'", path.display())),
+    };
+    let not_understood = |why: String| Failure::failed(format!("cannot change '{}': {why}", path.display()));
+    let with = agent.with_hooks(before.as_deref()).map_err(not_understood)?;
+    let mut installed = before.as_ref() == Some(&with);
+    let after = match action {
+        "install" => Some(with.clone()),
+        "remove" => before
+            .as_deref()
+            .map(|text| agent.without_hooks(text))
+            .transpose()
+            .map_err(not_understood)?
+            .flatten(),
+        _ => before.clone(),
+    };
+    let changed = after != before;
+    if changed {
+        write(&path, after.as_deref()).trying(format_args!("write '{}'", path.display()))?;
+        installed = action == "install";
+    }
+
+    let confirm = agent.confirm.filter(|_| installed);
+    if args.json() {
+        let object = Object::new()
+            .text("agent", agent.name)
+            .bytes("file", path.as_os_str().as_encoded_bytes())
+            .truth("installed", installed)
+            .truth("changed", changed)
+            .bytes_or_null("confirm", confirm.map(str::as_bytes));
+        return cli::print(if action == "show" { object.text("content", &with) } else { object }.line());
+    }
+    let state = match (installed, changed) {
+        (true, true) => "installed",
+        (false, true) => "removed",
+        (true, false) => "installed already",
+        (false, false) => "not installed",
+    };
+    let content = if action == "show" { with } else { String::new() };
+    let confirm = confirm.map(|confirm| format!("{confirm}\n")).unwrap_or_default();
+    cli::print(format!("{}: {state}\n{confirm}{content}", path.display()))
+}
+
+/// The file of its hooks; of a link, what that leads to.
+fn path(agent: Agent) -> Result<PathBuf> {
+    let told = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = Some(agent.variable).filter(|name| !name.is_empty()).and_then(told);
+    let folder = match (folder, told("HOME")) {
+        (Some(folder), _) => folder,
+        (None, Some(home)) => home.join(agent.folder),
+        (None, None) => {
+            return Err(Failure::failed("cannot find the agent's settings: HOME is not set".into()));
+        }
+    };
+    let path = folder.join(agent.file);
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
+/// Whole: the agent reads the old file or the new one.
+fn write(path: &Path, content: Option<&str>) -> io::Result<()> {
+    let Some(content) = content else { return fs::remove_file(path) };
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(folder)?;
+    let mode = match fs::metadata(path) {
+        Ok(metadata) => metadata.permissions(),
+        Err(_) => fs::Permissions::from_mode(0o600),
+    };
+    let beside = folder.join(format!(".nbs-hooks.{}", std::process::id()));
+    let written = fs::write(&beside, content)
+        .and_then(|()| fs::set_permissions(&beside, mode))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // Why it could not be written says more.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}

@@ -1,0 +1,418 @@
+//! The hooks of coding agents: what makes an agent report to the session that it runs in.
+//!
+//! Pure. The settings of an agent are somebody else's: what is not ours in them stays as it is,
+//! to the byte, and so do comments. So they are not read and written anew, but the places are
+//! found at which ours stand, or belong.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::json::quoted;
+
+/// What all commands of ours begin with: outside of a session nothing is started.
+const COMMAND: &str = "[ -z \"$NBS_TS_SESSION\" ] || nbs-ts report --quiet ";
+
+/// The first line of a file that is ours as a whole.
+const OURS: &str = "// Written by 'nbs-ts hooks install'; 'nbs-ts hooks remove' removes it.\n";
+
+/// An agent whose hooks are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agent {
+    pub(crate) name: &'static str,
+    /// The variable that names the folder of its settings; below which folder of HOME it is
+    /// otherwise; and the file there.
+    pub(crate) variable: &'static str,
+    pub(crate) folder: &'static str,
+    pub(crate) file: &'static str,
+    /// Its events, and the words of the report at each. None: its hooks are a program.
+    events: &'static [(&'static str, &'static str)],
+    /// Each hook has a name.
+    is_named: bool,
+    /// What the person must still do.
+    pub(crate) confirm: Option<&'static str>,
+}
+
+const EVENTS: &[(&str, &str)] =
+    &[("UserPromptSubmit", "working"), ("PermissionRequest", "--hook waiting"), ("Stop", "done")];
+
+const USUAL: Agent = Agent {
+    name: "",
+    variable: "",
+    folder: "",
+    file: "settings.json",
+    events: EVENTS,
+    is_named: false,
+    confirm: None,
+};
+
+pub(crate) const AGENTS: [Agent; 5] = [
+    Agent { name: "claude", variable: "CLAUDE_CONFIG_DIR", folder: ".claude", ..USUAL },
+    Agent {
+        name: "codex",
+        variable: "CODEX_HOME",
+        folder: ".codex",
+        file: "hooks.json",
+        confirm: Some(
+            "Codex asks about '3 hooks' at its next start: choose 'Trust all', or it runs none of them",
+        ),
+        ..USUAL
+    },
+    Agent {
+        name: "gemini",
+        folder: ".gemini",
+        events: &[("BeforeAgent", "working"), ("Notification", "--hook waiting"), ("AfterAgent", "done")],
+        is_named: true,
+        ..USUAL
+    },
+    Agent {
+        name: "opencode",
+        variable: "XDG_CONFIG_HOME",
+        folder: ".config",
+        file: "opencode/plugin/nbs.js",
+        events: &[],
+        ..USUAL
+    },
+    Agent { name: "qwen", folder: ".qwen", ..USUAL },
+];
+
+const PLUGIN: &str = r#"export const Nbs = async ({ $ }) => {
+  const report = async (...words) => {
+    if (process.env.NBS_TS_SESSION) await $`nbs-ts report --quiet ${words}`.nothrow().quiet();
+  };
+  return {
+    event: async ({ event }) => {
+      const about = event.properties ?? {};
+      if (event.type === "permission.asked") await report("waiting", `use ${about.permission}?`);
+      else if (event.type === "permission.replied") await report("working");
+      else if (event.type === "session.status" && about.status?.type === "busy") await report("working");
+      else if (event.type === "session.idle") await report("done");
+    },
+  };
+};
+"#;
+
+impl Agent {
+    pub(crate) fn named(name: &str) -> Option<Agent> {
+        AGENTS.into_iter().find(|agent| agent.name == name)
+    }
+
+    /// What its file has to be, from what it is; `None` where it is not there.
+    pub(crate) fn with_hooks(self, text: Option<&str>) -> Result<String, String> {
+        let text = text.unwrap_or_default();
+        if self.events.is_empty() {
+            return match text.is_empty() || text.starts_with(OURS) {
+                true => Ok(format!("{OURS}{PLUGIN}")),
+                false => Err("there is another file of that name".to_owned()),
+            };
+        }
+        let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
+        for (event, words) in self.events {
+            let Places { root, hooks, event: place } = Places::of(&text, event)?;
+            let group = self.group(words);
+            if place.as_ref().is_some_and(|list| list.items.iter().any(|item| is_ours(&text, item))) {
+                continue;
+            }
+            let list = format!("[{group}]");
+            let event = quoted(event);
+            match (hooks, place) {
+                (_, Some(list)) => list.append(&mut text, &group, "      "),
+                (Some(hooks), None) => hooks.append(&mut text, &format!("{event}: {list}"), "    "),
+                (None, _) => {
+                    let hooks = format!("\"hooks\": {{\n    {event}: {list}\n  }}");
+                    root.append(&mut text, &hooks, "  ");
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// The same without our hooks; `None`: nothing is left.
+    pub(crate) fn without_hooks(self, text: &str) -> Result<Option<String>, String> {
+        if self.events.is_empty() {
+            return Ok((!text.starts_with(OURS)).then(|| text.to_owned()));
+        }
+        let before = text;
+        let mut text = text.to_owned();
+        for (event, _) in self.events {
+            loop {
+                let Places { root, hooks, event: place } = Places::of(&text, event)?;
+                let (Some(hooks), Some(list)) = (hooks, place) else { break };
+                let Some(at) = list.items.iter().position(|item| is_ours(&text, item)) else { break };
+                let at_key = |members: &Span, key: &str| {
+                    members.items.iter().position(|item| item.key.as_deref() == Some(key))
+                };
+                match (list.items.len(), hooks.items.len()) {
+                    (1, 1) => root.remove(&mut text, at_key(&root, "hooks")),
+                    (1, _) => hooks.remove(&mut text, at_key(&hooks, event)),
+                    _ => list.remove(&mut text, Some(at)),
+                }
+            }
+        }
+        // A file that held nothing else.
+        Ok((text == before || text != "{}\n").then_some(text))
+    }
+
+    fn group(self, words: &str) -> String {
+        let name = if self.is_named { "\"name\": \"nbs\", " } else { "" };
+        let command = quoted(&format!("{COMMAND}{words} 2>/dev/null || :"));
+        format!("{{\"hooks\": [{{{name}\"type\": \"command\", \"command\": {command}}}]}}")
+    }
+}
+
+/// Is it a group of hooks that consists of a command of ours?
+fn is_ours(text: &str, item: &Item) -> bool {
+    let Ok(group) = serde_json::from_str::<Value>(&text[item.value.clone()]) else { return false };
+    let hooks = group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    matches!(hooks, [hook] if hook["command"].as_str().is_some_and(|command| command.starts_with(COMMAND)))
+}
+
+/// Where the hooks of an event are.
+struct Places {
+    root: Span,
+    hooks: Option<Span>,
+    event: Option<Span>,
+}
+
+impl Places {
+    fn of(text: &str, event: &str) -> Result<Places, String> {
+        let mut scanner = Scanner { text: text.as_bytes(), at: 0 };
+        scanner.skip_blank()?;
+        let root = scanner.span(b'{')?;
+        scanner.skip_blank()?;
+        if scanner.at < text.len() {
+            return Err(scanner.unexpected());
+        }
+        let inner = |within: &Span, key: &str, open: u8| {
+            let item = within.items.iter().find(|item| item.key.as_deref() == Some(key));
+            item.map(|item| Scanner { text: text.as_bytes(), at: item.value.start }.span(open)).transpose()
+        };
+        let hooks = inner(&root, "hooks", b'{')?;
+        let event = hooks.as_ref().map(|hooks| inner(hooks, event, b'[')).transpose()?.flatten();
+        Ok(Places { root, hooks, event })
+    }
+}
+
+/// A list or an object: what is in it, and where it ends.
+struct Span {
+    open: usize,
+    close: usize,
+    items: Vec<Item>,
+}
+
+struct Item {
+    key: Option<String>,
+    start: usize,
+    value: Range<usize>,
+}
+
+impl Span {
+    /// On a line of its own, so far to the right.
+    fn append(&self, text: &mut String, item: &str, indent: &str) {
+        match self.items.last() {
+            Some(last) => text.insert_str(last.value.end, &format!(",\n{indent}{item}")),
+            None => text.replace_range(
+                self.open + 1..self.close,
+                &format!("\n{indent}{item}\n{}", &indent[..indent.len() - 2]),
+            ),
+        }
+    }
+
+    /// With what [`Span::append`] put before it.
+    fn remove(&self, text: &mut String, at: Option<usize>) {
+        let Some(at) = at else { return };
+        let end = self.items[at].value.end;
+        match (at.checked_sub(1), self.items.get(at + 1)) {
+            (Some(before), _) => text.replace_range(self.items[before].value.end..end, ""),
+            (None, Some(next)) => text.replace_range(self.items[at].start..next.start, ""),
+            (None, None) => text.replace_range(self.open + 1..self.close, ""),
+        }
+    }
+}
+
+/// Reads JSON that may have comments, as far as it must be known where things begin and end.
+struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// Deeper than any settings.
+const DEEPEST: usize = 100;
+
+impl Scanner<'_> {
+    fn unexpected(&self) -> String {
+        let line =
+            self.text[..self.at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("it is no JSON as expected, in line {line}")
+    }
+
+    fn skip_blank(&mut self) -> Result<(), String> {
+        loop {
+            let rest = &self.text[self.at..];
+            let length = match rest {
+                [b' ' | b'\t' | b'\r' | b'\n', ..] => 1,
+                [b'/', b'/', ..] => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
+                [b'/', b'*', ..] => {
+                    2 + memchr::memmem::find(&rest[2..], b"*/").ok_or_else(|| self.unexpected())? + 2
+                }
+                _ => return Ok(()),
+            };
+            self.at += length;
+        }
+    }
+
+    fn next_is(&mut self, byte: u8) -> bool {
+        let is = self.text.get(self.at) == Some(&byte);
+        self.at += usize::from(is);
+        is
+    }
+
+    /// The list or the object that begins here, by its first byte.
+    fn span(&mut self, open: u8) -> Result<Span, String> {
+        self.span_within(open, 0)
+    }
+
+    fn span_within(&mut self, open: u8, depth: usize) -> Result<Span, String> {
+        let mut span = Span { open: self.at, close: self.at, items: Vec::new() };
+        if depth > DEEPEST || !self.next_is(open) {
+            return Err(self.unexpected());
+        }
+        let close = if open == b'{' { b'}' } else { b']' };
+        self.skip_blank()?;
+        while !self.next_is(close) {
+            if !span.items.is_empty() {
+                if !self.next_is(b',') {
+                    return Err(self.unexpected());
+                }
+                self.skip_blank()?;
+            }
+            let start = self.at;
+            let mut key = None;
+            if open == b'{' {
+                self.string()?;
+                key = serde_json::from_slice(&self.text[start..self.at]).ok();
+                self.skip_blank()?;
+                if key.is_none() || !self.next_is(b':') {
+                    return Err(self.unexpected());
+                }
+                self.skip_blank()?;
+            }
+            let begin = self.at;
+            match self.text.get(self.at) {
+                Some(open @ (b'{' | b'[')) => drop(self.span_within(*open, depth + 1)?),
+                Some(b'"') => self.string()?,
+                _ => {
+                    let is_plain = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+                    let length = self.text[self.at..].iter().take_while(is_plain).count();
+                    self.at += length;
+                    if length == 0 {
+                        return Err(self.unexpected());
+                    }
+                }
+            }
+            span.items.push(Item { key, start, value: begin..self.at });
+            self.skip_blank()?;
+        }
+        span.close = self.at - 1;
+        Ok(span)
+    }
+
+    fn string(&mut self) -> Result<(), String> {
+        if !self.next_is(b'"') {
+            return Err(self.unexpected());
+        }
+        loop {
+            match self.text.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => self.at += 2,
+                Some(b'\n') | None => return Err(self.unexpected()),
+                Some(_) => self.at += 1,
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    const WITH_MORE: &str = "// mine\n{\n  \"zeta\": [1, {\"a\": null}], /* } */\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"say \\\"done\\\"\"}]}\n    ],\n    \"Other\": []\n  },\n  \"alpha\": \"é\"\n}\n";
+
+    #[test]
+    fn hooks_are_added_once_and_removed_without_a_trace() {
+        for agent in AGENTS.into_iter().filter(|agent| !agent.events.is_empty()) {
+            for text in ["{}", "{\"a\": 1}", "{\n  \"a\": 1\n}\n", "{\"hooks\": {\"X\": []}}", WITH_MORE] {
+                let with = agent.with_hooks(Some(text)).unwrap();
+                for (event, words) in agent.events {
+                    let list = Places::of(&with, event).unwrap().event.unwrap();
+                    let ours = list.items.iter().filter(|item| is_ours(&with, item)).count();
+                    assert_eq!(ours, 1, "{} {event}: {with}", agent.name);
+                    assert!(with.contains(&agent.group(words)));
+                }
+                assert_eq!(
+                    agent.with_hooks(Some(&with)).unwrap(),
+                    with,
+                    "{}: it is there already",
+                    agent.name
+                );
+                let without = agent.without_hooks(&with).unwrap().unwrap();
+                assert_eq!(without, text, "{}", agent.name);
+            }
+            let new = agent.with_hooks(None).unwrap();
+            assert!(serde_json::from_str::<Value>(&new).is_ok(), "{new}");
+            assert_eq!(agent.without_hooks(&new), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_list_that_somebody_left_empty_is_used_and_other_hooks_stay() {
+        let agent = Agent::named("claude").unwrap();
+        let with = agent.with_hooks(Some("{\"hooks\": {\"Stop\": []}}")).unwrap();
+        assert!(serde_json::from_str::<Value>(&with).is_ok(), "{with}");
+        assert!(agent.without_hooks(WITH_MORE).unwrap().unwrap() == WITH_MORE);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_changed() {
+        let agent = Agent::named("qwen").unwrap();
+        for bad in [
+            "[]",
+            "{\"hooks\": []}",
+            "{\"hooks\": {\"Stop\": {}}}",
+            "{\"a\": 1,}",
+            "{\"a\" 1}",
+            "{",
+            "{} x",
+            "/*",
+            "{\"a\": \"x\n\"}",
+        ] {
+            assert!(agent.with_hooks(Some(bad)).is_err(), "{bad:?}");
+        }
+        let deep = format!("{{\"a\": {}", "[".repeat(100_000));
+        assert!(agent.with_hooks(Some(&deep)).is_err());
+    }
+
+    #[test]
+    fn whatever_settings_are_our_hooks_do_not_make_them_worse() {
+        let agent = Agent::named("claude").unwrap();
+        for (seed, mut random) in rounds(1_000) {
+            let Ok(text) = String::from_utf8(spoiled(WITH_MORE.as_bytes(), &mut random)) else { continue };
+            let Ok(with) = agent.with_hooks(Some(&text)) else { continue };
+            assert_eq!(agent.with_hooks(Some(&with)), Ok(with.clone()), "seed {seed}");
+            assert!(agent.without_hooks(&with).is_ok(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_of_somebody_else_is_left_alone() {
+        let agent = Agent::named("opencode").unwrap();
+        let ours = agent.with_hooks(None).unwrap();
+        assert_eq!(agent.with_hooks(Some(&ours)), Ok(ours.clone()));
+        assert_eq!(agent.without_hooks(&ours), Ok(None));
+        assert!(agent.with_hooks(Some("export const Nbs = 1;\n")).is_err());
+        assert_eq!(agent.without_hooks("export\n"), Ok(Some("export\n".to_owned())));
+    }
+}
