@@ -211,6 +211,8 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
     // The shell that reports is itself, whatever it waits for.
     let front = || if group == reporting { None } else { foreground_process(master, shell) };
     let process = waiting.or(handing_on).or_else(front).or(any)?;
+    // It may have executed the program that was seen to wait only after it was read the first time.
+    let process = Process::read(process.pid).unwrap_or(process);
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
     Some(Holder {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
