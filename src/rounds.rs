@@ -1,4 +1,4 @@
-//! Randomised tests, from fixed seeds.
+//! Randomised tests, from fixed seeds, and what tests wait for.
 //!
 //! `NBS_SEED=17` repeats one round, `NBS_ROUNDS=20000` asks for more of them.
 
@@ -12,6 +12,16 @@ pub(crate) fn rounds(usual: u64) -> impl Iterator<Item = (u64, Rng)> {
         None => 0..number("NBS_ROUNDS").unwrap_or(usual),
     };
     seeds.map(|seed| (seed, Rng::with_seed(seed)))
+}
+
+/// Waits for a fact that another test may keep from being so for a moment: what it starts has all
+/// our descriptors until it executes something.
+pub(crate) fn eventually(what: &str, fact: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !fact() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{what}");
+        std::thread::yield_now();
+    }
 }
 
 /// What was right, with some of it changed, taken out, doubled or cut off.
