@@ -326,10 +326,10 @@ fn a_call_waits_for_whichever_session_waits_first() {
 }
 
 #[test]
-fn the_hooks_in_the_help_do_what_they_say() {
+fn the_hooks_that_are_shown_report_what_they_say() {
     let scratch = Scratch::new();
-    let page = scratch.ts(&["help", "workers"]).code(0).out();
-    let hooks = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown = scratch.ts(&["hooks", "show", "claude"]).code(0).out();
+    let (_, hooks) = shown.split_once('\n').unwrap();
     fs::write(scratch.path.join("hooks.json"), hooks).unwrap();
     fs::write(scratch.path.join("input.json"), "{\"tool_name\":\"Bash \\\"x\\\"\"}").unwrap();
     let hook = |event: &str| {
