@@ -167,7 +167,7 @@ IRB = [
     ("6 * 7", "=> 42\n"),
     ("def f", "re:irb\\(main\\):\\d+:1\\* *"),
     ("7", ""),
-    ("end", "=> :f\n"),
+    ("end", "re:=> :f\nirb\\(main\\):\\d+:0> "),
     ("f", "=> 7\n"),
     ("nil", "=> nil\n"),
     ("nosuch", "re:(?s).*undefined local variable or method.*nosuch.*"),
@@ -175,7 +175,7 @@ IRB = [
     ("puts 'x' * 200", WIDE + "\n=> nil\n"),
     ("puts '日本 é'", "日本 é\n=> nil\n"),
     ("print 'name? '; gets", "name? "),
-    ("me", '=> "me\\n"\n'),
+    ("me", 're:=> "me\\\\n"\nirb\\(main\\):\\d+:0> '),
     ("C-c sleep 100", "re:(?s).*"),
     ("sleep 1.5; 3", "=> 3\n"),
 ]
