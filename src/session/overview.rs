@@ -45,6 +45,8 @@ pub(crate) struct Overview {
     pub(crate) report: Option<Report>,
     /// What the program says of itself.
     pub(crate) said: ProgramSaid,
+    /// Why its output cannot be written, in one line that can be shown; `None`: it can be.
+    pub(crate) stalled: Option<String>,
     /// A call waits on it, or has just been told that it waits.
     pub(crate) attended: bool,
     passes_on: bool,
@@ -72,6 +74,7 @@ impl Overview {
             question: None,
             report: None,
             said: ProgramSaid::default(),
+            stalled: None,
             attended: false,
             passes_on: false,
         };
@@ -84,6 +87,7 @@ impl Overview {
                 folder: now.folder,
                 report: now.report,
                 said: now.said,
+                stalled: now.stalled,
                 attended: now.attended,
                 passes_on: now.input.reads == Some(Reads::Far),
                 ..unknown
@@ -132,6 +136,7 @@ impl Overview {
             folder: text("folder").map(<[u8]>::to_vec),
             last_line: shown("last_line"),
             question: shown("question"),
+            stalled: shown("stalled"),
             report,
             said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
             ..Overview::brief(glance, ToldStanding::Nothing)
@@ -255,7 +260,8 @@ impl Overview {
             .bytes_or_null("folder", self.folder.as_deref())
             .bytes_or_null("last_line", text(&self.last_line).as_deref())
             .bytes_or_null("question", text(&self.question).as_deref())
-            .object_or_null("report", report);
+            .object_or_null("report", report)
+            .bytes_or_null("stalled", text(&self.stalled).as_deref());
         self.said.describe(object)
     }
 

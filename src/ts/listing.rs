@@ -128,9 +128,9 @@ impl Columns {
     fn fields(&self, overview: &Overview, name: &str) -> [String; 6] {
         let program = overview.program.as_deref().map(text::escaped);
         let command = || overview.glance.command.clone();
-        let line = overview
-            .question
-            .clone()
+        let stalled = overview.stalled.as_ref().map(|why| format!("stalled: {why}"));
+        let line = stalled
+            .or_else(|| overview.question.clone())
             .or_else(|| overview.said_in_words())
             .or_else(|| overview.last_line.clone());
         [

@@ -102,6 +102,10 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     eventually("the disk being full", || {
         ts(&["status", "--json", &handle]).field("stalled").contains("No space left")
     });
+    ts(&["list", "--long"]).code(0).stdout_has("stalled: No space left");
+    let listed = ts(&["list", "--long", "--json"]).code(0).out();
+    let of_it = listed.lines().find(|line| line.contains(&handle)).unwrap();
+    assert!(of_it.contains("\"stalled\":\"No space left"), "{of_it}");
     // Meanwhile all else works, what needs no room.
     ts(&["status", &handle]).code(0).stdout("alive\n");
     ts(&["send", &other, "x"]).code(0);

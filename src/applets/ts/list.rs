@@ -20,7 +20,7 @@
 //!   --follow          with --json: go on with those that do something else from
 //!                     now on, or are removed (which is their state then)
 //!   --json            print an object for each; with activity, since, program,
-//!                     folder, last_line, question, and report
+//!                     folder, last_line, question, report, stalled
 //!
 //! Example:
 //!   nbs-ts list --waiting

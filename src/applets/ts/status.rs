@@ -64,8 +64,9 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let doing = now.as_ref().map(|now| now.doing);
     if let Some(now) = &now {
         overview.said = now.said.clone();
+        overview.stalled = now.stalled.clone();
     }
-    let Snapshot { size, stalled, sync_error, .. } = now.unwrap_or_default();
+    let Snapshot { size, sync_error, .. } = now.unwrap_or_default();
     let size = size.map(|size| frames::size(size.cols, size.rows));
     // One whose log has been removed is still worth a look.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
@@ -80,7 +81,6 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .object_or_null("size", size)
         .object_or_null("log", log)
-        .bytes_or_null("stalled", stalled.as_deref().map(str::as_bytes))
         .bytes_or_null("sync_error", sync_error.as_deref().map(str::as_bytes))
         .line())
 }

@@ -198,7 +198,12 @@ pub(super) fn await_prompt(
 /// Does the shell at this place take what it is handed behind all that was typed before? What is
 /// typed to another one must not come behind a line that it has read and not yet executed.
 fn takes_by_key(session: &SessionDir, place: &Snapshot) -> Result<bool> {
-    Ok(place.level == 0 && session.dialect(0)? != Dialect::Posix)
+    Ok(is_handed_by_key(place.level, session.dialect(place.level)?))
+}
+
+/// Only the session's own shell, at level 0, has a key of ours; one inside it is typed to.
+fn is_handed_by_key(level: usize, dialect: Dialect) -> bool {
+    level == 0 && dialect != Dialect::Posix
 }
 
 /// The shell's place all the same, where its prompt stands, but something keeps it
@@ -255,4 +260,17 @@ pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str)
         false => "'nbs-ts ask' is for talking to it".to_owned(),
     };
     Ok(format!("'{name}' has taken the shell's place, and {way}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_sessions_own_shell_is_handed_a_command_by_a_key() {
+        for dialect in [Dialect::Bash, Dialect::Zsh, Dialect::Fish, Dialect::Posix] {
+            assert_eq!(is_handed_by_key(0, dialect), dialect != Dialect::Posix, "{}", dialect.word());
+            assert!(!is_handed_by_key(1, dialect), "{}", dialect.word());
+        }
+    }
 }
