@@ -59,13 +59,14 @@ impl Confinement {
         if TAGGED_LIMITS.into_iter().any(too_low) {
             return Err(io::Error::other("there is a hard limit on locks or on the resident set already"));
         }
+        ruleset(&self.roots)?;
         // Else nobody could tell whether it is a confined process that asks for something.
         if !peers::are_told()? {
             return Err(io::Error::other(
                 "the kernel does not tell who has a socket open (CONFIG_UNIX_DIAG)",
             ));
         }
-        ruleset(&self.roots).map(drop)
+        Ok(())
     }
 
     /// Confines this thread, which must be the only one, and all that it
