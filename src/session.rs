@@ -43,7 +43,7 @@ pub(crate) mod shell;
 mod state_dir;
 
 pub(crate) use activity::{Activity, REPORT, Report, ReportState};
-pub(crate) use check::{CheckReport, Fault, TRIAL};
+pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
     CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, Level, OUTPUT, Removal, SIZES, SOCKET,

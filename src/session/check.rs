@@ -113,6 +113,8 @@ const MOST_OF_PANICS: u64 = 1 << 20;
 
 /// What `doctor` begins the name of a file with by which it sees that it can write.
 pub(crate) const TRIAL: &str = ".doctor.";
+/// The same of a socket.
+pub(crate) const TRIAL_SOCKET: &str = ".doctor.socket.";
 
 /// How long a process may take to go once its session has ended: the kernel may be
 /// closing its files, and a shell may still be acting on its hang-up.
@@ -143,7 +145,9 @@ impl StateDir {
 
     fn strangers_in_state_dir(&self) -> Vec<Fault> {
         let Ok(folder) = Folder::open(self.path()) else { return Vec::new() };
-        let known = |name: &OsStr| match name.as_bytes().starts_with(TRIAL.as_bytes()) {
+        let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
+        let known = |name: &OsStr| match begins(name, TRIAL) {
+            true if begins(name, TRIAL_SOCKET) => Some(Nature::Socket),
             true => Some(Nature::File),
             false => OF_THE_STATE_DIR.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
         };

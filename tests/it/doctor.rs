@@ -41,6 +41,11 @@ fn what_sessions_do_is_in_order() {
     scratch.wait_for_end(&once);
     scratch.ts(&["run", &shell, inner]).code(0);
     all_in_order(&scratch);
+    // What a doctor that was killed has left is in nobody's way.
+    let left = scratch.state().join(".doctor.socket.1");
+    drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
+    all_in_order(&scratch);
     // The one from inside outlives that from which it was started.
     scratch.ts(&["kill", "--keep", &shell]).code(0);
     all_in_order(&scratch);

@@ -382,10 +382,7 @@ fn what_goes_wrong_is_told_to_the_model() {
         let long = format!("/{}", "\u{1}".repeat(length));
         let result = client.call("create", json!({"command": "true", "cwd": long}));
         let said = text(&result);
-        assert!(
-            said.starts_with("[nbs: cannot ") && said.ends_with("File name too long (os error 36)]\n"),
-            "{said}"
-        );
+        assert!(said.starts_with("[nbs: cannot ") && said.ends_with(" (os error 36)]\n"), "{said}");
         assert_eq!((&result["isError"], &result["structuredContent"]["exit"]), (&json!(true), &json!(1)));
     }
     let said = client.failure("create", json!({"command": "true", "name": "a/b"}));

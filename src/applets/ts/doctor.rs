@@ -26,7 +26,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     relay,
-    session::{CheckReport, Fault, StateDir, TRIAL},
+    session::{CheckReport, Fault, StateDir, TRIAL, TRIAL_SOCKET},
     sys::{
         files::Folder,
         pty::{Master, Size},
@@ -123,7 +123,7 @@ fn sockets() -> CheckResult {
     let folder = folder.ok_or_else(|| {
         ("there is no folder to make one in".to_owned(), "see to the state folder first".to_owned())
     })?;
-    match socket::refused_call(&folder, &format!("{TRIAL}{}", std::process::id())) {
+    match socket::refused_call(&folder, &format!("{TRIAL_SOCKET}{}", std::process::id())) {
         Some((call, error)) => Err((relay::refusal(call, &error), relay::SOCKETS_FIX.to_owned())),
         None => Ok("may be used".to_owned()),
     }
