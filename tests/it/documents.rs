@@ -4,6 +4,8 @@
 //! and what it prints, on either output, must be what stands below it. There `...`
 //! stands for anything, a handle for any handle, and `/home/you` for the home folder.
 
+mod house;
+
 use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 
 use crate::support::{Scratch, binary, executable, run};
