@@ -174,6 +174,8 @@ pub(crate) struct Relay {
     since: (Instant, SystemTime),
     // What the program says first of all, and since when, since 1970.
     said_since: Option<(ProgramStatus, Duration)>,
+    // How many times it had said that something was done, when that was looked at last.
+    turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
     // The verdict that the judge was told of last.
@@ -232,6 +234,7 @@ impl Relay {
             judge: Judge::new(now),
             since: (now, SystemTime::now()),
             said_since: None,
+            turns_ended: 0,
             notices: Vec::new(),
             looked: Input::default(),
             interactive: start.interactive,

@@ -42,7 +42,7 @@ mod settings;
 pub(crate) mod shell;
 mod state_dir;
 
-pub(crate) use activity::{Activity, REPORT, Report, ReportState};
+pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
 pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{

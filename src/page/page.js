@@ -313,10 +313,10 @@ function age(seconds) {
 	return Math.floor(seconds / 86400) + "d";
 }
 
-const GROUPS = { waiting: 0, working: 1, idle: 1, unknown: 1, dead: 2 };
-const COUNTS = [["waiting", "waiting"], ["working", "working"], ["idle", "idle"], ["dead", "ended"]];
+const GROUPS = { waiting: 0, failed: 1, done: 1, working: 2, idle: 2, unknown: 2, dead: 3 };
+const COUNTS = [["waiting", "waiting"], ["failed", "failed"], ["done", "done"], ["working", "working"], ["idle", "idle"], ["dead", "ended"]];
 
-// Those that wait come first, and those that have ended last; all others stay where they are.
+// Those that wait come first, then those that are done, and those that have ended last; all others stay where they are.
 function inOrder() {
 	const started = session => session.about.started ?? 0;
 	const ended = session => session.about.receipt?.ended ?? 0;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     session::{
-        Activity, Report, ReportState,
+        Activity, Because, Report, ReportState,
         client::{
             Doing,
             snapshot::{Input, Reads},
@@ -74,6 +74,8 @@ pub(crate) struct Judge {
     report: Option<Report>,
     // What the program says of itself by the program status protocol.
     said: Option<ReportState>,
+    // How a turn has ended since something was typed or the last one began, as it says itself.
+    turn: Option<ReportState>,
     // When the first and the last thing were printed or typed that came after the last
     // look, and whether any was typed.
     stirred: Option<Stir>,
@@ -110,6 +112,7 @@ impl Judge {
             judged: Judged { activity: Activity::Working, doing: Doing::Running, since: now },
             report: None,
             said: None,
+            turn: None,
             stirred: Some(Stir { first: now, last: now, typed: false }),
             changed: now,
             looked: now,
@@ -124,17 +127,47 @@ impl Judge {
         self.seen
     }
 
-    /// What it does; what it says of itself goes before what was seen, and what was reported of it
-    /// before that.
-    pub(crate) fn activity(&self) -> Activity {
-        let said = self.report.as_ref().map(|report| report.state).or(self.said);
-        said.map_or(self.judged.activity, ReportState::activity)
+    /// What it does, and what that stands on. What it says of itself goes before what was seen, and
+    /// what was reported of it before that. Who was done when something was typed to it is not done
+    /// with that: it is about to begin, and does not wait for anybody.
+    pub(crate) fn verdict(&self) -> (Activity, Because) {
+        let Judged { activity, doing, .. } = self.judged;
+        match (&self.report, self.said) {
+            (Some(report), _) => (report.state.activity(), Because::Report),
+            (None, Some(said)) if !said.is_over() || self.turn.is_some() => {
+                (said.activity(), Because::ProgramStatus)
+            }
+            (None, Some(_)) if (activity, doing) == (Activity::Waiting, Doing::Raw) => {
+                (Activity::Idle, Because::ProgramStatus)
+            }
+            _ if activity == Activity::Idle => (activity, Because::Shell),
+            _ if doing == Doing::Raw => (activity, Because::Quiet),
+            _ => (activity, Because::Kernel),
+        }
     }
 
-    /// The program says this of itself, or something more, or nothing any longer.
-    pub(crate) fn note_said(&mut self, said: Option<ReportState>) {
+    /// How a turn of the program has ended since something was typed, if one has: it says that it is
+    /// done, has failed, or has nothing to do any more.
+    pub(crate) fn turn(&self) -> Option<ReportState> {
+        self.turn
+    }
+
+    /// The program says this of itself, or something more, or nothing any longer. `ended`: it has
+    /// said just now that something is done, or has failed.
+    pub(crate) fn note_said(&mut self, said: Option<ReportState>, ended: bool) {
         self.seen += 1;
+        self.note_state(self.said, said, ended);
         self.said = said;
+    }
+
+    fn note_state(&mut self, before: Option<ReportState>, state: Option<ReportState>, ended: bool) {
+        use ReportState::{Idle, Waiting, Working};
+        match state {
+            Some(Working | Waiting) => self.turn = None,
+            Some(Idle) if matches!(before, Some(Working | Waiting)) => self.turn = state,
+            Some(over) if over.is_over() && (ended || before != state) => self.turn = state,
+            _ => {}
+        }
     }
 
     pub(crate) fn doing(&self) -> Doing {
@@ -152,7 +185,7 @@ impl Judge {
 
     /// Was a call waiting on it when it began to wait, or had just been told?
     pub(crate) fn is_attended(&self) -> bool {
-        self.attended && self.report.is_none() && self.said.is_none()
+        self.attended && !matches!(self.verdict().1, Because::Report | Because::ProgramStatus)
     }
 
     pub(crate) fn note_printed(&mut self, now: Instant) {
@@ -162,6 +195,7 @@ impl Judge {
     /// Gives whether there was a report, which holds no longer.
     pub(crate) fn note_typed(&mut self, now: Instant) -> bool {
         self.stir(now, true);
+        self.seen += u64::from(self.turn.take().is_some());
         self.note_report(None)
     }
 
@@ -179,6 +213,8 @@ impl Judge {
     pub(crate) fn note_report(&mut self, report: Option<Report>) -> bool {
         let before = self.report.is_some();
         if before || report.is_some() {
+            let state = |report: &Option<Report>| report.as_ref().map(|report| report.state);
+            self.note_state(state(&self.report), state(&report), true);
             self.report = report;
             self.seen += 1;
         }
@@ -297,7 +333,7 @@ mod tests {
     fn what_is_seen_is_judged_and_has_a_beginning() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
-        let told = |judge: &Judge| (judge.activity(), judge.since().duration_since(begin).as_millis());
+        let told = |judge: &Judge| (judge.verdict().0, judge.since().duration_since(begin).as_millis());
         assert!(judge.look(look(Doing::Prompt, 50), at(begin, 60)));
         assert_eq!(told(&judge), (Activity::Idle, 0));
         assert!(!judge.note_typed(at(begin, 1_000)), "there was no report");
@@ -328,7 +364,7 @@ mod tests {
         assert_eq!(judge.deadline(Audience::None, false), Deadline::NEVER);
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 550)));
         judge.look(look(Doing::Raw, 0), at(begin, 550));
-        assert_eq!(judge.activity(), Activity::Working);
+        assert_eq!(judge.verdict().0, Activity::Working);
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 1_550)));
         // It uses the CPU, on and on.
         judge.look(look(Doing::Raw, 0), at(begin, 1_550));
@@ -336,7 +372,7 @@ mod tests {
         judge.look(look(Doing::Raw, 400), at(begin, 3_050));
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 3_650)));
         assert!(judge.look(look(Doing::Raw, 1_000), at(begin, 3_650)));
-        assert_eq!((judge.activity(), judge.since()), (Activity::Waiting, at(begin, 2_650)));
+        assert_eq!((judge.verdict().0, judge.since()), (Activity::Waiting, at(begin, 2_650)));
         // And then there is nothing to look for any more.
         assert_eq!(judge.deadline(Audience::Told, true), Deadline::NEVER);
     }
@@ -397,7 +433,7 @@ mod tests {
         judge.note_printed(at(begin, 100));
         // Too soon after that to be settled.
         judge.look(look(Doing::Line, 31), at(begin, 131));
-        let told = |judge: &Judge| (judge.activity(), judge.since());
+        let told = |judge: &Judge| (judge.verdict().0, judge.since());
         assert_eq!(told(&judge), (Activity::Waiting, at(begin, 100)));
         judge.note_printed(at(begin, 1_000));
         for soon in [1, 2] {
@@ -406,7 +442,7 @@ mod tests {
         }
         judge.note_typed(at(begin, 2_000));
         judge.look(look(Doing::Line, 0), at(begin, 2_001));
-        assert_eq!(judge.activity(), Activity::Working);
+        assert_eq!(judge.verdict().0, Activity::Working);
     }
 
     #[test]
@@ -417,17 +453,86 @@ mod tests {
         judge.look(look(Doing::Running, 0), begin);
         let seen = judge.seen();
         assert!(!judge.note_report(report(ReportState::Waiting)));
-        assert_eq!((judge.activity(), judge.seen()), (Activity::Waiting, seen + 1));
+        assert_eq!((judge.verdict().0, judge.seen()), (Activity::Waiting, seen + 1));
         judge.note_printed(begin);
         judge.look(look(Doing::Running, 0), begin);
-        assert_eq!(judge.activity(), Activity::Waiting);
+        assert_eq!(judge.verdict().0, Activity::Waiting);
         assert!(judge.note_report(report(ReportState::Done)));
-        assert_eq!(judge.activity(), Activity::Idle);
+        assert_eq!(judge.verdict().0, Activity::Done);
         assert!(judge.note_typed(begin));
-        assert_eq!((judge.activity(), judge.report()), (Activity::Working, None));
+        assert_eq!((judge.verdict().0, judge.report()), (Activity::Working, None));
         let seen = judge.seen();
         assert!(!judge.note_report(None));
         assert_eq!(judge.seen(), seen);
+    }
+
+    #[test]
+    fn a_turn_has_ended_since_something_was_typed_or_has_not() {
+        use ReportState::{Done, Failed, Idle, Waiting, Working};
+        let begin = Instant::now();
+        // What it says of itself, whether it has said just now that something is over, and how a turn
+        // has ended then; `None`: something is typed.
+        for steps in [
+            &[Some((Idle, false, None)), Some((Working, false, None)), Some((Done, true, Some(Done)))][..],
+            // It is idle at the next key, and done again without a word in between.
+            &[
+                Some((Done, true, Some(Done))),
+                None,
+                Some((Idle, false, None)),
+                Some((Failed, true, Some(Failed))),
+            ],
+            &[
+                Some((Done, true, Some(Done))),
+                None,
+                Some((Done, false, None)),
+                Some((Done, true, Some(Done))),
+            ],
+            &[
+                Some((Waiting, false, None)),
+                None,
+                Some((Working, false, None)),
+                Some((Idle, false, Some(Idle))),
+            ],
+            // A part of it is done.
+            &[Some((Working, true, None)), Some((Done, true, Some(Done))), Some((Working, false, None))],
+        ] {
+            let mut judge = Judge::new(begin);
+            for step in steps {
+                match step {
+                    Some((state, ended, turn)) => {
+                        judge.note_said(Some(*state), *ended);
+                        assert_eq!(judge.turn(), *turn, "{steps:?}");
+                    }
+                    None => {
+                        judge.note_typed(begin);
+                        assert_eq!(judge.turn(), None, "{steps:?}");
+                    }
+                }
+            }
+        }
+        let report = |state| Some(Report { state, text: Vec::new(), since: Duration::ZERO });
+        let mut judge = Judge::new(begin);
+        for (state, turn) in [(Working, None), (Idle, Some(Idle)), (Failed, Some(Failed)), (Waiting, None)] {
+            judge.note_report(report(state));
+            assert_eq!(judge.turn(), turn, "{state:?}");
+        }
+        judge.note_report(report(Done));
+        judge.note_report(None);
+        assert_eq!(judge.turn(), Some(Done));
+    }
+
+    #[test]
+    fn who_was_done_when_something_was_typed_is_about_to_begin() {
+        let begin = Instant::now();
+        let mut judge = Judge::new(begin);
+        judge.look(look(Doing::Raw, 2_000), at(begin, 3_000));
+        assert_eq!(judge.verdict(), (Activity::Waiting, Because::Quiet));
+        judge.note_said(Some(ReportState::Done), true);
+        assert_eq!(judge.verdict(), (Activity::Done, Because::ProgramStatus));
+        judge.note_typed(at(begin, 4_000));
+        assert_eq!(judge.verdict(), (Activity::Idle, Because::ProgramStatus));
+        judge.look(look(Doing::Line, 50), at(begin, 5_000));
+        assert_eq!(judge.verdict(), (Activity::Waiting, Because::Kernel));
     }
 
     #[test]

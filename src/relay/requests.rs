@@ -11,7 +11,7 @@ use std::{
 use crate::{
     relay::{Relay, clients::ClientId, flow::Flow, foreground, judge::Look},
     session::{
-        ProgramSaid, REPORT, Report, ReportState, SaidNotice,
+        Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
             Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
@@ -171,13 +171,18 @@ impl Relay {
 
     /// What the session does, as it was judged last.
     pub(super) fn activity(&self) -> Snapshot {
-        let said_since = self.said_since.as_ref().map(|(_, since)| *since);
-        let since = self.judge.report().map(|report| report.since).or(said_since);
-        let since = since.unwrap_or_else(|| unix_seconds(self.since.1));
+        let (activity, because) = self.judge.verdict();
+        let since = match because {
+            Because::Report => self.judge.report().map(|report| report.since),
+            Because::ProgramStatus => self.said_since.as_ref().map(|(_, since)| *since),
+            Because::Shell | Because::Kernel | Because::Quiet => None,
+        };
         Snapshot {
             seen: self.judge.seen(),
-            activity: Some(self.judge.activity()),
-            since,
+            activity: Some(activity),
+            because: Some(because),
+            turn: self.judge.turn(),
+            since: since.unwrap_or_else(|| unix_seconds(self.since.1)),
             attended: self.judge.is_attended(),
             foreground: foreground::program(&self.master, self.child),
             folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
@@ -291,14 +296,16 @@ impl Relay {
             self.notices.push(SaidNotice { number, since: now, notice });
         }
         self.notices.drain(..self.notices.len().saturating_sub(ProgramSaid::MOST_NOTICES));
-        let said = self.said(0);
-        self.judge.note_said(said.state());
+        let records = self.recorder.said().records();
+        let (statuses, ended) = (records.by_urgency(), records.turns_ended());
+        let has_ended = std::mem::replace(&mut self.turns_ended, ended) != ended;
+        self.judge.note_said(ProgramSaid::state(&statuses), has_ended);
         let asks_the_same = |before: &ProgramStatus, status: &ProgramStatus| {
             let question = |status: &ProgramStatus| (status.kind, status.message.clone());
             before.state == status.state
                 && (status.state != ProgramState::Blocked || question(before) == question(status))
         };
-        self.said_since = said.statuses.into_iter().next().map(|status| match &self.said_since {
+        self.said_since = statuses.into_iter().next().map(|status| match &self.said_since {
             Some((before, since)) if asks_the_same(before, &status) => (status, *since),
             _ => (status, now),
         });

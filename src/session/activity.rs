@@ -1,4 +1,4 @@
-//! What a session does, at a glance: it waits for somebody, works, or is idle.
+//! What a session does, at a glance: it waits for somebody, works, is done, or is idle.
 //!
 //! Its relay judges that (`relay/judge.rs`), by what the kernel tells and by what the
 //! session reports of itself; here are the words for it.
@@ -19,6 +19,9 @@ pub(crate) const REPORT: &str = "report";
 pub(crate) enum Activity {
     /// For somebody to type something.
     Waiting,
+    /// It says that what it was doing has failed, or is done.
+    Failed,
+    Done,
     Working,
     /// Its shell is at its prompt.
     Idle,
@@ -26,12 +29,19 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    const WORDS: [(&str, Activity); 4] = [
+    const WORDS: [(&str, Activity); 6] = [
         ("waiting", Activity::Waiting),
+        ("failed", Activity::Failed),
+        ("done", Activity::Done),
         ("working", Activity::Working),
         ("idle", Activity::Idle),
         ("dead", Activity::Dead),
     ];
+
+    /// What it was doing has ended, and somebody may want to know.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, Activity::Done | Activity::Failed)
+    }
 
     pub(crate) fn word(self) -> &'static str {
         Activity::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
@@ -39,6 +49,39 @@ impl Activity {
 
     pub(crate) fn parse(word: &str) -> Option<Activity> {
         Activity::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, activity)| activity)
+    }
+}
+
+/// What a verdict on what a session does stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// It was told by `report`.
+    Report,
+    /// The program says so by the program status protocol.
+    ProgramStatus,
+    /// The shell says by its marks that it is at its prompt.
+    Shell,
+    /// The program reads a line or a secret, or does not read.
+    Kernel,
+    /// The program has the keyboard, and has done nothing else for a while.
+    Quiet,
+}
+
+impl Because {
+    const WORDS: [(&str, Because); 5] = [
+        ("report", Because::Report),
+        ("program-status", Because::ProgramStatus),
+        ("shell", Because::Shell),
+        ("kernel", Because::Kernel),
+        ("quiet", Because::Quiet),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        Because::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Because> {
+        Because::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, because)| because)
     }
 }
 
@@ -70,12 +113,18 @@ impl ReportState {
         found.map(|(_, state)| state)
     }
 
-    /// Who is done, or has failed, does nothing until somebody types something.
+    /// What it was doing has ended.
+    pub(crate) fn is_over(self) -> bool {
+        self.activity().is_over()
+    }
+
     pub(crate) fn activity(self) -> Activity {
         match self {
             ReportState::Working => Activity::Working,
             ReportState::Waiting => Activity::Waiting,
-            ReportState::Done | ReportState::Failed | ReportState::Idle => Activity::Idle,
+            ReportState::Done => Activity::Done,
+            ReportState::Failed => Activity::Failed,
+            ReportState::Idle => Activity::Idle,
         }
     }
 }

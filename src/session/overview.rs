@@ -10,8 +10,8 @@ use crate::{
     numbers,
     outcome::{Failure, Result},
     session::{
-        Activity, Address, Glance, Handle, Name, ProgramSaid, Report, ReportState, ScreenCache, SessionDir,
-        StateDir,
+        Activity, Address, Because, Glance, Handle, Name, ProgramSaid, Report, ReportState, ScreenCache,
+        SessionDir, StateDir,
         client::{Doing, RelayClient, ToldStanding, snapshot::Reads},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -33,6 +33,8 @@ pub(crate) struct Overview {
     pub(crate) machine: Option<String>,
     /// `None` where the relay does not tell.
     pub(crate) activity: Option<Activity>,
+    /// What that stands on, where it is not plain.
+    pub(crate) because: Option<Because>,
     pub(crate) doing: Option<Doing>,
     /// Since 1970.
     pub(crate) since: Option<Duration>,
@@ -66,6 +68,7 @@ impl Overview {
             glance,
             machine: None,
             activity: None,
+            because: None,
             doing: None,
             since: None,
             program: None,
@@ -81,6 +84,7 @@ impl Overview {
         match told {
             ToldStanding::Standing(now) => Overview {
                 activity: now.activity,
+                because: now.because,
                 doing: Some(now.doing),
                 since: Some(now.since),
                 program: now.foreground.map(String::into_bytes),
@@ -130,6 +134,7 @@ impl Overview {
         Some(Overview {
             machine: machine.map(str::to_owned),
             activity: told["activity"].as_str().and_then(Activity::parse),
+            because: told["because"].as_str().and_then(Because::parse),
             doing: told["terminal"].as_str().map(Doing::parse),
             since: seconds(&told["since"]),
             program: text("program").map(<[u8]>::to_vec),
@@ -177,7 +182,8 @@ impl Overview {
         self.last_line = rows.iter().rev().find_map(|row| shown(row));
         // Who passes on what is typed always has the keyboard; what it shows is all that
         // tells.
-        if self.passes_on && self.stated().is_none() && !text::asks(&before) {
+        let is_stated = matches!(self.because, Some(Because::Report | Because::ProgramStatus));
+        if self.passes_on && !is_stated && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
         self.note_question(|_| match text::asks(&before) {
@@ -190,14 +196,12 @@ impl Overview {
     fn note_question(&mut self, seen: impl FnOnce(&Overview) -> Option<String>) {
         self.question = match (self.activity, &self.report) {
             (Some(Activity::Waiting), Some(report)) => text::last_line_shown(&report.text),
-            (Some(Activity::Waiting), None) => self.said_in_words().or_else(|| seen(self)),
+            (Some(Activity::Waiting), None) => {
+                let said = self.said_in_words().filter(|_| self.because == Some(Because::ProgramStatus));
+                said.or_else(|| seen(self))
+            }
             _ => None,
         };
-    }
-
-    /// What it says of itself: by `report`, or else what its program prints.
-    fn stated(&self) -> Option<ReportState> {
-        self.report.as_ref().map(|report| report.state).or_else(|| self.said.state())
     }
 
     /// What it says of itself in words, in one line that can be shown.
@@ -209,15 +213,9 @@ impl Overview {
         text::last_line_shown(said)
     }
 
-    /// The state in one word, as people are shown it: what it says of itself, or what is
-    /// seen.
+    /// The state in one word, as people are shown it.
     pub(crate) fn word(&self) -> &'static str {
-        match (self.activity, self.stated()) {
-            (Some(Activity::Dead), _) => Activity::Dead.word(),
-            (_, Some(state)) => state.word(),
-            (Some(activity), None) => activity.word(),
-            (None, None) => "?",
-        }
+        self.activity.map_or("?", Activity::word)
     }
 
     /// How long it has been so, as people are shown it: it changes once a minute.
@@ -255,6 +253,7 @@ impl Overview {
         let text = |text: &Option<String>| text.clone().map(String::into_bytes);
         let object = object
             .bytes_or_null("activity", self.activity.map(|activity| activity.word().as_bytes()))
+            .bytes_or_null("because", self.because.map(|because| because.word().as_bytes()))
             .seconds_or_null("since", self.since)
             .bytes_or_null("program", self.program.as_deref())
             .bytes_or_null("folder", self.folder.as_deref())

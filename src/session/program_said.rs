@@ -58,9 +58,16 @@ impl ProgramSaid {
         statuses
     }
 
-    /// The state that goes for the session.
-    pub(crate) fn state(&self) -> Option<ReportState> {
-        self.statuses.first().map(|status| report_state(status.state))
+    /// The state that goes for the session, by its records. Who waits for somebody goes first; then
+    /// that of the program itself, for a part of it may be done while it works; then that of a part
+    /// that works.
+    pub(crate) fn state(statuses: &[ProgramStatus]) -> Option<ReportState> {
+        let find = |wanted: &dyn Fn(&ProgramStatus) -> bool| statuses.iter().find(|status| wanted(status));
+        let status = find(&|status| status.state == ProgramState::Blocked)
+            .or_else(|| find(&|status| status.id.is_empty()))
+            .or_else(|| find(&|status| status.state == ProgramState::Working))
+            .or(statuses.first());
+        status.map(|status| report_state(status.state))
     }
 
     /// What the most urgent record says in words.
@@ -186,6 +193,31 @@ impl SaidNotice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_itself_goes_before_its_parts_unless_one_of_them_waits() {
+        use ProgramState::{Blocked, Done, Error, Working};
+        for (records, expected) in [
+            (&[][..], None),
+            (&[("a", Done), ("", Working)], Some(ReportState::Working)),
+            (&[("a", Error), ("", ProgramState::Idle)], Some(ReportState::Idle)),
+            (&[("a", Done), ("b", Working)], Some(ReportState::Working)),
+            (&[("a", Blocked), ("", Done)], Some(ReportState::Waiting)),
+            (&[("a", Error), ("b", Done)], Some(ReportState::Failed)),
+        ] {
+            let status = |(id, state): &(&str, ProgramState)| ProgramStatus {
+                id: (*id).into(),
+                state: *state,
+                kind: None,
+                progress: None,
+                app: None,
+                title: None,
+                message: None,
+            };
+            let statuses: Vec<ProgramStatus> = records.iter().map(status).collect();
+            assert_eq!(ProgramSaid::state(&statuses), expected, "{records:?}");
+        }
+    }
 
     #[test]
     fn what_a_program_says_is_told_as_it_is() {

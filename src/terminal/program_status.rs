@@ -54,6 +54,11 @@ impl ProgramState {
         ProgramState::WORDS.into_iter().find(|(_, state)| *state == self).map_or("", |(word, _)| word)
     }
 
+    /// What it was doing has ended.
+    fn is_over(self) -> bool {
+        matches!(self, ProgramState::Done | ProgramState::Error)
+    }
+
     pub(crate) fn parse(word: &str) -> Option<ProgramState> {
         ProgramState::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, state)| state)
     }
@@ -112,18 +117,21 @@ pub(crate) struct StatusRecords {
     // The one that was replaced last comes last. Invariant: no more than `MOST_RECORDS`, each
     // with an id of its own.
     records: Vec<ProgramStatus>,
+    // How many times a record said that it was done, or had failed.
+    turns_ended: u64,
 }
 
 impl StatusRecords {
     /// Takes what stands between `7501;` and the end of a sequence. Gives whether that changes
-    /// anything.
+    /// anything. A turn that ends as the one before it did is news, too.
     pub(crate) fn take(&mut self, text: &[u8]) -> bool {
         let Some(order) = parse(text) else { return false };
         match order {
             Order::Replace(record) => {
                 let before = self.records.iter().position(|other| other.id == record.id);
                 let before = before.map(|at| self.records.remove(at));
-                let changed = before.is_none_or(|before| before != record);
+                let changed = before.is_none_or(|before| before != record) || record.state.is_over();
+                self.turns_ended += u64::from(record.state.is_over());
                 self.records.push(record);
                 if self.records.len() > MOST_RECORDS {
                     self.records.remove(0);
@@ -136,7 +144,11 @@ impl StatusRecords {
 
     /// A shell has begun a prompt, or the program has ended: what it was doing it does no longer.
     pub(crate) fn note_over(&mut self) -> bool {
-        self.keep(|record| matches!(record.state, ProgramState::Done | ProgramState::Error))
+        self.keep(|record| record.state.is_over())
+    }
+
+    pub(crate) fn turns_ended(&self) -> u64 {
+        self.turns_ended
     }
 
     /// The terminal has been reset (RIS).
@@ -452,7 +464,7 @@ mod tests {
         assert_eq!(shown(&records), ["d=error", "c=done"]);
         assert!(!records.note_over());
         assert!(records.clear());
-        assert_eq!(records, StatusRecords::default());
+        assert_eq!((records.records.capacity(), records.turns_ended()), (0, 2));
         assert!(!records.clear());
     }
 

@@ -28,6 +28,7 @@ pub(crate) struct Conditions {
     stable: Option<Duration>,
     pub(crate) input: bool,
     waiting: bool,
+    done: bool,
     pub(crate) exit: bool,
     /// That a shell waits for another line though it executes nothing: it wants
     /// the rest of a command, or did not like what was typed. Counts as input.
@@ -63,6 +64,7 @@ impl Conditions {
             "stable" => self.stable = Some(args.time_value("stable")?),
             "input" => self.input = true,
             "waiting" => self.waiting = true,
+            "done" => self.done = true,
             "exit" => self.exit = true,
             _ => return Ok(false),
         }
@@ -73,13 +75,18 @@ impl Conditions {
     pub(crate) fn are_none(&self) -> bool {
         let text = self.patterns.is_empty() && self.regexes.is_empty();
         let silence = self.idle.is_some() || self.stable.is_some();
-        text && !silence && !self.complete && !self.input && !self.waiting && !self.exit
+        text && !silence && !self.complete && !self.input && !self.is_of_standing() && !self.exit
     }
 
     /// Nothing that takes more to see than what the relay tells of what a session does.
     fn are_at_a_glance(&self) -> bool {
         let silence = self.idle.is_some() || self.stable.is_some();
-        self.waiting && !self.seek_text() && !silence && !self.complete && !self.look_for_input()
+        self.is_of_standing() && !self.seek_text() && !silence && !self.complete && !self.look_for_input()
+    }
+
+    /// Is it waited for what the relay tells of what the session does?
+    fn is_of_standing(&self) -> bool {
+        self.waiting || self.done
     }
 
     fn look_for_input(&self) -> bool {
@@ -104,6 +111,7 @@ impl Conditions {
         all.extend(self.stable.map(|_| "a screen that stays as it is".to_owned()));
         all.extend(self.input.then(|| "a program that waits for input".to_owned()));
         all.extend(self.waiting.then(|| "a session that waits for somebody".to_owned()));
+        all.extend(self.done.then(|| "a turn to end".to_owned()));
         all.extend(self.exit.then(|| "the end".to_owned()));
         if all.is_empty() {
             all.extend(self.fails.iter().map(shown));

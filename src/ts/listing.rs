@@ -30,22 +30,24 @@ pub(crate) struct Columns {
     now: SystemTime,
 }
 
-/// In the order in which people look for them: who waits first, and of those who waits
-/// longest; then who works, who is idle, and who is dead; the oldest first.
+/// In the order in which people look for them: who waits first, then who has failed or is done, and
+/// of those who has been so for longest; then who works, who is idle, and who is dead; the oldest first.
 pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
     let rank = |overview: &Overview| {
-        overview.activity.map_or(2, |activity| match activity {
+        overview.activity.map_or(4, |activity| match activity {
             Activity::Waiting => 0,
-            Activity::Working => 1,
-            Activity::Idle => 3,
-            Activity::Dead => 4,
+            Activity::Failed => 1,
+            Activity::Done => 2,
+            Activity::Working => 3,
+            Activity::Idle => 5,
+            Activity::Dead => 6,
         })
     };
-    let waits_since = |overview: &Overview| match overview.activity {
-        Some(Activity::Waiting) => overview.since,
+    let so_since = |overview: &Overview| match overview.activity {
+        Some(Activity::Waiting | Activity::Failed | Activity::Done) => overview.since,
         _ => None,
     };
-    let key = |overview: &Overview| (rank(overview), waits_since(overview), overview.glance.started);
+    let key = |overview: &Overview| (rank(overview), so_since(overview), overview.glance.started);
     key(a).cmp(&key(b)).then_with(|| a.glance.handle.cmp(&b.glance.handle))
 }
 

@@ -148,8 +148,8 @@ fn what_a_session_says_of_itself_goes_before_what_is_seen_until_something_is_typ
 
     for (state, activity_then) in [
         ("working", "working"),
-        ("done", "idle"),
-        ("failed", "idle"),
+        ("done", "done"),
+        ("failed", "failed"),
         ("idle", "idle"),
         ("waiting", "waiting"),
     ] {

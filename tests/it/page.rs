@@ -767,7 +767,7 @@ fn what_a_session_does_is_told_as_the_list_tells_it() {
     // What it says of itself goes before that, until something is typed.
     scratch.ts(&["report", &handle, "failed", "no disk"]).code(0);
     let about = events.until_about(&handle, |about| about["word"] == "failed");
-    assert_eq!((&about["activity"], &about["question"]), (&json!("idle"), &json!("no disk")));
+    assert_eq!((&about["activity"], &about["question"]), (&json!("failed"), &json!("no disk")));
     page.type_in(&handle, "line", "y");
     let about = events.until_about(&handle, |about| about["activity"] == "working");
     assert_eq!((&about["word"], &about["question"]), (&json!("working"), &Value::Null));

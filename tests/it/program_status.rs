@@ -67,7 +67,7 @@ fn what_a_program_says_of_itself_is_shown_and_comes_before_what_is_seen() {
     scratch.ts(&["report", &session, "working"]).code(0);
     assert_eq!(status(&scratch, &session, "activity"), "\"working\"");
     scratch.ts(&["report", &session, "clear"]).code(0);
-    says(&scratch, &session, r"\033]7501;state=clear:id=a\007\033]7501;state=error\007", "idle");
+    says(&scratch, &session, r"\033]7501;state=clear:id=a\007\033]7501;state=error\007", "failed");
     let row = scratch.ts(&["list", "--long"]).code(0).out();
     assert!(row.contains("failed"), "{row}");
     // Reset, it is what is seen again.
@@ -90,7 +90,72 @@ fn a_new_prompt_ends_what_was_going_on_and_leaves_what_is_done() {
             status(&scratch, &shell, "program_status").contains(kept)
         });
     }
+    // Somebody has typed something since.
     assert_eq!(status(&scratch, &shell, "activity"), "\"idle\"");
+    assert_eq!(status(&scratch, &shell, "because"), "\"shell\"");
+}
+
+#[test]
+fn a_turn_that_has_ended_since_the_last_input_is_waited_for() {
+    let scratch = Scratch::new();
+    // It works for a moment on each line, and says how that ended by its first word.
+    let agent = r"
+import sys
+def say(state): print(f'\033]7501;state={state}\007', end='', flush=True)
+say('idle')
+for line in sys.stdin:
+    word = line.split()[0]
+    if word != 'silently': say('working')
+    if word == 'asks':
+        say('blocked:kind=permission'); sys.stdin.readline(); say('working')
+    open(word).read()
+    say('error' if word == 'fails' else 'idle' if word == 'stops' else 'done')
+";
+    fs::write(scratch.path.join("agent.py"), agent).unwrap();
+    for word in ["works", "fails", "stops", "asks", "silently"] {
+        run(std::process::Command::new("mkfifo").arg(scratch.path.join(word))).code(0);
+    }
+    let go_on = |word: &str| fs::write(scratch.path.join(word), "x").unwrap();
+    let session = scratch.create_with(&["--name=agent"], "exec /usr/bin/python3 agent.py");
+    eventually("its first word", || status(&scratch, &session, "activity") == "\"idle\"");
+    // It has done nothing yet.
+    scratch.ts(&["wait", &session, "--done", "--timeout=0.1"]).code(3).complains("wait for a turn to end");
+    for (word, state, activity) in [
+        ("works", "done", "done"),
+        ("silently", "done", "done"),
+        ("fails", "failed", "failed"),
+        ("stops", "idle", "idle"),
+    ] {
+        scratch.ts(&["send", &session, word]).code(0);
+        scratch.ts(&["wait", &session, "--done", "--timeout=0.1"]).code(3);
+        let waits = scratch.start(&["wait", &session, "--done"]);
+        go_on(word);
+        waits.finish().code(0).stdout(format!("{session}\tdone\t{state}\n"));
+        // It still has, beside any other condition.
+        let again = scratch.ts(&["wait", &session, "--done", "--pattern=never"]).code(0);
+        again.stdout(format!("{session}\tdone\t{state}\n"));
+        assert_eq!(status(&scratch, &session, "activity"), format!("\"{activity}\""), "{word}");
+        assert_eq!(status(&scratch, &session, "because"), "\"program-status\"");
+        let listed = scratch.ts(&["list", "--waiting"]).code(0).out();
+        assert_eq!(listed.contains("@agent"), state != "idle", "{listed}");
+    }
+    // What it asks in the middle of a turn does not end it, and neither does the answer.
+    scratch.ts(&["send", &session, "asks"]).code(0);
+    let waits = scratch.ts(&["wait", &session, "--done", "--waiting"]).code(0);
+    waits.stdout(format!("{session}\twaiting\tprogram-status\n"));
+    scratch.ts(&["send", &session, "y"]).code(0);
+    let waits = scratch.start(&["wait", &session, "--done"]);
+    go_on("asks");
+    waits.finish().code(0).stdout(format!("{session}\tdone\tdone\n"));
+    // Those that wait stand before those that are done.
+    let asks = scratch.create_with(&["--name=asks"], "printf 'Go on? '; read x");
+    scratch.ts(&["wait", &asks, "--waiting"]).code(0);
+    let listed = scratch.ts(&["list", "--waiting"]).code(0).out();
+    let rows: Vec<&str> = listed.lines().map(|row| row.split_whitespace().next().unwrap()).collect();
+    assert_eq!(rows, ["SESSION", "@asks", "@agent"], "{listed}");
+    // What is reported counts as much.
+    scratch.ts(&["report", &asks, "failed"]).code(0);
+    scratch.ts(&["wait", &asks, "--done"]).code(0).stdout(format!("{asks}\tdone\tfailed\n"));
 }
 
 #[test]

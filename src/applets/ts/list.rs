@@ -5,15 +5,17 @@
 //! A line each, oldest first, with tabs between: handle, alive or dead, name
 //! (or -), command.
 //!
-//! With --long, columns for a person, those that wait for somebody first. The
-//! state is what the session says of itself (`report`), else what is seen:
-//! waiting (a program waits for a line, a secret or, at rest for a second, for
-//! keys), working, idle (a shell at its prompt), dead; and since when it is so.
+//! With --long, columns for a person, those that wait for somebody first, then
+//! those that are done. The state is what the session says of itself (`report`),
+//! else what its program says, else what is seen: waiting (a program waits for a
+//! line, a secret or, at rest for a second, for keys), failed, done, working, idle
+//! (a shell at its prompt), dead; and since when it is so.
 //!
 //! Options:
 //!   --long            show what each does: session, state, since, program,
 //!                     folder, and what it asks or printed last
-//!   --waiting         the same, of those only that wait for input
+//!   --waiting         the same, of those only that wait for input, and below
+//!                     them those that have failed or are done
 //!   --name=PATTERN    only those with this in their name
 //!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
 //!                     known); its handles begin with its name
@@ -64,7 +66,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return cli::print(state_dir.glances(&wanted)?.iter().map(line).collect::<String>());
     }
     let mut overviews = state_dir.overviews(&wanted)?;
-    overviews.retain(|overview| !waiting || overview.activity == Some(Activity::Waiting));
+    let is_news = |activity: Activity| activity == Activity::Waiting || activity.is_over();
+    overviews.retain(|overview| !waiting || overview.activity.is_some_and(is_news));
     if long || waiting {
         overviews.sort_by(listing::order);
     }

@@ -11,11 +11,11 @@
 //!                     doing: prompt, line, secret, raw or running; its
 //!                     size; where its log begins and ends; what keeps
 //!                     output from being written, or synced, if anything;
-//!                     the activity (waiting, working, idle, dead), as
-//!                     `list --long` has it; what a waiting program asks
-//!                     (question); of a dead one ended_by, timed_out and
-//!                     signal; and of one that was restarted the new one's
-//!                     handle (restarted_as)
+//!                     the activity (waiting, failed, done, working, idle,
+//!                     dead), as `list --long` has it, and because of
+//!                     what; what a waiting program asks (question); of a
+//!                     dead one ended_by, timed_out and signal; and of one
+//!                     that was restarted the new one's handle (restarted_as)
 //!
 //! Example:
 //!   nbs-ts status "$h"

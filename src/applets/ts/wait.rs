@@ -5,9 +5,10 @@
 //!
 //! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session: the
 //! condition by its option's name, and the text that was found, the exit code,
-//! what the terminal is doing (prompt, line, secret, raw), or the seconds of
-//! silence. It waits for all sessions; one that fails, or ends without what is
-//! waited for, ends the wait, and the exit code is 1.
+//! what the terminal is doing (prompt, line, secret, raw), how a turn ended (done,
+//! failed, idle), or the seconds of silence. It waits for all sessions; one that
+//! fails, or ends without what is waited for, ends the wait, and the exit code
+//! is 1.
 //!
 //! Texts are looked for in what came after the last typed input, as a person
 //! sees it: without escape sequences, \r\n as \n, and without the echo of what
@@ -37,6 +38,8 @@
 //!   --waiting         the session waits for somebody: its report says so, or a
 //!                     program waits for a line, a secret or, at rest for a
 //!                     second, for keys (`list --long` shows it)
+//!   --done            a turn of the program has ended since the last input: it
+//!                     says that it is done, has failed, or is idle again
 //!   --exit            the session ends
 //!   --offset=N        look for texts from this byte of the output on
 //!   --all             all live sessions
@@ -99,7 +102,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     if conditions.are_none() && !conditions.can_fail() {
         return Err(Failure::bad_args(
-            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting or --exit".into(),
+            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting, --done or --exit".into(),
         ));
     }
 

@@ -359,7 +359,7 @@ mod tests {
     use crate::{
         rounds::{rounds, spoiled},
         session::{
-            Activity, ProgramSaid, Report, ReportState,
+            Activity, Because, ProgramSaid, Report, ReportState,
             client::{
                 snapshot::{Input, Reads},
                 typing::{Keys, Mode},
@@ -446,6 +446,8 @@ mod tests {
                     .unwrap(),
                 seen: 3,
                 activity: Some(Activity::Waiting),
+                because: Some(Because::ProgramStatus),
+                turn: Some(ReportState::Done),
                 since: Duration::new(5, 1_000),
                 attended: true,
                 foreground: Some("a b".into()),
@@ -518,7 +520,7 @@ mod tests {
         const LINES: [&str; 22] = [
             "snapshot 31 7 waits",
             "report 12",
-            "snapshot seen=3 activity=waiting since=5.000001 attended= folder=2f",
+            "snapshot seen=3 activity=waiting because=quiet turn=done since=5.000001 attended= folder=2f",
             "snapshot 3",
             "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
             "modes",

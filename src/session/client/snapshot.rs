@@ -8,7 +8,7 @@ use super::protocol::{
 };
 use crate::{
     numbers::{hex, parse_hex, parse_seconds, seconds},
-    session::{Activity, ProgramSaid, Report},
+    session::{Activity, Because, ProgramSaid, Report, ReportState},
     sys::pty::Size,
     terminal::queries::PrivateModes,
 };
@@ -146,6 +146,9 @@ pub(crate) struct Snapshot {
     /// or has just been told; and the foreground process's name, and where it is.
     pub(crate) seen: u64,
     pub(crate) activity: Option<Activity>,
+    /// What that stands on; and how a turn has ended since something was typed, if one has.
+    pub(crate) because: Option<Because>,
+    pub(crate) turn: Option<ReportState>,
     pub(crate) since: Duration,
     pub(crate) attended: bool,
     pub(crate) foreground: Option<String>,
@@ -207,6 +210,8 @@ impl Snapshot {
         field("said", said);
         field("seen", number(Some(self.seen)));
         field("activity", self.activity.map(|activity| activity.word().to_owned()));
+        field("because", self.because.map(|because| because.word().to_owned()));
+        field("turn", self.turn.map(|state| state.word().to_owned()));
         field("since", Some(seconds(self.since, 6)));
         field("attended", flag(self.attended));
         field("foreground", text(&self.foreground));
@@ -252,6 +257,8 @@ impl Snapshot {
                 "said" => snapshot.said = ProgramSaid::decode(&parse_hex(told)?)?,
                 "seen" => snapshot.seen = number()?,
                 "activity" => snapshot.activity = Some(Activity::parse(told)?),
+                "because" => snapshot.because = Because::parse(told),
+                "turn" => snapshot.turn = Some(ReportState::parse(told.as_bytes())?),
                 "since" => {
                     let since = parse_seconds(told.as_bytes());
                     snapshot.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;

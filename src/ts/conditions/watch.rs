@@ -6,7 +6,7 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     session::{
-        Activity, OutputLog, Piece, ScreenCache, SessionDir,
+        Activity, Because, OutputLog, Piece, ScreenCache, SessionDir,
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient, Start,
             snapshot::{Parts, Reads, Snapshot},
@@ -131,7 +131,7 @@ impl<'a> Beginning<'a> {
             }
         } else if let Some(client) = &mut client {
             client.ask_start()?;
-            if conditions.waiting {
+            if conditions.is_of_standing() {
                 standing = RelayClient::open(session)?.map(|standing| standing.of_standing(true));
             }
         }
@@ -455,6 +455,11 @@ impl<'a> SessionWatch<'a> {
         {
             return Ok(self.met("waiting", detail));
         }
+        if self.conditions.done
+            && let Some(state) = self.told_standing().and_then(|standing| standing.turn)
+        {
+            return Ok(self.met("done", state.word()));
+        }
         if self.conditions.look_for_input()
             && let Some(doing) = self.look_for_input()?
         {
@@ -478,17 +483,17 @@ impl<'a> SessionWatch<'a> {
         }
     }
 
+    /// What the session does, as its relay has told it last.
+    fn told_standing(&self) -> Option<&Snapshot> {
+        self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing)
+    }
+
     /// What for, if it does: a line, a secret, keys, or as it says of itself.
     fn look_whether_it_waits(&self) -> Result<Option<&'static str>> {
-        let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
-        let Some(standing) = standing.filter(|standing| standing.activity == Some(Activity::Waiting)) else {
-            return Ok(None);
-        };
-        if standing.report.is_some() {
-            return Ok(Some("report"));
-        }
-        if standing.said.state().is_some() {
-            return Ok(Some("program-status"));
+        let waits = |standing: &&Snapshot| standing.activity == Some(Activity::Waiting);
+        let Some(standing) = self.told_standing().filter(waits) else { return Ok(None) };
+        if let Some(because @ (Because::Report | Because::ProgramStatus)) = standing.because {
+            return Ok(Some(because.word()));
         }
         let asks = standing.input.reads != Some(Reads::Far)
             || waiting::asks(self.session, self.log.length().trying(self.what())?)?;

@@ -130,6 +130,8 @@ fn style(activity: Option<Activity>, colours: bool) -> &'static str {
     match (activity, colours) {
         (Some(Activity::Waiting), true) => "1;31",
         (Some(Activity::Waiting), false) => "1",
+        (Some(Activity::Failed), true) => "31",
+        (Some(Activity::Done), true) => "36",
         (Some(Activity::Working), true) => "32",
         (Some(Activity::Dead), _) => "2",
         _ => "",

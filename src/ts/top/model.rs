@@ -165,12 +165,12 @@ impl Model {
         self.selected.as_ref()
     }
 
-    /// How many of them do what.
-    pub(crate) fn counts(&self) -> [(Activity, usize); 4] {
-        [Activity::Waiting, Activity::Working, Activity::Idle, Activity::Dead].map(|activity| {
-            let count = self.overviews.iter().filter(|overview| overview.activity == Some(activity)).count();
-            (activity, count)
-        })
+    /// How many of them do what; of what only some programs say, if any does.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Activity, usize)> {
+        use Activity::{Dead, Done, Failed, Idle, Waiting, Working};
+        let count = |activity| self.overviews.iter().filter(|one| one.activity == Some(activity)).count();
+        let counts = [Waiting, Failed, Done, Working, Idle, Dead].map(|activity| (activity, count(activity)));
+        counts.into_iter().filter(|(activity, count)| *count > 0 || !activity.is_over())
     }
 
     pub(crate) fn press(&mut self, key: Key) -> Act {

@@ -119,9 +119,12 @@ fn statements(text: &str) -> Vec<(bool, String)> {
     let mut statements = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("use ") {
-        let before = rest[..at].rsplit('\n').next().unwrap().trim();
+        let before = rest[..at].rsplit('\n').next().unwrap();
+        // A name may end with it.
+        let is_word = !before.ends_with(char::is_alphanumeric);
+        let before = before.trim();
         rest = &rest[at + 4..];
-        if before.is_empty() || before.starts_with("pub") {
+        if is_word && (before.is_empty() || before.starts_with("pub")) {
             let end = rest.find(';').unwrap();
             statements.push((before.starts_with("pub"), rest[..end].to_owned()));
         }
