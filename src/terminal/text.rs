@@ -7,11 +7,13 @@
 mod display;
 mod find;
 mod prompt;
+mod runs;
 mod strip;
 
 pub(crate) use display::{asks, escaped, is_misleading, last_line_shown, last_visible_lines};
 pub(crate) use find::Finder;
 pub(crate) use prompt::{AnsweredPrompt, Prompts, begin_alike};
+pub(crate) use runs::Runs;
 pub(crate) use strip::{Strip, cut_off_length};
 
 #[cfg(test)]

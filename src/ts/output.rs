@@ -13,7 +13,7 @@ use crate::{
     session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
     terminal::{
         queries,
-        text::{Strip, cut_off_length},
+        text::{Runs, Strip, cut_off_length},
     },
     ts::rendered,
 };
@@ -589,16 +589,14 @@ impl Newlines {
             }
             self.held = false;
         }
+        let mut runs = Runs::new(plain);
         while let Some(at) = memchr::memchr(b'\r', rest) {
-            plain.extend_from_slice(&rest[..at]);
+            let next = rest.get(at + 1);
+            runs.push(rest, at + usize::from(next.is_some_and(|next| *next != b'\n')));
+            self.held = next.is_none();
             rest = &rest[at + 1..];
-            match rest.first() {
-                Some(b'\n') => {}
-                Some(_) => plain.push(b'\r'),
-                None => self.held = true,
-            }
         }
-        plain.extend_from_slice(rest);
+        runs.push(rest, rest.len());
     }
 
     pub(crate) fn finish(&mut self, plain: &mut Vec<u8>) {

@@ -4,8 +4,9 @@
 //! sequence acts as if it stood before it. It may not come out until the sequence is
 //! complete, or a reader that goes back to the start of the sequence prints it twice.
 
-use crate::terminal::tokenizer::{
-    C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length, text_length,
+use crate::terminal::{
+    text::Runs,
+    tokenizer::{C1_LEAD, ESC, State, Step, control_sequence_length, is_c1, string_length, text_length},
 };
 
 /// More controls than this inside one sequence, and it was none: no program writes
@@ -70,14 +71,10 @@ impl Strip {
     /// Copies text up to what needs a closer look, and takes the first byte of that.
     ///
     /// Whole CSI sequences are passed over at once: most sequences are that, and one
-    /// byte at a time takes three times as long. Between them are mostly a few words,
-    /// which musl's memcpy(3) takes longer to begin with than to copy. Pieces of one
-    /// size need no call of it; what is too much in the last one is overwritten.
+    /// byte at a time takes three times as long.
     fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
-        const PIECE: usize = 32;
-        const ROOM: usize = 32 * PIECE;
-        let (mut at, mut end) = (0, out.len());
-        out.resize(end + ROOM.min(bytes.len()), 0);
+        let mut runs = Runs::new(out);
+        let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             if let Some(length) = control_sequence_length(rest) {
@@ -91,22 +88,11 @@ impl Strip {
                     ESC => self.state = State::Escape,
                     lead => self.held.push(lead),
                 }
-                at += 1;
-                break;
+                return at + 1;
             }
+            runs.push(rest, length);
             at += length;
-            let (places, pieces) = (out[end..].as_chunks_mut::<PIECE>().0, rest.as_chunks::<PIECE>().0);
-            if length > PIECE * places.len().min(pieces.len()) {
-                out.truncate(end);
-                out.extend_from_slice(&rest[..length]);
-                return at;
-            }
-            for (place, piece) in places.iter_mut().zip(&pieces[..length.div_ceil(PIECE)]) {
-                *place = *piece;
-            }
-            end += length;
         }
-        out.truncate(end);
         at
     }
 
