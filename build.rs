@@ -18,6 +18,8 @@
 #[allow(dead_code, reason = "here it is only tried whether a header can be read")]
 #[path = "src/help/page.rs"]
 mod page;
+#[path = "src/call/usage.rs"]
+mod usage;
 
 use std::{
     env, fs,
@@ -133,6 +135,9 @@ struct Row {
     summary: String,
     is_called: bool,
     help: String,
+    syntax: String,
+    /// It gets what was given, and not the words.
+    is_declared: bool,
     module: String,
 }
 
@@ -161,13 +166,17 @@ fn row(path: &Path) -> Row {
         .and_then(|line| line.split_once(" - "))
         .unwrap_or_else(|| panic!("{}: the header does not begin `//! name - summary`", path.display()));
     let is_called = header.iter().any(|line| line.starts_with("Usage: "));
-    if is_called && let Err(why) = page::Page::parse(&help) {
-        panic!("{}: {why}", path.display());
-    }
+    let syntax = match page::Page::parse(&help) {
+        _ if !is_called => "Syntax { options: &[], forms: &[], exclusive: &[], needs: &[] }".to_owned(),
+        Ok(page) => syntax(&page),
+        Err(why) => panic!("{}: {why}", path.display()),
+    };
     Row {
         name: name.to_owned(),
         summary: summary.to_owned(),
         is_called,
+        syntax,
+        is_declared: text.contains("fn run(call: &CommandLine)"),
         help,
         module: path.file_stem().unwrap().to_str().unwrap().to_owned(),
     }
@@ -179,12 +188,73 @@ fn table(name: &str, about: &str, rows: &[Row], texts: &mut Texts) -> String {
         .map(|row| {
             let (start, end) = texts.add(&row.name, &row.help);
             format!(
-                "    Applet {{ name: {:?}, summary: {:?}, header: Text::at({start}, {end}), run: {}::run }},\n",
-                row.name, row.summary, row.module,
+                "    Applet {{ name: {:?}, summary: {:?}, header: Text::at({start}, {end}), \
+                 run: Run::{}({}::run), syntax: &{} }},\n",
+                row.name,
+                row.summary,
+                if row.is_declared { "Call" } else { "Words" },
+                row.module,
+                row.syntax,
             )
         })
         .collect();
     format!("/// {about}\npub(crate) const {name}: &[Applet] = &[\n{rows}];\n")
+}
+
+/// What the page says may be given, as an expression; see `src/call.rs`.
+fn syntax(page: &page::Page) -> String {
+    let options: String = page
+        .options
+        .iter()
+        .map(|option| {
+            format!(
+                "OptionSyntax {{ name: {:?}, value: {:?}, default: {:?}, is_repeatable: {} }}, ",
+                option.option().trim_start_matches('-'),
+                option.value().unwrap_or_default(),
+                option.default().unwrap_or_default(),
+                option.help.contains("repeat"),
+            )
+        })
+        .collect();
+    let (mut forms, mut exclusive, mut needs) = (String::new(), Vec::new(), Vec::new());
+    for line in &page.usage {
+        let behind = line.split_once(&format!("{} ", page.name)).map_or("", |(_, behind)| behind);
+        let form = usage::Form::parse(behind);
+        let named = form.allowed.iter().chain(form.required.iter().flatten());
+        for name in named.filter(|name| **name != "json") {
+            let is_known = page.options.iter().any(|option| option.option() == format!("--{name}"));
+            assert!(is_known, "{}: the usage has --{name}, and the options have not", page.name);
+        }
+        let operands: String = form
+            .operands
+            .iter()
+            .map(|operand| {
+                let usage::Operand { name, is_optional, is_many, is_text } = operand;
+                format!(
+                    "Operand {{ name: {name:?}, is_optional: {is_optional}, is_many: {is_many}, \
+                     is_text: {is_text} }}, "
+                )
+            })
+            .collect();
+        forms += &format!(
+            "Form {{ takes_any: {}, required: &{}, allowed: &{:?}, words: &{:?}, operands: &[{operands}] }}, ",
+            form.takes_any,
+            lists(&form.required),
+            form.allowed,
+            form.words
+        );
+        exclusive.extend(form.exclusive);
+        needs.extend(form.needs);
+    }
+    format!(
+        "Syntax {{ options: &[{options}], forms: &[{forms}], exclusive: &{}, needs: &{needs:?} }}",
+        lists(&exclusive)
+    )
+}
+
+fn lists(lists: &[Vec<&str>]) -> String {
+    let lists: String = lists.iter().map(|list| format!("&{list:?}, ")).collect();
+    format!("[{lists}]")
 }
 
 /// The commit that is built, with `-dirty` where the files are not as they are

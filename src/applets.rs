@@ -31,6 +31,7 @@ use std::{
 };
 
 use crate::{
+    call::{CommandLine, Form, Operand, OptionSyntax, Syntax},
     cli::{self, Args},
     help::{
         self, completion,
@@ -57,7 +58,17 @@ pub(crate) struct Applet {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     header: Text,
-    pub(crate) run: fn(&mut Args) -> Result<()>,
+    run: Run,
+    pub(crate) syntax: &'static Syntax,
+}
+
+/// What an applet is run with.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// Its words, as they are.
+    Words(fn(&mut Args) -> Result<()>),
+    /// What its header declares, as it was given.
+    Call(fn(&CommandLine) -> Result<()>),
 }
 
 include!(concat!(env!("OUT_DIR"), "/applets.rs"));
@@ -151,7 +162,7 @@ fn applet(name: &OsStr) -> Result<&'static Applet> {
 fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     use lexopt::Arg::{Long, Value};
     let ours = match args.next() {
-        Ok(None) | Err(Failure::HelpAsked) => help(None, args),
+        Ok(None) | Err(Failure::HelpAsked) => help(None, args.json_asked()),
         Ok(Some(Long("list"))) => cli::print(link_names()),
         Ok(Some(Long("install"))) => install(called_as, args),
         Ok(Some(Long("completions"))) => completions(args),
@@ -169,15 +180,23 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
 
 /// Runs an applet; prints its help instead, if that was asked for.
 pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
-    match (applet.run)(args) {
-        Err(Failure::HelpAsked) => help(Some(applet), args),
+    let done = match applet.run {
+        Run::Words(run) => run(args),
+        Run::Call(run) => CommandLine::read(applet.syntax, args).and_then(|call| {
+            run(&call)?;
+            call.check_heeded();
+            Ok(())
+        }),
+    };
+    match done {
+        Err(Failure::HelpAsked) => help(Some(applet), args.json_asked()),
         other => other,
     }
 }
 
 /// The help of an applet, or of `nbs`: as text, or as an object.
-pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
-    match (applet, args.json_asked()) {
+pub(crate) fn help(applet: Option<&Applet>, json: bool) -> Result<()> {
+    match (applet, json) {
         (Some(applet), true) => cli::print(object(applet).line()),
         (Some(applet), false) => cli::print(applet.help()),
         (None, true) => cli::print(objects(APPLETS)),
@@ -187,12 +206,12 @@ pub(crate) fn help(applet: Option<&Applet>, args: &mut Args) -> Result<()> {
 
 /// `nbs help [APPLET|TOPIC]`.
 fn help_operand(args: &mut Args) -> Result<()> {
-    let Some(word) = sole_word(args)? else { return help(None, args) };
+    let Some(word) = sole_word(args)? else { return help(None, args.json_asked()) };
     match (applet(&word), topics::find(&word)) {
         // Of an applet that is a topic, too, `--help` prints the page.
-        (_, Some(topic)) => help_on(topic, args),
-        (Ok(applet), _) if applet.name == "ts" => ts::overview(args),
-        (Ok(applet), _) => help(Some(applet), args),
+        (_, Some(topic)) => help_on(topic, args.json_asked()),
+        (Ok(applet), _) if applet.name == "ts" => ts::overview(args.json_asked()),
+        (Ok(applet), _) => help(Some(applet), args.json_asked()),
         (Err(_), None) => Err(Failure::bad_args(format!(
             "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
             word.display()
@@ -201,8 +220,8 @@ fn help_operand(args: &mut Args) -> Result<()> {
 }
 
 /// A topic: as text, or as an object.
-pub(crate) fn help_on(topic: &Topic, args: &mut Args) -> Result<()> {
-    if args.json_asked() { cli::print(topic.object().line()) } else { cli::print(topic.text()) }
+pub(crate) fn help_on(topic: &Topic, json: bool) -> Result<()> {
+    if json { cli::print(topic.object().line()) } else { cli::print(topic.text()) }
 }
 
 /// The one operand that there may be.
@@ -223,7 +242,7 @@ pub(crate) fn objects(table: &[Applet]) -> String {
 }
 
 fn object(applet: &Applet) -> Object {
-    help::object(&applet.page(), &help::parse(ts::header()).exits)
+    help::object(&applet.page(), applet.syntax, &help::parse(ts::header()).exits)
 }
 
 /// `nbs --man NAME`.
@@ -261,16 +280,16 @@ fn candidates(line: &[OsString]) -> String {
     let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((called_as, mut words)) = words.split_first() else { return String::new() };
     let overview = overview();
-    let (mut header, mut table, mut topics) = (&overview[..], APPLETS, &[][..]);
+    let (mut header, mut syntax, mut table, mut topics) = (&overview[..], None, APPLETS, &[][..]);
     if let Some(applet) = called_as.rsplit('/').next().and_then(|name| applet_of_link(name.as_ref())) {
-        (header, table) = (applet.help(), commands(applet));
+        (header, syntax, table) = (applet.help(), Some(applet.syntax), commands(applet));
     }
     while let [word, rest @ ..] = words
         && !rest.is_empty()
     {
         let found = find(table, word.strip_prefix("nbs-").unwrap_or(word).as_ref());
         if let Some(found) = found {
-            header = found.help();
+            (header, syntax) = (found.help(), Some(found.syntax));
         } else if word != "help" {
             break;
         }
@@ -285,7 +304,7 @@ fn candidates(line: &[OsString]) -> String {
     let commands = table.iter().map(|row| (row.name, row.summary));
     let topics = topics.iter().map(|topic| (topic.name, topic.summary()));
     let summaries: Vec<(&str, &str)> = commands.chain(topics).collect();
-    completion::candidates(&help::parse(header), &summaries, words)
+    completion::candidates(&help::parse(header), syntax, &summaries, words)
 }
 
 /// The page of a command of `nbs-ts`, which there must be.

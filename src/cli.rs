@@ -21,7 +21,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, Target},
     sys::{deadline::Deadline, files::Folder, inherited, poll, processes::Process, pty::Size},
-    terminal::text,
+    terminal,
 };
 
 /// The words of a call, read one by one.
@@ -91,66 +91,40 @@ impl Args {
         Ok(self.parser.value()?)
     }
 
-    /// The same, where nothing would mean nothing: as of a variable that is not set.
     pub(crate) fn some_value(&mut self, option: &str) -> Result<OsString> {
-        let value = self.value()?;
-        if value.is_empty() { Err(bad_value(option, &value, "is empty")) } else { Ok(value) }
+        some(option, &self.value()?)
     }
 
-    /// The same, as text.
     pub(crate) fn some_text_value(&mut self, option: &str) -> Result<String> {
-        let value = self.some_value(option)?;
-        value.into_string().map_err(|value| bad_value(option, &value, "is not UTF-8 text"))
+        text(option, &self.value()?)
     }
 
     pub(crate) fn time_value(&mut self, option: &str) -> Result<Duration> {
-        let value = self.value()?;
-        parse_time(&value)
-            .ok_or_else(|| bad_value(option, &value, "is not a time like 5, 500ms, 1.5, 2m or 1h"))
+        time(option, &self.value()?)
     }
 
-    /// A time that is not nothing.
     pub(crate) fn some_time_value(&mut self, option: &str) -> Result<Duration> {
-        let time = self.time_value(option)?;
-        if time.is_zero() { Err(zero(option)) } else { Ok(time) }
+        some_time(option, &self.value()?)
     }
 
     pub(crate) fn size_value(&mut self, option: &str) -> Result<u64> {
-        let value = self.value()?;
-        parse_size(&value).ok_or_else(|| bad_value(option, &value, "is not a size like 512, 64K, 1M or 2G"))
+        size(option, &self.value()?)
     }
 
-    /// The number of a process.
     pub(crate) fn pid_value(&mut self, option: &str) -> Result<u32> {
-        let value = self.value()?;
-        whole_number(value.as_bytes())
-            .and_then(|number| i32::try_from(number).ok()?.try_into().ok())
-            .filter(|pid| *pid > 0)
-            .ok_or_else(|| bad_value(option, &value, "is not the PID of a process"))
+        pid(option, &self.value()?)
     }
 
-    /// A whole number from 0 up.
     pub(crate) fn number_value(&mut self, option: &str) -> Result<u64> {
-        let value = self.value()?;
-        whole_number(value.as_bytes())
-            .ok_or_else(|| bad_value(option, &value, "is not a whole number from 0 up"))
+        number(option, &self.value()?)
     }
 
     pub(crate) fn name_value(&mut self, option: &str) -> Result<Name> {
-        let value = self.value()?;
-        Name::parse(value.as_bytes()).ok_or_else(|| {
-            bad_value(
-                option,
-                &value,
-                "is not a name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-', and not '-' alone",
-            )
-        })
+        name(option, &self.value()?)
     }
 
-    /// The columns and rows of a terminal, as in `80x24`.
     pub(crate) fn terminal_size_value(&mut self, option: &str) -> Result<Size> {
-        let value = self.value()?;
-        parse_terminal_size(&value).ok_or_else(|| bad_value(option, &value, NO_TERMINAL_SIZE))
+        terminal_size(option, &self.value()?)
     }
 
     /// All words that are left, as they are.
@@ -237,8 +211,52 @@ pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
     })
 }
 
-fn zero(option: &str) -> Failure {
-    Failure::bad_args(format!("--{option} is zero"))
+/// The kinds of values that options have: each reads one, or says what is wrong with it.
+///
+/// Anything but nothing, which would mean nothing: as of a variable that is not set.
+pub(crate) fn some(option: &str, value: &OsStr) -> Result<OsString> {
+    if value.is_empty() { Err(bad_value(option, value, "is empty")) } else { Ok(value.to_owned()) }
+}
+
+pub(crate) fn text(option: &str, value: &OsStr) -> Result<String> {
+    some(option, value)?.into_string().map_err(|value| bad_value(option, &value, "is not UTF-8 text"))
+}
+
+pub(crate) fn time(option: &str, value: &OsStr) -> Result<Duration> {
+    parse_time(value).ok_or_else(|| bad_value(option, value, "is not a time like 5, 500ms, 1.5, 2m or 1h"))
+}
+
+/// A time that is not nothing.
+pub(crate) fn some_time(option: &str, value: &OsStr) -> Result<Duration> {
+    let time = time(option, value)?;
+    if time.is_zero() { Err(Failure::bad_args(format!("--{option} is zero"))) } else { Ok(time) }
+}
+
+pub(crate) fn size(option: &str, value: &OsStr) -> Result<u64> {
+    parse_size(value).ok_or_else(|| bad_value(option, value, "is not a size like 512, 64K, 1M or 2G"))
+}
+
+/// The number of a process.
+pub(crate) fn pid(option: &str, value: &OsStr) -> Result<u32> {
+    whole_number(value.as_bytes())
+        .and_then(|number| i32::try_from(number).ok()?.try_into().ok())
+        .filter(|pid| *pid > 0)
+        .ok_or_else(|| bad_value(option, value, "is not the PID of a process"))
+}
+
+/// A whole number from 0 up.
+pub(crate) fn number(option: &str, value: &OsStr) -> Result<u64> {
+    whole_number(value.as_bytes()).ok_or_else(|| bad_value(option, value, "is not a whole number from 0 up"))
+}
+
+pub(crate) fn name(option: &str, value: &OsStr) -> Result<Name> {
+    let why = "is not a name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-', and not '-' alone";
+    Name::parse(value.as_bytes()).ok_or_else(|| bad_value(option, value, why))
+}
+
+/// The columns and rows of a terminal, as in `80x24`.
+pub(crate) fn terminal_size(option: &str, value: &OsStr) -> Result<Size> {
+    parse_terminal_size(value).ok_or_else(|| bad_value(option, value, NO_TERMINAL_SIZE))
 }
 
 /// What is given as the value of an option, as a regex.
@@ -341,7 +359,7 @@ pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
 
 /// Says on standard error what the caller should know though it got its answer.
 pub(crate) fn warn(who: &str, warning: &str) {
-    let line = format!("{who}: {}\n", text::escaped(warning.as_bytes()));
+    let line = format!("{who}: {}\n", terminal::text::escaped(warning.as_bytes()));
     // Where standard error is gone there is nobody left to tell.
     let _ = io::stderr().write_all(line.as_bytes());
 }

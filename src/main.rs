@@ -5,6 +5,7 @@
 //! nothing below here prints an error, so all of nbs speaks with one voice.
 
 mod applets;
+mod call;
 mod cli;
 mod help;
 mod helper;

@@ -49,7 +49,8 @@ mod wait_complete;
 mod wait_pattern;
 
 use crate::{
-    applets::{self, APPLETS, Applet, find},
+    applets::{self, APPLETS, Applet, Run, find},
+    call::{Form, Operand, OptionSyntax, Syntax},
     cli::{self, Args},
     help::{texts::Text, topics},
     outcome::{Failure, Result},
@@ -77,7 +78,7 @@ const TASKS: [(&str, &[&str]); 6] = [
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Value;
     let word = match args.next() {
-        Err(Failure::HelpAsked) => return overview(args),
+        Err(Failure::HelpAsked) => return overview(args.json_asked()),
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
         Ok(None) => {
@@ -117,8 +118,8 @@ fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
 }
 
 /// What `nbs-ts help` prints.
-pub(crate) fn overview(args: &mut Args) -> Result<()> {
-    if args.json_asked() {
+pub(crate) fn overview(json: bool) -> Result<()> {
+    if json {
         return cli::print(applets::objects(VERBS));
     }
     cli::print(format!(

@@ -1,6 +1,6 @@
 //! ts-helper - make terminals and their programs in the user's own environment
 //!
-//! Usage: nbs-ts-helper [--install-service | --uninstall-service]
+//! Usage: nbs-ts-helper [--install-service|--uninstall-service]
 //!
 //! Runs in the foreground, logs to standard output, and ends on SIGINT or
 //! SIGTERM. Start it once, from a real login shell: the sessions that `nbs-ts

@@ -4,9 +4,10 @@
 //! `--complete` and the words so far. So they know what this very file knows,
 //! and the sessions that live now.
 
-use std::process::Stdio;
+use std::{ffi::OsString, process::Stdio};
 
 use crate::{
+    call::Syntax,
     help::{
         page::{Entry, Page},
         texts::Text,
@@ -34,10 +35,15 @@ pub(crate) fn script(shell: &str, names: &str) -> Option<String> {
 /// What may stand in place of the last word, which is being typed: a line each,
 /// the word, a tab, and what it is. `commands` are names and summaries of those
 /// that may come first. Nothing where any file, or text, may stand.
-pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String]) -> String {
+pub(crate) fn candidates(
+    page: &Page,
+    syntax: Option<&Syntax>,
+    commands: &[(&str, &str)],
+    words: &[String],
+) -> String {
     let Some((typed, before)) = words.split_last() else { return String::new() };
     let mut offers = Offers { typed, lines: String::new() };
-    let place = WordPosition::after(page, before);
+    let place = WordPosition::after(page, syntax, before);
     match place {
         WordPosition::Value(option) => offers.values(option.value(), ""),
         WordPosition::Operand(_) if typed.starts_with("--") => match typed.split_once('=') {
@@ -53,13 +59,16 @@ pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String
                 offers.offer("--help", "tell how to use it");
             }
         },
-        WordPosition::Operand(0) if !commands.is_empty() => {
+        WordPosition::Operand(given) if given.is_empty() && !commands.is_empty() => {
             for (name, summary) in commands {
                 offers.offer(name, summary);
             }
         }
-        WordPosition::Operand(number) => {
-            offers.values(operand(page, number), "");
+        WordPosition::Operand(given) => {
+            let words = syntax.into_iter().flat_map(Syntax::words).filter(|_| given.is_empty());
+            words.for_each(|word| offers.offer(word, ""));
+            let operand = syntax.and_then(|syntax| syntax.operand_after(&given));
+            offers.values(operand.map(|operand| operand.name), "");
         }
         WordPosition::Text => {}
     }
@@ -70,15 +79,15 @@ pub(crate) fn candidates(page: &Page, commands: &[(&str, &str)], words: &[String
 enum WordPosition<'a> {
     /// It is the value of this option.
     Value(&'a Entry<'a>),
-    /// It is the operand of this number, from 0, or an option before it.
-    Operand(usize),
+    /// It is the operand after these, or an option before that.
+    Operand(Vec<OsString>),
     /// It is text, in which nothing is an option.
     Text,
 }
 
 impl<'a> WordPosition<'a> {
-    fn after(page: &'a Page, before: &[String]) -> WordPosition<'a> {
-        let (mut operands, mut words) = (0, before.iter());
+    fn after(page: &'a Page, syntax: Option<&Syntax>, before: &[String]) -> WordPosition<'a> {
+        let (mut operands, mut words) = (Vec::new(), before.iter());
         while let Some(word) = words.next() {
             let option =
                 page.options.iter().find(|option| option.term.contains('=') && option.option() == *word);
@@ -86,24 +95,12 @@ impl<'a> WordPosition<'a> {
                 Some(option) if words.next().is_none() => return WordPosition::Value(option),
                 Some(_) => {}
                 None if word.starts_with('-') => {}
-                None => operands += 1,
+                None => operands.push(word.into()),
             }
         }
-        match operand(page, operands) {
-            Some("TEXT" | "COMMAND") if operands > 0 => WordPosition::Text,
-            _ => WordPosition::Operand(operands),
-        }
+        let is_text = syntax.is_some_and(|syntax| syntax.text_follows(&operands));
+        if is_text { WordPosition::Text } else { WordPosition::Operand(operands) }
     }
-}
-
-/// What the usage calls the operand of this number, without its brackets.
-fn operand<'a>(page: &Page<'a>, number: usize) -> Option<&'a str> {
-    let words = page.usage.first()?.split(' ');
-    let operands: Vec<&str> =
-        words.filter(|word| word.contains(|c: char| c.is_ascii_uppercase()) && !word.contains('-')).collect();
-    let last = operands.last().filter(|last| last.contains("..."));
-    let operand = operands.get(number).or(last)?;
-    Some(operand.trim_matches(['[', ']', '.']))
 }
 
 struct Offers<'a> {

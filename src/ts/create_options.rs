@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    call::CommandLine,
     cli::{self, Args},
     machine,
     outcome::{Failure, Result, Trying},
@@ -57,7 +58,7 @@ impl CreateOptions {
                 Some(Long("cwd")) => cwd = Some(PathBuf::from(args.some_value("cwd")?)),
                 Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
                 Some(Long("size")) => size = args.terminal_size_value("size")?,
-                Some(Long("env")) => variables.push(variable(args.value()?)?),
+                Some(Long("env")) => variables.push(variable("env", &args.value()?)?),
                 Some(Long("title")) => settings.title = Some(described(args, "title")?),
                 Some(Long("description")) => settings.description = Some(described(args, "description")?),
                 Some(Long("parent")) => settings.parent = Some(described(args, "parent")?),
@@ -91,7 +92,7 @@ impl CreateOptions {
             (None, Some(session)) => StartFolder::SameAs(session),
             (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
         };
-        let via = via(no_helper, require_helper)?;
+        let via = via_of(no_helper, require_helper)?;
         settings.pager = pager;
         let environment = environment(SessionSpec::is_interactive(&command), pager, variables);
         for root in roots {
@@ -162,7 +163,11 @@ impl CreateOptions {
 }
 
 /// Where its child is to come from.
-pub(crate) fn via(no_helper: bool, require_helper: bool) -> Result<SpawnVia> {
+pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
+    via_of(call.has("no-helper"), call.has("require-helper"))
+}
+
+fn via_of(no_helper: bool, require_helper: bool) -> Result<SpawnVia> {
     match (no_helper, require_helper) {
         (false, false) => Ok(SpawnVia::HelperIfThere),
         (true, false) => Ok(SpawnVia::Relay),
@@ -199,9 +204,9 @@ fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
     if value.is_empty() { Err(cli::bad_value(option, &value, "is empty")) } else { Ok(value.into_vec()) }
 }
 
-pub(crate) fn variable(value: OsString) -> Result<(OsString, OsString)> {
+pub(crate) fn variable(option: &str, value: &OsStr) -> Result<(OsString, OsString)> {
     let equals = value.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
-    let at = equals.ok_or_else(|| cli::bad_value("env", &value, "is not KEY=VALUE"))?;
+    let at = equals.ok_or_else(|| cli::bad_value(option, value, "is not KEY=VALUE"))?;
     let (key, value) = value.as_bytes().split_at(at);
     Ok((OsString::from_vec(key.to_vec()), OsString::from_vec(value[1..].to_vec())))
 }

@@ -1,14 +1,8 @@
 //! Printing a screen: `screen` and `render`.
 
-use crate::{
-    cli::{self, Args},
-    json::Object,
-    outcome::{Failure, Result},
-    terminal::screen::Screen,
-};
+use crate::{call::CommandLine, cli, json::Object, outcome::Result, terminal::screen::Screen};
 
 /// How a screen is printed.
-#[derive(Default)]
 pub(crate) struct ScreenForm {
     colours: bool,
     svg: bool,
@@ -16,25 +10,10 @@ pub(crate) struct ScreenForm {
 }
 
 impl ScreenForm {
-    /// Takes an option and its value; `false` if it is none of ours.
-    pub(crate) fn take(&mut self, option: &str, args: &mut Args) -> Result<bool> {
-        match option {
-            "ansi" => self.colours = true,
-            "svg" => self.svg = true,
-            "scrollback" => {
-                self.scrollback = usize::try_from(args.number_value("scrollback")?).unwrap_or(usize::MAX);
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// One form only; to be called when all options are read.
-    pub(crate) fn check(&self, json: bool) -> Result<()> {
-        if self.svg && (self.colours || json) {
-            return Err(Failure::bad_args("--svg excludes --ansi and --json".into()));
-        }
-        Ok(())
+    pub(crate) fn given(call: &CommandLine) -> Result<ScreenForm> {
+        let scrollback = call.optional("scrollback", cli::number)?.unwrap_or(0);
+        let scrollback = usize::try_from(scrollback).unwrap_or(usize::MAX);
+        Ok(ScreenForm { colours: call.has("ansi"), svg: call.has("svg"), scrollback })
     }
 
     pub(crate) fn print(&self, screen: &Screen, json: bool) -> Result<()> {

@@ -96,7 +96,7 @@ fn the_installed_commands_report_in_a_session_and_do_nothing_outside_of_one() {
 #[test]
 fn hooks_of_nobody_are_refused() {
     let scratch = Scratch::new();
-    scratch.ts(&["hooks"]).code(4).complains("install, remove or show");
+    scratch.ts(&["hooks"]).code(4).complains("install, remove, show");
     scratch.ts(&["hooks", "install", "vim"]).code(4).complains("claude, codex, gemini, opencode, qwen");
     scratch.ts(&["hooks", "install", "claude", "qwen"]).code(4);
 }

@@ -575,7 +575,7 @@ fn bad_names_are_told_and_start_nothing() {
     scratch.ts(&["create", "--on=a:b", "cat"]).code(4).complains("is not the name of a machine");
     scratch.ts(&["create", "--on=all", "cat"]).code(4).complains("on one machine");
     scratch.ts(&["kill", "--on=box", "01234567"]).code(4).complains("exclude each other");
-    scratch.ts(&["machine", "add", "box"]).code(4).complains("missing the command");
+    scratch.ts(&["machine", "add", "box"]).code(4).complains("missing a command");
     scratch.ts(&["machine", "add", "box", "--"]).code(4).complains("missing the command");
     scratch.ts(&["machine", "add", "all", "sh"]).code(4);
     scratch.ts(&["machine", "remove", "box"]).code(2).complains("there is no machine 'box'");

@@ -23,8 +23,8 @@ fn json_tells_of_all_commands_what_their_help_does() {
         &scratch,
         &all,
         "for one in it['commands']:\n\
-         \x20 assert list(one) == ['name', 'summary', 'usage', 'options', 'exits'], one\n\
-         \x20 assert all(list(option) == ['name', 'value', 'default', 'help'] for option in one['options'])\n\
+         \x20 assert list(one) == ['name', 'summary', 'usage', 'options', 'operands', 'exits'], one\n\
+         \x20 assert all(list(option) == ['name', 'value', 'default', 'repeatable', 'help'] for option in one['options'])\n\
          \x20 print(one['name'], '-', one['summary'])\n\
          \x20 print('Usage:', one['usage'].replace('\\n', '\\n       '))\n\
          \x20 for option in one['options']: print(' ', option['name'], option['value'], option['default'])\n\
@@ -65,10 +65,17 @@ fn json_has_the_exit_codes_and_run_has_its_own() {
         r#""exits":{"0":"success","1":"error","2":"not found","3":"timeout","4":"bad arguments"}"#
     ));
     assert!(
-        send.contains(r#"{"name":"--no-enter","value":null,"default":null,"help":"do not type"#),
+        send.contains(
+            r#"{"name":"--no-enter","value":null,"default":null,"repeatable":false,"help":"do not type"#
+        ),
         "{send}"
     );
-    assert!(send.contains(r#"{"name":"--timeout","value":"TIME","default":"10","help":"how long"#), "{send}");
+    assert!(
+        send.contains(
+            r#"{"name":"--timeout","value":"TIME","default":"10","repeatable":false,"help":"how long"#
+        ),
+        "{send}"
+    );
     scratch.ts(&["help", "run", "--json"]).stdout_has(r#""124":"it timed out""#);
     nbs(&scratch, &["help", "--json"]).code(0).stdout_has(r#"{"commands":[{"name":"#);
     nbs(&scratch, &["ts-helper", "--help", "--json"]).code(0).stdout_has(r#"{"name":"ts-helper","summary":"#);

@@ -1,6 +1,7 @@
 //! attach - follow a session's output until it ends
 //!
-//! Usage: nbs-ts attach [options] SESSION
+//! Usage: nbs-ts attach [--last=N|--new] [--json [--legacy-exit]] SESSION
+//!        nbs-ts attach --interactive|--read-only SESSION
 //!
 //! Prints the output from its beginning, and goes on as more comes. When the
 //! session has ended, says so, and exits 0.
@@ -30,7 +31,8 @@ use std::{
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
@@ -45,38 +47,13 @@ use crate::{
     },
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut last, mut new, mut legacy_exit) = (None, None, false, false);
-    let (mut interactive, mut read_only) = (false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("last") => last = Some(args.number_value("last")?),
-            Long("new") => new = true,
-            Long("interactive") => interactive = true,
-            Long("read-only") => read_only = true,
-            Long("legacy-exit") => legacy_exit = true,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    if new && last.is_some() {
-        return Err(Failure::bad_args("--last and --new exclude each other".into()));
-    }
-    if interactive && (new || last.is_some() || args.json()) {
-        return Err(Failure::bad_args("--interactive excludes --last, --new and --json".into()));
-    }
-    if read_only && (interactive || new || last.is_some() || args.json()) {
-        return Err(Failure::bad_args("--read-only excludes --interactive, --last, --new and --json".into()));
-    }
-    if legacy_exit && !args.json() {
-        return Err(Failure::bad_args("--legacy-exit is about the frames of --json".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, last) = (call.session()?, call.optional("last", cli::number)?);
+    let (new, legacy_exit, read_only) = (call.has("new"), call.has("legacy-exit"), call.has("read-only"));
 
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
-    if interactive || read_only {
+    if read_only || call.has("interactive") {
         let words: Vec<_> = read_only.then(|| attach::READ_ONLY.into()).into_iter().collect();
         return attach::attach(session.handle().as_str(), &words);
     }
@@ -87,12 +64,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         None if new => length,
         None => 0,
     };
-    let frames = args.json().then(|| Frames::new(start));
+    let frames = call.json().then(|| Frames::new(start));
     let mut follower =
         Follower { session: &session, log, shown: start, size: None, frames, stdout: io::stdout().lock() };
     let told = follower.follow()?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
-    follower.tell(&match (args.json(), legacy_exit) {
+    follower.tell(&match (call.json(), legacy_exit) {
         (false, _) => notice(code, state_dir.notice(&session).is_some_and(|notice| notice.timed_out())),
         (true, true) => frames::legacy_exit(code.unwrap_or(-1)),
         (true, false) => state_dir.exit_record(&session),

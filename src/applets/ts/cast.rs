@@ -17,7 +17,8 @@ use std::{
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::{self, Object},
     outcome::{Failure, Result, Trying},
     session::{OutputLog, Piece, SessionDir, StateDir, shell::Unmarked},
@@ -25,8 +26,8 @@ use crate::{
     terminal::text,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let target = cli::sole_target(args)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.session()?;
 
     let session = StateDir::open()?.session(&target)?;
     let what = format!("print a recording of session '{}'", session.handle());

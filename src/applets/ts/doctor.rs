@@ -21,8 +21,8 @@
 use std::{fs, io, path::Path, process::Command};
 
 use crate::{
-    cli::{self, Args},
-    helper,
+    call::CommandLine,
+    cli, helper,
     json::Object,
     outcome::{Failure, Result},
     relay,
@@ -46,11 +46,7 @@ struct Finding {
     found: CheckResult,
 }
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    if let Some(arg) = args.next()? {
-        return Err(arg.unexpected().into());
-    }
-
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let mut findings = vec![
         Finding { check: "state folder", needed: true, found: state_folder() },
         Finding { check: "sockets", needed: true, found: sockets() },
@@ -61,7 +57,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     ];
     findings.extend(sessions());
     for finding in &findings {
-        cli::print(if args.json() { finding.json() } else { finding.text() })?;
+        cli::print(if call.json() { finding.json() } else { finding.text() })?;
     }
     let bad = findings.iter().any(|finding| finding.needed && finding.found.is_err());
     if bad { Err(Failure::Quiet) } else { Ok(()) }

@@ -20,7 +20,8 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{
@@ -30,17 +31,8 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut timeout) = (None, sending::TIMEOUT);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
@@ -65,7 +57,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     let keys = if modes.half_line { &[byte, byte][..] } else { &[byte] };
     let typed = sending::type_all(&session, keys, timeout)?;
-    if args.json() {
+    if call.json() {
         let typed = i64::try_from(typed).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", handle.as_str()).number("typed", typed);
         return cli::print(object.line());

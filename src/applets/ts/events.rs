@@ -1,6 +1,6 @@
 //! events - tell which sessions have ended, and how
 //!
-//! Usage: nbs-ts events [options]
+//! Usage: nbs-ts events [--follow [--waiting]] [options]
 //!
 //! Prints a JSON object for each, on a line, in the order in which they ended:
 //! exit code, signal, who or what ended it, the last lines that it printed. Also
@@ -27,7 +27,8 @@ use std::{
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
@@ -43,21 +44,9 @@ use crate::{
     },
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut follow, mut waiting, mut pattern) = (false, false, None);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("follow") => follow = true,
-            Long("waiting") => waiting = true,
-            Long("name") => pattern = Some(args.some_text_value("name")?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-
-    if waiting && !follow {
-        return Err(Failure::bad_args("--waiting goes with --follow; 'list --waiting' tells of now".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (follow, waiting) = (call.has("follow"), call.has("waiting"));
+    let pattern = call.optional("name", cli::text)?;
 
     let state_dir = StateDir::open_or_make()?;
     let events = state_dir.events()?;

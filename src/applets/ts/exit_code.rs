@@ -13,19 +13,20 @@
 //!   nbs-ts exit-code "$h"
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::Result,
     session::{Notice, StateDir},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let target = cli::sole_target(args)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.session()?;
 
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
     let code = session.exit_code()?.map(i64::from);
-    if args.json() {
+    if call.json() {
         let end = if session.is_alive()? { None } else { state_dir.end_of(&session) };
         let object =
             Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code);

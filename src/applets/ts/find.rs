@@ -16,29 +16,20 @@
 use std::os::unix::ffi::OsStrExt;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{Name, StateDir},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Value;
-    let mut name = None;
-    while let Some(arg) = args.next()? {
-        match arg {
-            Value(word) if name.is_none() => {
-                let parsed = Name::parse(word.as_bytes());
-                let bad = || Failure::bad_args(format!("'{}' is not a session's name", word.display()));
-                name = Some(parsed.ok_or_else(bad)?);
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let name = name.ok_or_else(|| Failure::bad_args("missing a name".into()))?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let word = call.operand("NAME").unwrap_or_default();
+    let bad = || Failure::bad_args(format!("'{}' is not a session's name", word.display()));
+    let name = Name::parse(word.as_bytes()).ok_or_else(bad)?;
 
     let handle = StateDir::open()?.newest(&name)?;
-    if args.json() {
+    if call.json() {
         return cli::print(Object::new().text("handle", handle.as_str()).text("name", name.as_str()).line());
     }
     cli::print(format!("{handle}\n"))

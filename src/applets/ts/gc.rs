@@ -1,6 +1,6 @@
 //! gc - remove sessions that have long been dead
 //!
-//! Usage: nbs-ts gc [options]
+//! Usage: nbs-ts gc [--hours=N|--ttl=TIME] [options]
 //!
 //! Never one that is alive, nor one that is being made. What a killed `create`
 //! or `kill` left goes, too, and what `events` has of sessions that were removed
@@ -22,32 +22,22 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result},
     session::{Glance, Name, Retention, StateDir},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut hours, mut ttl, mut most) = (None, None, None);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("hours") => hours = Some(args.number_value("hours")?),
-            Long("ttl") => ttl = Some(args.time_value("ttl")?),
-            Long("keep") => most = Some(args.number_value("keep")?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if hours.is_some() && ttl.is_some() {
-        return Err(Failure::bad_args("--hours and --ttl exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (hours, ttl) = (call.optional("hours", cli::number)?, call.optional("ttl", cli::time)?);
+    let most = call.optional("keep", cli::number)?;
     let oldest = hours.map(|hours| Duration::from_secs(hours.saturating_mul(3_600))).or(ttl);
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let oldest = if most.is_some() { oldest } else { oldest.or(Some(Retention::DEFAULT)) };
 
     let collected = StateDir::open()?.collect(&Retention { oldest, most })?;
     for (summary, dead_for) in &collected.removed {
-        if args.json() {
+        if call.json() {
             cli::print(summary.json().line())?;
             continue;
         }
@@ -57,7 +47,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let dead_for = hours.as_deref().unwrap_or("an unknown time");
         cli::print(format!("gc: removed {handle} ({name}), dead for {dead_for}\n"))?;
     }
-    if !args.json() {
+    if !call.json() {
         cli::print(format!(
             "gc: removed {} sessions, kept {} alive + {} recent dead\n",
             collected.removed.len(),

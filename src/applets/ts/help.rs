@@ -1,6 +1,7 @@
 //! help - tell how to use a command, or what the reference says of a topic
 //!
 //! Usage: nbs-ts help [options] [COMMAND|TOPIC]
+//!        nbs-ts help --skill [--json]
 //!
 //! Without an operand, lists the commands and the topics. A topic is a page of
 //! Markdown. `nbs help TOPIC` prints it, too.
@@ -10,9 +11,10 @@
 //!   --skill           print a page of Markdown that teaches an agent which call
 //!                     and which wait to use when
 //!   --json            print an object: commands, a list of objects: name,
-//!                     summary, usage, options (name, value, default, help) and
-//!                     exits; with COMMAND just its object; of a topic: name,
-//!                     summary, text; of --skill: skill
+//!                     summary, usage, options (name, value, default,
+//!                     repeatable, help), operands (name, optional, repeatable,
+//!                     text) and exits; with COMMAND just its object; of a
+//!                     topic: name, summary, text; of --skill: skill
 //!
 //! Example:
 //!   nbs-ts help send
@@ -22,7 +24,8 @@ use crate::{
         self, find,
         ts::{self, VERBS},
     },
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     help::{texts::Text, topics},
     json::Object,
     outcome::{Failure, Result},
@@ -30,31 +33,18 @@ use crate::{
 
 const SKILL: Text = Text::of("applets/ts/skill.md");
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut wanted, mut skill, mut topic) = (None, false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("skill") => skill = true,
-            Long("topic") => topic = true,
-            Value(word) if wanted.is_none() => wanted = Some(word),
-            other => return Err(other.unexpected().into()),
-        }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (wanted, topic) = (call.operand("COMMAND|TOPIC"), call.has("topic"));
+    if call.has("skill") {
+        return cli::print(match call.json() {
+            true => Object::new().text("skill", SKILL.get()).line(),
+            false => SKILL.get().to_owned(),
+        });
     }
-
-    let Some(word) = wanted else {
-        return match (skill, args.json()) {
-            (true, true) => cli::print(Object::new().text("skill", SKILL.get()).line()),
-            (true, false) => cli::print(SKILL.get()),
-            (false, _) => ts::overview(args),
-        };
-    };
-    if skill {
-        return Err(Failure::bad_args("--skill teaches all of them, and takes no command".into()));
-    }
-    match (find(VERBS, &word), topics::find(&word)) {
-        (Some(verb), _) if !topic => applets::help(Some(verb), args),
-        (_, Some(topic)) => applets::help_on(topic, args),
+    let Some(word) = wanted else { return ts::overview(call.json()) };
+    match (find(VERBS, word), topics::find(word)) {
+        (Some(verb), _) if !topic => applets::help(Some(verb), call.json()),
+        (_, Some(topic)) => applets::help_on(topic, call.json()),
         _ => {
             let what = if topic { "no topic" } else { "no command and no topic" };
             Err(Failure::bad_args(format!(

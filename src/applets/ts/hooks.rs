@@ -21,30 +21,24 @@
 //!   nbs-ts hooks show claude
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsStr,
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     ts::agent_hooks::{AGENTS, Agent},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let mut words = Vec::new();
-    while let Some(arg) = args.next()? {
-        match arg {
-            lexopt::Arg::Value(word) => words.push(word),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or("?")).collect();
-    let &[action @ ("install" | "remove" | "show"), name] = &words[..] else {
-        return Err(Failure::bad_args("missing install, remove or show, and an agent".into()));
-    };
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let action = call.word();
+    let name = call.operand("AGENT").and_then(OsStr::to_str).unwrap_or("?");
     let names = AGENTS.map(|agent| agent.name).join(", ");
     let agent = Agent::named(name)
         .ok_or_else(|| Failure::bad_args(format!("'{name}' is no agent whose hooks are known: {names}")))?;
@@ -75,7 +69,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
 
     let confirm = agent.confirm.filter(|_| installed);
-    if args.json() {
+    if call.json() {
         let object = Object::new()
             .text("agent", agent.name)
             .bytes("file", path.as_os_str().as_encoded_bytes())

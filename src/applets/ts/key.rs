@@ -26,7 +26,8 @@
 //!   nbs-ts key "$h" Escape : w q Enter
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{
@@ -37,31 +38,17 @@ use crate::{
     terminal::keys::{self, Application, Key},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut names, mut timeout) = (None, Vec::new(), sending::TIMEOUT);
-    let (mut from_stdin, mut no_secret) = (false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("stdin") => from_stdin = true,
-            Long("no-secret") => no_secret = true,
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            Value(word) => names.push(key(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    if names.is_empty() {
-        return Err(Failure::bad_args("missing a key, like Enter or C-c".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
+    let names = call.operands("KEY").iter().map(|word| key(word)).collect::<Result<Vec<Key>>>()?;
+    let (from_stdin, no_secret) = (call.has("stdin"), call.has("no-secret"));
 
     let text = if from_stdin { cli::whole_stdin(Deadline::NEVER)? } else { Vec::new() };
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, timeout);
     let count = press_all(&session, text, &names, no_secret, type_all)?;
-    if args.json() {
+    if call.json() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
         return cli::print(object.line());

@@ -1,6 +1,7 @@
 //! kill - end sessions and remove them
 //!
 //! Usage: nbs-ts kill [options] SESSION...
+//!        nbs-ts kill [options] --all|--name=PATTERN
 //!
 //! All of a session ends: background jobs, stopped jobs, what left it by setsid
 //! or a double fork. SIGTERM first, SIGKILL to whoever is left. Returns as soon
@@ -22,35 +23,18 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{self, EndedBy, Handle, Name, StateDir, Target},
     sorted::Set,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut targets, mut all, mut pattern) = (Vec::new(), false, None);
-    let (mut grace, mut keep, mut if_exists) = (session::GRACE, false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("grace") => grace = args.time_value("grace")?,
-            Long("all") => all = true,
-            Long("name") => pattern = Some(args.some_text_value("name")?),
-            Long("keep") => keep = true,
-            Long("if-exists") => if_exists = true,
-            Value(word) => targets.push(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if targets.is_empty() && !all && pattern.is_none() {
-        return Err(cli::missing_handle());
-    }
-
-    if !targets.is_empty() && (all || pattern.is_some()) {
-        return Err(Failure::bad_args("a session and --all or --name exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (mut targets, all) = (call.sessions()?, call.has("all"));
+    let (pattern, grace) = (call.optional("name", cli::text)?, call.value("grace", cli::time)?);
+    let (keep, if_exists) = (call.has("keep"), call.has("if-exists"));
 
     let state_dir = StateDir::open()?;
     let picked = |name: Option<&Name>| all || Name::is_wanted(name, pattern.as_deref());
@@ -75,7 +59,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let borne = if handles.len() > 1 { Some(session::borne()?) } else { None };
     for handle in handles {
         match kill(&state_dir, handle, grace, keep, borne.as_ref()) {
-            Ok(line) if args.json() => cli::print(line)?,
+            Ok(line) if call.json() => cli::print(line)?,
             Ok(_) => {}
             Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
             Err(failure) => failures.push(failure),

@@ -26,7 +26,8 @@
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     machine::{
         bridge, call,
@@ -37,46 +38,21 @@ use crate::{
     session::StateDir,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut idle, mut task, mut machine, mut command) = (None, None, None, Vec::new());
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("idle") => idle = Some(args.some_time_value("idle")?),
-            Value(word) if task.is_none() => task = Some(word),
-            Value(word) if machine.is_none() => {
-                machine = Some(name::parse(word.as_bytes())?);
-                if task.as_deref() == Some("add".as_ref()) {
-                    command = args.words()?;
-                    // As anywhere, they may be told from our own.
-                    let has_dashes = command.first().is_some_and(|word| word == "--");
-                    command.drain(..usize::from(has_dashes));
-                }
-            }
-            Value(word) => command.push(word),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let task = task.unwrap_or_default();
-    let named = machine.ok_or_else(|| Failure::bad_args("missing the name of a machine".into()));
-    let is_add = task == "add";
-    if !is_add && (idle.is_some() || !command.is_empty()) {
-        return Err(Failure::bad_args(format!(
-            "--idle and a command are for 'add', not for '{}'",
-            task.display()
-        )));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let idle = call.optional("idle", cli::some_time)?;
+    let name = call.operand("NAME").map(|word| name::parse(word.as_bytes())).transpose()?;
 
     let state_dir = StateDir::open_or_make()?;
-    match task.to_str() {
-        Some("add") => add(&state_dir, named?, idle, &command),
-        Some("remove") => remove(&state_dir, &named?),
-        Some("check") => check(&state_dir, &named?, args.json()),
-        Some("list") if named.is_err() => list(&state_dir, args.json()),
-        _ => Err(Failure::bad_args(format!(
-            "'{}' is none of add, list, check NAME and remove",
-            task.display()
-        ))),
+    match (call.word(), name) {
+        ("add", Some(name)) => {
+            // As anywhere, they may be told from our own.
+            let words = call.operands("COMMAND");
+            let has_dashes = words.first().is_some_and(|word| word == "--");
+            add(&state_dir, name, idle, &words[usize::from(has_dashes)..])
+        }
+        ("remove", Some(name)) => remove(&state_dir, &name),
+        ("check", Some(name)) => check(&state_dir, &name, call.json()),
+        _ => list(&state_dir, call.json()),
     }
 }
 

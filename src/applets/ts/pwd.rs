@@ -15,20 +15,21 @@
 use std::os::unix::ffi::OsStrExt;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::Result,
     session::{StateDir, client::RelayClient},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let target = cli::sole_target(args)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.session()?;
 
     let session = StateDir::open()?.session(&target)?;
     let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
     let folder = client.folder()?.ok_or_else(|| session.ended())?;
     let path = folder.as_os_str().as_bytes();
-    if args.json() {
+    if call.json() {
         let object = Object::new().text("handle", session.handle().as_str()).bytes("folder", path);
         return cli::print(object.line());
     }

@@ -1,6 +1,6 @@
 //! read - print a session's output from anywhere
 //!
-//! Usage: nbs-ts read [options] SESSION
+//! Usage: nbs-ts read [--offset=N|--last=N] [options] SESSION
 //!
 //! Prints all of it, or what the options pick. Reading moves no cursor.
 //!
@@ -20,34 +20,18 @@
 //!   nbs-ts read "$h" --last=20 --strip
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     ts::output::{self, OutputForm},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut offset, mut last, mut limit) = (None, None, None, u64::MAX);
-    let (mut max, mut strip, mut rendered, mut ansi) = (None, false, false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("offset") => offset = Some(args.number_value("offset")?),
-            Long("last") => last = Some(args.number_value("last")?),
-            Long("limit") => limit = args.size_value("limit")?,
-            Long("max") => max = Some(args.size_value("max")?),
-            Long("strip") => strip = true,
-            Long("rendered") => rendered = true,
-            Long("ansi") => ansi = true,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    let rendered = OutputForm::rendered(rendered, ansi)?;
-    if offset.is_some() && last.is_some() {
-        return Err(Failure::bad_args("--offset and --last exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (offset, last) = (call.optional("offset", cli::number)?, call.optional("last", cli::number)?);
+    let limit = call.optional("limit", cli::size)?.unwrap_or(u64::MAX);
+    let (max, strip) = (call.optional("max", cli::size)?, call.has("strip"));
+    let (target, rendered) = (call.session()?, OutputForm::rendered(call.has("rendered"), call.has("ansi"))?);
 
     let session = StateDir::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());
@@ -68,7 +52,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     output::print(
         &session,
         start..end,
-        OutputForm { strip, rendered, complete: true, max, json: args.json() },
+        OutputForm { strip, rendered, complete: true, max, json: call.json() },
     )?;
     Ok(())
 }

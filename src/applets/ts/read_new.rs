@@ -22,31 +22,19 @@
 //!   nbs-ts read-new "$h" --strip
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     ts::output::{self, OutputForm},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut reader, mut max) = (None, None, None);
-    let (mut strip, mut rendered, mut ansi) = (false, false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("reader") => reader = Some(args.name_value("reader")?),
-            Long("max") => max = Some(args.size_value("max")?),
-            Long("strip") => strip = true,
-            Long("rendered") => rendered = true,
-            Long("ansi") => ansi = true,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    let rendered = OutputForm::rendered(rendered, ansi)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (max, strip) = (call.optional("max", cli::size)?, call.has("strip"));
+    let (reader, rendered) =
+        (call.optional("reader", cli::name)?, OutputForm::rendered(call.has("rendered"), call.has("ansi"))?);
 
-    let session = StateDir::open()?.session(&target)?;
+    let session = StateDir::open()?.session(&call.session()?)?;
     let what = || format!("read the output of session '{}'", session.handle());
     let cursor = session.read_cursor(reader.as_ref())?;
     let reader = cursor.take()?;
@@ -66,7 +54,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let end = output::print(
         &session,
         start..length,
-        OutputForm { strip, rendered, complete, max, json: args.json() },
+        OutputForm { strip, rendered, complete, max, json: call.json() },
     )?;
     if end == start { Ok(()) } else { reader.advance(end) }
 }

@@ -1,6 +1,7 @@
 //! render - print what a terminal shows of recorded output
 //!
 //! Usage: nbs-ts render [options] < FILE
+//!        nbs-ts render --svg [--size=COLSxROWS] [--scrollback=N] < FILE
 //!
 //! What `screen` does, for any stream of bytes on standard input and without a
 //! session.
@@ -21,32 +22,18 @@
 use std::io::{self, Read};
 
 use crate::{
-    cli::Args,
+    call::CommandLine,
+    cli,
     outcome::{Result, Trying},
     session::screen_of,
-    sys::pty::Size,
     ts::screen_output::ScreenForm,
 };
 
 /// As large as it pays for the emulator.
 const BLOCK: usize = 4 << 20;
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut size, mut form) = (Size::DEFAULT, ScreenForm::default());
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("size") => size = args.terminal_size_value("size")?,
-            Long(option) => {
-                let option = option.to_owned();
-                if !form.take(&option, args)? {
-                    return Err(Long(&option).unexpected().into());
-                }
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    form.check(args.json())?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (size, form) = (call.value("size", cli::terminal_size)?, ScreenForm::given(call)?);
 
     let mut screen = screen_of(size);
     let mut block = Vec::with_capacity(BLOCK);
@@ -58,5 +45,5 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
         screen.feed(&block);
     }
-    form.print(&screen, args.json())
+    form.print(&screen, call.json())
 }

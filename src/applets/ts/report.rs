@@ -24,35 +24,32 @@
 //! Example:
 //!   nbs-ts report waiting 'may I delete build/?'
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    time::Duration,
+};
 
 use serde_json::Value;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result, Trying},
     session::{self, Report, ReportState, SESSION_ENV, StateDir, Target, client::RelayClient},
     sys::{deadline::Deadline, term},
     terminal::program_status,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let (mut target, mut quiet, mut hook) = (None, false, false);
-    let state = loop {
-        match args.next()? {
-            Some(lexopt::Arg::Long("quiet")) => quiet = true,
-            Some(lexopt::Arg::Long("hook")) => hook = true,
-            Some(lexopt::Arg::Value(word)) if is_state(&word) => break word,
-            Some(lexopt::Arg::Value(word)) if target.is_none() => {
-                target = Some(cli::parse_target(&word).map_err(|failure| no_state(&word, failure))?);
-            }
-            Some(lexopt::Arg::Value(word)) => return Err(no_state(&word, cli::missing_handle())),
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Err(Failure::bad_args(format!("missing a state: {STATES}"))),
-        }
-    };
-    let mut text = args.free_text(None)?;
-    if hook && text.is_empty() {
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.operand("SESSION").map(cli::parse_target).transpose()?;
+    let word = call.operand("STATE").unwrap_or_default();
+    if !is_state(word) {
+        return Err(Failure::bad_args(format!("'{}' is no state: {STATES}", word.display())));
+    }
+    let state = word.to_owned();
+    let (quiet, mut text) = (call.has("quiet"), call.text());
+    if call.has("hook") && text.is_empty() {
         text = hook_text(&cli::whole_stdin(Deadline::after(HOOK_PATIENCE))?);
     }
     if text.len() > Report::LONGEST {
@@ -104,14 +101,6 @@ fn hook_text(given: &[u8]) -> Vec<u8> {
 
 const STATES: &str = "working, waiting, done, failed, idle or clear";
 
-fn is_state(word: &OsString) -> bool {
+fn is_state(word: &OsStr) -> bool {
     word == "clear" || ReportState::parse(word.as_bytes()).is_some()
-}
-
-/// A word that is neither a state nor names a session.
-fn no_state(word: &OsString, failure: Failure) -> Failure {
-    match word.as_bytes().first() {
-        Some(b'@') => failure,
-        _ => Failure::bad_args(format!("'{}' is no state: {STATES}", word.display())),
-    }
 }

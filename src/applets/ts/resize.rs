@@ -9,26 +9,16 @@
 //!   nbs-ts resize "$h" 132x43
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result},
     session::{StateDir, client::RelayClient},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Value;
-    let (mut target, mut size) = (None, None);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            Value(word) if size.is_none() => {
-                let wrong = || Failure::bad_args(format!("'{}' {}", word.display(), cli::NO_TERMINAL_SIZE));
-                size = Some(cli::parse_terminal_size(&word).ok_or_else(wrong)?);
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    let size = size.ok_or_else(|| Failure::bad_args("missing a size like 80x24".into()))?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let word = call.operand("COLSxROWS").unwrap_or_default();
+    let wrong = || Failure::bad_args(format!("'{}' {}", word.display(), cli::NO_TERMINAL_SIZE));
+    let (target, size) = (call.session()?, cli::parse_terminal_size(word).ok_or_else(wrong)?);
 
     let session = StateDir::open()?.session(&target)?;
     let client = RelayClient::open(&session)?;

@@ -1,6 +1,6 @@
 //! restart - start again what a dead session ran
 //!
-//! Usage: nbs-ts restart [options] SESSION
+//! Usage: nbs-ts restart [--no-helper|--require-helper] [options] SESSION
 //!        nbs-ts restart --boot [options]
 //!
 //! A new session, whose handle it prints: the same command in the same folder,
@@ -27,7 +27,8 @@
 //!   nbs-ts restart @build
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{Handle, SessionDir, StateDir, Target},
@@ -35,28 +36,13 @@ use crate::{
     ts::create_options::{self, CreateOptions},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut boot, mut variables) = (None, false, Vec::new());
-    let (mut no_helper, mut require_helper) = (false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("boot") => boot = true,
-            Long("env") => variables.push(create_options::variable(args.value()?)?),
-            Long("no-helper") => no_helper = true,
-            Long("require-helper") => require_helper = true,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let via = create_options::via(no_helper, require_helper)?;
-    if boot && target.is_some() {
-        return Err(Failure::bad_args("a session and --boot exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let variables = call.values("env", create_options::variable)?;
+    let via = create_options::via(call)?;
 
     let state_dir = StateDir::open()?;
     let tell = |handle: &Handle, session: &SessionDir| {
-        cli::print(match args.json() {
+        cli::print(match call.json() {
             true => {
                 let object = Object::new().text("handle", handle.as_str());
                 object.text("restarted", session.handle().as_str()).line()
@@ -65,14 +51,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         })
     };
     let restart = |session: &SessionDir| {
-        let handle = CreateOptions::again(session, variables.clone(), via, args.umask)?.start()?;
+        let handle = CreateOptions::again(session, variables.clone(), via, call.umask)?.start()?;
         let noted = session.note_restarted_as(&handle);
         // Who has the handle can look after it, whatever else goes wrong.
         tell(&handle, session)?;
         noted
     };
-    if let Some(target) = target {
-        let mut session = state_dir.session(&target)?;
+    if !call.has("boot") {
+        let mut session = state_dir.session(&call.session()?)?;
         if session.is_alive()? {
             let handle = session.handle();
             return Err(Failure::failed(format!("cannot restart session '{handle}': it is alive")));
@@ -87,9 +73,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             }
         }
         return restart(&session);
-    }
-    if !boot {
-        return Err(cli::missing_handle());
     }
     // Two at a time would each start all of them.
     let _locked = state_dir.lock_ensuring()?;

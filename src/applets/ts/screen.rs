@@ -1,6 +1,7 @@
 //! screen - print what a person would see now
 //!
 //! Usage: nbs-ts screen [options] SESSION
+//!        nbs-ts screen --svg [--scrollback=N] SESSION
 //!
 //! Prints the session's output as a terminal of its size shows it: a line for
 //! each row, without the blanks at its end. Works for a dead session, too: its
@@ -21,32 +22,17 @@
 use std::mem::ManuallyDrop;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
     outcome::Result,
     session::{ScreenCache, StateDir},
     ts::screen_output::ScreenForm,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut form) = (None, ScreenForm::default());
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long(option) => {
-                let option = option.to_owned();
-                if !form.take(&option, args)? {
-                    return Err(Long(&option).unexpected().into());
-                }
-            }
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    form.check(args.json())?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, form) = (call.session()?, ScreenForm::given(call)?);
 
     let session = StateDir::open()?.session(&target)?;
     // The kernel takes back the memory when we end; line by line it takes longer.
     let cache = ManuallyDrop::new(ScreenCache::look(&session)?);
-    form.print(&cache.screen, args.json())
+    form.print(&cache.screen, call.json())
 }

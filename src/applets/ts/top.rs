@@ -29,7 +29,8 @@ use std::{
 
 use crate::{
     applets::ts::list,
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::child,
@@ -40,27 +41,19 @@ use crate::{
     },
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut scope, mut on, mut once) = (Scope::default(), Vec::new(), false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("name") => scope.pattern = Some(args.some_text_value("name")?),
-            Long("on") => on.push(args.some_value("on")?),
-            Long("once") => once = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    if args.json() {
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (pattern, mut on) = (call.optional("name", cli::text)?, call.values("on", cli::some)?);
+    if call.json() {
         return Err(Failure::bad_args("--json is of 'list --long'".into()));
     }
 
     if on.is_empty() {
         on.extend(default_on());
     }
-    scope.machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
+    let machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
+    let scope = Scope { pattern, machines };
     let state_dir = StateDir::open_or_make()?;
-    if !once && top::is_possible() {
+    if !call.has("once") && top::is_possible() {
         return top::show(&scope);
     }
     if scope.machines == [None] {

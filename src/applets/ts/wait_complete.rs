@@ -18,7 +18,8 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::Result,
     session::{Completion, SessionDir, StateDir, client::Wait},
@@ -26,20 +27,11 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut timeout) = (None, Wait::TIMEOUT);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
-    wait(&session, timeout, args.json()).map_err(Wait::cut_short)
+    wait(&session, timeout, call.json()).map_err(Wait::cut_short)
 }
 
 fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {

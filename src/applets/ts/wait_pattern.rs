@@ -1,6 +1,6 @@
 //! wait-pattern - wait until the output holds some text
 //!
-//! Usage: nbs-ts wait-pattern [options] SESSION PATTERN
+//! Usage: nbs-ts wait-pattern [--offset=N|--new] [options] SESSION PATTERN
 //!
 //! PATTERN is plain bytes, looked for from the beginning of the output, or from
 //! where the options say; an empty one is found as soon as there is any. Mind
@@ -16,12 +16,13 @@
 //! Example:
 //!   nbs-ts wait-pattern "$h" 'listening on' --timeout=30
 
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Result, Trying},
     session::{
         Piece, StateDir,
         client::{Wait, WaitEnd},
@@ -31,25 +32,10 @@ use crate::{
     ts::output,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut pattern, mut offset, mut new, mut timeout) =
-        (None, None, None, false, Wait::TIMEOUT);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("offset") => offset = Some(args.number_value("offset")?),
-            Long("new") => new = true,
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            Value(word) if pattern.is_none() => pattern = Some(word.into_vec()),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
-    let pattern = pattern.ok_or_else(|| Failure::bad_args("missing a pattern".into()))?;
-    if new && offset.is_some() {
-        return Err(Failure::bad_args("--offset and --new exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
+    let (offset, new) = (call.optional("offset", cli::number)?, call.has("new"));
+    let pattern = call.operand("PATTERN").unwrap_or_default().as_bytes();
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     let what = || format!("read the output of session '{}'", session.handle());
@@ -59,7 +45,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         None if new => log.length().trying(what())?,
         None => 0,
     };
-    let mut finder = Finder::new(&pattern, looked_at);
+    let mut finder = Finder::new(pattern, looked_at);
     let mut lost = 0;
     let mut wait = Wait::begin(&session, timeout)?;
     loop {
@@ -84,15 +70,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         }
         looked_at = pieces.offset();
         if let Some(found) = found {
-            output::tell_lost(lost, args.json());
-            return if args.json() {
-                print(session.handle().as_str(), &pattern, found, lost)
-            } else {
-                Ok(())
-            };
+            output::tell_lost(lost, call.json());
+            return if call.json() { print(session.handle().as_str(), pattern, found, lost) } else { Ok(()) };
         }
         if let Some(why) = last_look {
-            let pattern = String::from_utf8_lossy(&pattern);
+            let pattern = String::from_utf8_lossy(pattern);
             let gone = output::lost_in_words(lost);
             // There may be more to look at, also where the session has ended.
             let why = if is_late { WaitEnd::TimedOut } else { why };

@@ -11,11 +11,12 @@ use std::{
 
 /// The rooms from the top down, those beside each other in one line. A file may use its own
 /// line, and those below.
-const ROOMS: [&[&str]; 9] = [
+const ROOMS: [&[&str]; 10] = [
     &["main"],
     &["applets", "panics"],
     &["install", "mcp", "page", "ts", "worker"],
     &["help", "helper", "machine", "relay"],
+    &["call"],
     &["cli"],
     &["session"],
     &["jail", "json", "outcome", "terminal"],
@@ -65,6 +66,9 @@ impl House {
 
     /// A path in a file, from the root on: it may begin with a file in the folder of that one.
     fn whole_path(&self, source: &Source, path: &[String]) -> Names {
+        if path.first().is_some_and(|first| first == "crate") {
+            return path[1..].to_vec();
+        }
         let child = [&source.module[..], path].concat();
         if self.source(&child[..=source.module.len()]).is_some() { child } else { path.to_vec() }
     }
@@ -161,17 +165,21 @@ fn expand(module: &[String], before: &[String], tree: &str, found: &mut Vec<(Str
     found.push((name, path));
 }
 
-/// What stands behind `before`, from the root on.
+fn from_crate(module: &[String]) -> Names {
+    [&["crate".to_owned()], module].concat()
+}
+
+/// What stands behind `before`; from the root on it begins with `crate`.
 fn joined(module: &[String], before: &[String], path: &str) -> Names {
     let mut all = before.to_vec();
     for part in path.split("::").filter(|part| !part.is_empty()) {
         match part {
-            "crate" => all.clear(),
-            "self" if before.is_empty() && all.is_empty() => all = module.to_vec(),
+            "crate" => all = vec![part.to_owned()],
+            "self" if before.is_empty() && all.is_empty() => all = from_crate(module),
             "self" => {}
             "super" => {
                 if all.is_empty() {
-                    all = module.to_vec();
+                    all = from_crate(module);
                 }
                 all.pop();
             }
@@ -199,7 +207,8 @@ impl Source {
         paths.extend(self.children(house));
         for part in self.text.split("crate::").skip(1) {
             let end = part.find(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter));
-            let path = joined(&[], &[], &part[..end.unwrap_or(part.len())]);
+            let path = joined(&[], &["crate".to_owned()], &part[..end.unwrap_or(part.len())]);
+            let path = path[1..].to_vec();
             if !path.is_empty() && house.source(&path).is_none() {
                 paths.push(path);
             }

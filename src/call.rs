@@ -1,0 +1,409 @@
+//! One declared call: what a command's header says may be given, and the words of a call, read by it.
+//!
+//! `build.rs` makes a table of each header. By that table words are parsed, completed, told to
+//! programs and sent to other machines; a command gets what was given, and looks only at what the
+//! table cannot say.
+
+#[cfg(test)]
+mod usage;
+
+use std::{
+    cell::Cell,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result},
+    session::Target,
+};
+
+/// What may be given to a command.
+pub(crate) struct Syntax {
+    /// In the order of the help.
+    pub(crate) options: &'static [OptionSyntax],
+    pub(crate) forms: &'static [Form],
+    /// Options of which one may be given.
+    pub(crate) exclusive: &'static [&'static [&'static str]],
+    /// Options that go only with another one.
+    pub(crate) needs: &'static [(&'static str, &'static str)],
+}
+
+/// An option, by its name without dashes.
+pub(crate) struct OptionSyntax {
+    pub(crate) name: &'static str,
+    /// What it takes, as its help calls that; nothing if it takes nothing.
+    pub(crate) value: &'static str,
+    /// What holds where it is not given; nothing if the help says nothing of it.
+    pub(crate) default: &'static str,
+    pub(crate) is_repeatable: bool,
+}
+
+/// One of the ways to call it; see `call/usage.rs`.
+pub(crate) struct Form {
+    pub(crate) takes_any: bool,
+    pub(crate) required: &'static [&'static [&'static str]],
+    pub(crate) allowed: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
+    pub(crate) operands: &'static [Operand],
+}
+
+#[derive(Debug)]
+pub(crate) struct Operand {
+    pub(crate) name: &'static str,
+    pub(crate) is_optional: bool,
+    pub(crate) is_many: bool,
+    pub(crate) is_text: bool,
+}
+
+impl Syntax {
+    fn option(&self, name: &str) -> Option<&OptionSyntax> {
+        self.options.iter().find(|option| option.name == name)
+    }
+
+    /// The operands of all forms, and whether there are calls without them.
+    pub(crate) fn operands(&self) -> Vec<(&'static Operand, bool)> {
+        let mut all: Vec<(&Operand, bool)> = Vec::new();
+        for operand in self.forms.iter().flat_map(|form| form.operands) {
+            let is_it = |other: &&Operand| other.name == operand.name && !other.is_optional;
+            let is_optional = !self.forms.iter().all(|form| form.operands.iter().any(|other| is_it(&other)));
+            if all.iter().all(|(known, _)| known.name != operand.name) {
+                all.push((operand, is_optional));
+            }
+        }
+        all
+    }
+
+    /// The words of which a call begins with one.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.forms.iter().flat_map(|form| form.words).copied()
+    }
+
+    /// The operand that comes after these.
+    pub(crate) fn operand_after(&self, given: &[OsString]) -> Option<&'static Operand> {
+        let form = self.forms.iter().find(|form| given.first().is_none_or(|first| form.has_word(first)))?;
+        let place = given.len().checked_sub(usize::from(!form.words.is_empty()))?;
+        form.operands.get(place).or(form.operands.last().filter(|operand| operand.is_many))
+    }
+
+    /// Is what follows so many operands free text, in which nothing is an option?
+    pub(crate) fn text_follows(&self, given: &[OsString]) -> bool {
+        self.forms.iter().any(|form| {
+            let is_chosen = given.first().is_none_or(|first| form.has_word(first));
+            let place = form.operands.iter().position(|operand| operand.is_text);
+            let skipped = usize::from(form.skips_first(given));
+            let place = place.map(|place| place + usize::from(!form.words.is_empty()) - skipped);
+            is_chosen && place.is_some_and(|place| given.len() >= place.max(1))
+        })
+    }
+}
+
+impl Form {
+    fn has_word(&self, word: &OsStr) -> bool {
+        self.words.is_empty() || self.words.iter().any(|known| word == *known)
+    }
+
+    /// Is the first operand left out? It is optional, a session's, and others follow it.
+    fn skips_first(&self, given: &[OsString]) -> bool {
+        let is_session = |word: &[u8]| {
+            Target::parse(word).is_some() || word.first() == Some(&b'@') || word.contains(&b':')
+        };
+        let may_be_skipped =
+            matches!(self.operands, [first, second, ..] if first.is_optional && !second.is_optional);
+        may_be_skipped && given.first().is_some_and(|first| !is_session(first.as_bytes()))
+    }
+
+    fn names(&self, option: &str) -> bool {
+        self.allowed.contains(&option) || self.required.iter().any(|names| names.contains(&option))
+    }
+
+    /// The options that choose it.
+    fn chosen_by(&self) -> &'static [&'static str] {
+        self.required.first().copied().unwrap_or_default()
+    }
+}
+
+/// The words of a call.
+pub(crate) struct CommandLine {
+    syntax: &'static Syntax,
+    form: &'static Form,
+    options: Vec<(&'static OptionSyntax, OsString)>,
+    // The word that chose the form.
+    word: Option<OsString>,
+    // Of each operand of the form what was given.
+    operands: Vec<(&'static Operand, Vec<OsString>)>,
+    json: bool,
+    // Which options the command has looked at, as bits: one that it does not know of is a mistake of ours.
+    looked_at: Cell<u64>,
+    /// The umask of whoever called us.
+    pub(crate) umask: u32,
+}
+
+impl CommandLine {
+    /// Reads all words, and says what is wrong with them.
+    pub(crate) fn read(syntax: &'static Syntax, args: &mut Args) -> Result<CommandLine> {
+        use lexopt::Arg::{Long, Value};
+        let (mut options, mut words) = (Vec::new(), Vec::new());
+        loop {
+            if syntax.text_follows(&words) {
+                words.extend(args.words()?);
+                break;
+            }
+            let option = match args.next()? {
+                None => break,
+                Some(Value(word)) => {
+                    words.push(word);
+                    continue;
+                }
+                Some(Long(name)) => {
+                    syntax.option(name).ok_or_else(|| Failure::from(Long(name).unexpected()))?
+                }
+                Some(other) => return Err(other.unexpected().into()),
+            };
+            let value = if option.value.is_empty() { OsString::new() } else { args.value()? };
+            options.push((option, value));
+        }
+        let mut call = CommandLine {
+            syntax,
+            form: &syntax.forms[0],
+            options,
+            word: None,
+            operands: Vec::new(),
+            json: args.json(),
+            looked_at: Cell::new(0),
+            umask: args.umask,
+        };
+        call.form = call.choose_form(&mut words)?;
+        call.check_options()?;
+        call.assign(words)?;
+        Ok(call)
+    }
+
+    fn choose_form(&mut self, words: &mut Vec<OsString>) -> Result<&'static Form> {
+        let forms = self.syntax.forms;
+        if !forms[0].words.is_empty() {
+            let all = || self.syntax.words().collect::<Vec<_>>().join(", ");
+            if words.is_empty() {
+                return Err(Failure::bad_args(format!("missing one of {}", all())));
+            }
+            let word = words.remove(0);
+            let form = forms.iter().find(|form| form.has_word(&word));
+            let none = || Failure::bad_args(format!("'{}' is none of {}", word.display(), all()));
+            let form = form.ok_or_else(none)?;
+            self.word = Some(word);
+            return Ok(form);
+        }
+        let given = |form: &&Form| form.chosen_by().iter().any(|name| self.is_given(name));
+        let mut chosen = forms.iter().skip(1).filter(given);
+        let Some(form) = chosen.next() else { return Ok(&forms[0]) };
+        match chosen.next() {
+            Some(other) => Err(self.exclude(form.chosen_by(), other.chosen_by())),
+            None => Ok(form),
+        }
+    }
+
+    fn check_options(&self) -> Result<()> {
+        let form = self.form;
+        for names in form.required {
+            if !names.iter().any(|name| self.is_given(name)) {
+                let name = self.syntax.option(names[0]).map_or(names[0].to_owned(), OptionSyntax::term);
+                return Err(Failure::bad_args(match self.given_of(form.chosen_by()) {
+                    Some(chosen) => format!("--{chosen} goes with --{name}"),
+                    None => format!("missing --{name}"),
+                }));
+            }
+        }
+        for name in self.given() {
+            let is_of_another = || self.syntax.forms.iter().any(|form| form.chosen_by().contains(&name));
+            if form.names(name) || (form.takes_any && !is_of_another()) {
+                continue;
+            }
+            return Err(match &self.word {
+                Some(word) => Failure::bad_args(format!("--{name} is not for '{}'", word.display())),
+                None => self.exclude(form.chosen_by(), &[name]),
+            });
+        }
+        for names in self.syntax.exclusive {
+            let mut given = names.iter().filter(|name| self.is_given(name));
+            if let (Some(one), Some(other)) = (given.next(), given.next()) {
+                return Err(self.exclude(&[one], &[other]));
+            }
+        }
+        match self.syntax.needs.iter().find(|(name, other)| self.is_given(name) && !self.is_given(other)) {
+            Some((name, other)) => Err(Failure::bad_args(format!("--{name} goes with --{other}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn assign(&mut self, words: Vec<OsString>) -> Result<()> {
+        let skipped = usize::from(self.form.skips_first(&words));
+        let mut words = words.into_iter();
+        for (number, operand) in self.form.operands.iter().enumerate() {
+            let count = match operand.is_many {
+                true => usize::MAX,
+                false => usize::from(number >= skipped),
+            };
+            let given: Vec<OsString> = words.by_ref().take(count).collect();
+            if given.is_empty() && !operand.is_optional {
+                return Err(operand.missing());
+            }
+            self.operands.push((operand, given));
+        }
+        let Some(surplus) = words.next() else { return Ok(()) };
+        let there = self.operands.len();
+        Err(match (self.given_of(self.form.chosen_by()), self.syntax.forms[0].operands.get(there)) {
+            (Some(chosen), Some(operand)) => {
+                Failure::bad_args(format!("{} and --{chosen} exclude each other", operand.in_words()))
+            }
+            _ => lexopt::Arg::Value(surplus).unexpected().into(),
+        })
+    }
+
+    fn given(&self) -> impl Iterator<Item = &'static str> {
+        let json = self.syntax.option("json").filter(|_| self.json);
+        self.options.iter().map(|(option, _)| option.name).chain(json.map(|json| json.name))
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.given().any(|given| given == name)
+    }
+
+    fn given_of(&self, names: &[&'static str]) -> Option<&'static str> {
+        self.given().find(|given| names.contains(given))
+    }
+
+    fn exclude(&self, one: &[&'static str], other: &[&'static str]) -> Failure {
+        let name = |names| self.given_of(names).unwrap_or_default();
+        Failure::bad_args(format!("--{} and --{} exclude each other", name(one), name(other)))
+    }
+}
+
+/// What a command asks of its words.
+impl CommandLine {
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Is this option given?
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.last(name).is_some()
+    }
+
+    /// The value of an option, as `kind` reads it.
+    pub(crate) fn optional<T>(
+        &self,
+        name: &str,
+        kind: impl Fn(&str, &OsStr) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.last(name).map(|value| kind(name, value)).transpose()
+    }
+
+    /// The same of one that has a default, which is what the header says.
+    pub(crate) fn value<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<T> {
+        let value = self.last(name);
+        let default = || self.syntax.option(name).expect("the header has it").default.as_ref();
+        kind(name, value.unwrap_or_else(default))
+    }
+
+    /// The values of one that may be repeated.
+    pub(crate) fn values<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
+        self.last(name);
+        let all = self.options.iter().filter(|(option, _)| option.name == name);
+        all.map(|(option, value)| kind(option.name, value)).collect()
+    }
+
+    fn last(&self, name: &str) -> Option<&OsStr> {
+        let place = self.syntax.options.iter().position(|option| option.name == name)?;
+        self.looked_at.set(self.looked_at.get() | 1 << place);
+        let mut given = self.options.iter().rev();
+        given.find(|(option, _)| option.name == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// The word that says what is to be done, of those that the usage names.
+    pub(crate) fn word(&self) -> &str {
+        self.word.as_deref().and_then(OsStr::to_str).unwrap_or_default()
+    }
+
+    /// What is given for an operand, by the name that the usage has for it.
+    pub(crate) fn operands(&self, name: &str) -> &[OsString] {
+        let found = self.operands.iter().find(|(operand, _)| operand.name == name);
+        found.map_or(&[], |(_, words)| words)
+    }
+
+    pub(crate) fn operand(&self, name: &str) -> Option<&OsStr> {
+        self.operands(name).first().map(OsString::as_os_str)
+    }
+
+    /// The session that it is for, where the usage has one.
+    pub(crate) fn session(&self) -> Result<Target> {
+        cli::parse_target(self.operand("SESSION").ok_or_else(cli::missing_handle)?)
+    }
+
+    pub(crate) fn sessions(&self) -> Result<Vec<Target>> {
+        self.operands("SESSION").iter().map(|word| cli::parse_target(word)).collect()
+    }
+
+    /// The words of the free text, joined by spaces.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let text = self.operands.iter().find(|(operand, _)| operand.is_text);
+        text.map(|(_, words)| words.join(OsStr::new(" ")).into_vec()).unwrap_or_default()
+    }
+
+    /// To be called when the command is done: has it heeded all options that were given?
+    pub(crate) fn check_heeded(&self) {
+        let is_heeded = |name: &&str| {
+            let place = self.syntax.options.iter().position(|option| option.name == *name);
+            ["json", "on"].contains(name) || place.is_none_or(|place| self.looked_at.get() & 1 << place != 0)
+        };
+        debug_assert_eq!(self.given().find(|name| !is_heeded(name)), None, "nothing looks at this option");
+    }
+}
+
+impl OptionSyntax {
+    /// As the help has it, without dashes.
+    fn term(&self) -> String {
+        if self.value.is_empty() { self.name.to_owned() } else { format!("{}={}", self.name, self.value) }
+    }
+}
+
+impl Operand {
+    fn missing(&self) -> Failure {
+        match self.name {
+            "SESSION" => cli::missing_handle(),
+            "COMMAND" => Failure::bad_args("missing a command to run".into()),
+            _ => Failure::bad_args(format!("missing {}", self.in_words())),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self.name {
+            "COLSxROWS" => "a size like 80x24".to_owned(),
+            name => {
+                let name = name.to_ascii_lowercase();
+                format!("a{} {name}", if name.starts_with(['a', 'e', 'i', 'o']) { "n" } else { "" })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usage;
+
+    #[test]
+    fn a_usage_says_what_goes_with_what() {
+        let form =
+            usage::Form::parse("[--last=N|--new] [--json [--legacy]] [options] SESSION [TEXT...] < FILE");
+        assert!(form.takes_any && form.required.is_empty() && form.words.is_empty());
+        assert_eq!(form.exclusive, [["last", "new"]]);
+        assert_eq!(form.needs, [("legacy", "json")]);
+        assert_eq!(form.allowed, ["last", "new", "legacy", "json"]);
+        let operands: Vec<_> =
+            form.operands.iter().map(|one| (one.name, one.is_optional, one.is_text)).collect();
+        assert_eq!(operands, [("SESSION", false, false), ("TEXT", true, true)]);
+        let form = usage::Form::parse("show|hide --one|--other=N KEY...");
+        assert_eq!((form.words, form.required), (vec!["show", "hide"], vec![vec!["one", "other"]]));
+        assert!(form.operands[0].is_many && !form.operands[0].is_text && !form.takes_any);
+    }
+}
