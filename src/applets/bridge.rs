@@ -1,8 +1,8 @@
-//! bridge - the connection to another machine
+//! bridge - keeps the connection to another machine
 //!
-//! An internal role. `nbs-bridge MACHINE FOLDER` is started by a call for a session on that
-//! machine; FOLDER is where its socket is, so that it can be told from what is merely called so. It
-//! says on standard output `+` when it listens, or `-` and why it does not.
+//! An internal role. A call for a session on MACHINE starts `nbs-bridge MACHINE DIRECTORY`.
+//! DIRECTORY holds its socket, which distinguishes it from processes that merely have its name. It
+//! prints `+` when it listens, or `-` and the reason why it does not.
 
 use std::os::unix::ffi::OsStrExt;
 

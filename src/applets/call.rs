@@ -1,11 +1,11 @@
 //! call - one call of a command of nbs-ts, for another process
 //!
-//! An internal role. `nbs-call PARENT pipes|terminal COMMAND...` is started by `nbs-mcp` or
-//! `nbs-far`, whose number is PARENT, and executes a command of `nbs-ts`, or `nbs-spawn-worker`
-//! where COMMAND is `spawn-worker`, or tells a page of the sessions where it is `page`; with
-//! `terminal`, on its standard input as the terminal that it is on. One that waits is of no use
-//! without who started it, and ends with it: what it waits for goes on. The others are brief, and
-//! end by themselves.
+//! An internal role. `nbs-mcp` or `nbs-far`, whose process ID is PARENT, starts
+//! `nbs-call PARENT pipes|terminal COMMAND...`. It executes a command of `nbs-ts`, or
+//! `nbs-spawn-worker` if COMMAND is `spawn-worker`. If COMMAND is `page`, it sends the sessions to a
+//! page. With `terminal`, its standard input is the terminal that it runs on. A call that waits is
+//! of no use without its parent, and ends with it; the session that it waits for goes on. The other
+//! calls are brief, and end by themselves.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -1,12 +1,11 @@
 //! child - becomes the command of a session, on its terminal
 //!
-//! An internal role. `nbs-child UMASK COUNT [FOLDER...] PROGRAM [ARGUMENT...]` is
-//! started with the slave of a PTY as standard input and output, and a pipe as standard error.
-//! It makes the terminal its own, waits for a byte from the pipe (the end
-//! without one means that nobody wants it any more), and becomes PROGRAM with
-//! every signal at its default and no descriptor but the terminal. Where COUNT is
-//! not 0, it may from then on write below so many FOLDERs only, of which the first
-//! is for temporary files and lies in the folder of its session.
+//! An internal role. `nbs-child UMASK COUNT [DIRECTORY...] PROGRAM [ARGUMENT...]` is started with
+//! the slave of a PTY as standard input and output, and a pipe as standard error. It makes the
+//! terminal its controlling terminal and waits for a byte from the pipe. If the pipe ends first, the
+//! session was given up, and it exits. Then it becomes PROGRAM with every signal at its default and
+//! no descriptor but the terminal. If COUNT is not 0, PROGRAM may write only below that many
+//! DIRECTORYs. The first of them is for temporary files, and is in the session's directory.
 
 use std::{
     io::{self, Read},

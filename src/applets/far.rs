@@ -1,9 +1,9 @@
-//! far - execute calls that come from another machine
+//! far - executes calls that come from another machine
 //!
-//! An internal role. The bridge of another machine has put this file here; its script asks what is
-//! in it (`nbs-far prove`), and goes on in it (`nbs-far connect BRIDGE CONTENT`), with the
-//! connection as standard input and output. That starts `nbs-far serve BRIDGE CONTENT`, which says
-//! on standard output `+` when it listens, or `-` and why it does not.
+//! An internal role. The bridge of another machine has put this file here. Its script asks what the
+//! file is (`nbs-far prove`), and becomes it (`nbs-far connect BRIDGE CONTENT`), with the connection
+//! as standard input and output. That starts `nbs-far serve BRIDGE CONTENT`, which prints `+` when
+//! it listens, or `-` and the reason why it does not.
 
 use std::io::{self, IsTerminal};
 

@@ -1,9 +1,8 @@
-//! keeper - the parent of a session's child, where the helper starts it
+//! keeper - the parent of a session's child that the helper starts
 //!
-//! An internal role. `nbs-keeper HANDLE SESSIONS PEER LENGTH` is started by the
-//! helper with the connection of a relay as standard input, from which an order
-//! of LENGTH bytes is still to be read, and the helper's pipe for lines of its
-//! log as standard output.
+//! An internal role. The helper starts `nbs-keeper HANDLE SESSIONS PEER LENGTH`. Its standard input
+//! is the connection of a relay, from which it reads an order of LENGTH bytes. Its standard output
+//! is the helper's pipe for lines of its log.
 
 use std::{
     io,

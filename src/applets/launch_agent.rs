@@ -1,19 +1,20 @@
-//! launch-agent - start one agent, in the one way that works
+//! launch-agent - start one agent in a clean environment
 //!
 //! Usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT
 //!
-//! Has bash, or else sh, start the program AGENT in the background, in a session
-//! of its own (setsid), with --root=PROJECT-ROOT and
-//! --dangerously-skip-permissions, and NBS_HANDLE, NBS_TRANSPORT=ts and
-//! NBS_INITIAL_PROMPT in its environment; and returns. What would make an agent
-//! think that it is part of another one is not in its environment: CLAUDECODE,
-//! CLAUDE_CODE_*, TMUX, TMUX_PANE, AGENT, CODEX_*, CODING_AGENT_*, OTEL_*. Its
-//! standard input is the caller's, its output goes nowhere: an agent opens a
-//! session for itself (nbs-ts).
+//! Starts the program AGENT in the background, by bash or else sh, and returns.
+//! The agent is in a Unix session of its own (setsid). It gets the arguments
+//! --root=PROJECT-ROOT and --dangerously-skip-permissions, and NBS_HANDLE,
+//! NBS_TRANSPORT=ts and NBS_INITIAL_PROMPT in its environment.
 //!
-//! Options stand before HANDLE; from there on, every word is taken as it is.
-//! Needs bash or else sh. Where setsid (util-linux, busybox) is not installed, the
-//! shell gets a session of its own from nbs, and the agent is in that.
+//! The environment omits what would make an agent think that it is part of
+//! another one: CLAUDECODE, CLAUDE_CODE_*, TMUX, TMUX_PANE, AGENT, CODEX_*,
+//! CODING_AGENT_*, OTEL_*. The agent's standard input is the caller's. Its output
+//! is discarded, because an agent opens a terminal session for itself (nbs-ts).
+//!
+//! Options go before HANDLE; everything from there on is an operand. If setsid
+//! (util-linux, busybox) is not installed, nbs puts the shell into a Unix session
+//! of its own, and the agent is in that.
 //!
 //! Example:
 //!   nbs-launch-agent aide-1 ~/project ~/.nbs/bin/nbs-claude 'Tidy up.'

@@ -1,24 +1,24 @@
-//! mcp - the sessions for clients of the model context protocol
+//! mcp - sessions for clients of the model context protocol
 //!
 //! Usage: nbs-mcp [options]
 //!
-//! A server of that protocol on standard input and output, for agents that have
-//! no shell: a client starts it. Its tools are create, run, send (text and keys),
-//! wait, screen, read, list and kill; each is the command of `nbs-ts` of that
-//! name (`send` with keys: of `key`), takes its options as arguments
-//! (`--idle-timeout` is idle_timeout), and gives what that prints: as text, and
-//! as the object of --json. What is more than 40 KB is cut, and tells how to read
-//! the rest. No arguments are what is of no use to such a client: of `create`
-//! --owner, --parent, --pager, --no-helper and --require-helper, of `list`
-//! --follow, and what is about secrets.
+//! Serves that protocol on standard input and output, for agents without a shell.
+//! A client starts it. Its tools are create, run, send (text and keys), wait,
+//! screen, read, list and kill. Each is the command of `nbs-ts` of that name
+//! (`send` with keys: `key`). Its arguments are the command's options
+//! (`--idle-timeout` is idle_timeout). It returns the command's output as text,
+//! and the object of --json. It cuts output at 40 KB, and says how to read the
+//! rest. Options useless to a client are not arguments: of `create` --owner,
+//! --parent, --pager, --no-helper and --require-helper, of `list` --follow, and
+//! those for secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
-//! begin with `initialize`. Calls run side by side. One that is cancelled ends:
-//! a `wait` waits no more, a `run` interrupts its command. A session is none of
-//! the server's: when the client has gone, it lives on, with all that runs in it.
+//! begin with `initialize`. Calls run concurrently. A cancelled call ends: a
+//! `wait` stops waiting, a `run` interrupts its command. When the client
+//! disconnects, the sessions and their programs live on.
 //!
-//! A secret does not go through a model: at a prompt for one, nothing is typed.
-//! The user types it, in a shell: nbs-ts send --secret-stdin SESSION
+//! A secret does not go through a model: the tools type nothing at a secret
+//! prompt. The user types it, in a shell: nbs-ts send --secret-stdin SESSION
 //!
 //! Options:
 //!   --owner           end the sessions that are created here when the server

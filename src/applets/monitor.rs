@@ -1,9 +1,9 @@
 //! monitor - watches over a worker
 //!
-//! An internal role. `nbs-monitor WORKER ROOT STARTUP TIMEOUT`, times in
-//! milliseconds, is started by `spawn-worker` with a socket as standard input, on
-//! which it says `+` and where its log is, or `-` and why there is none, and is
-//! told `+` when the agent is about to be started.
+//! An internal role. `spawn-worker` starts `nbs-monitor WORKER ROOT STARTUP TIMEOUT`, times in
+//! milliseconds, with a socket as standard input. The monitor writes `+` and the path of its log
+//! there, or `-` and the reason why it failed. It then reads `+` when the agent is about to be
+//! started.
 
 use std::{
     ffi::OsString,

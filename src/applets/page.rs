@@ -1,25 +1,24 @@
-//! page - the sessions as a web page
+//! page - show the sessions on a web page
 //!
 //! Usage: nbs-page [options]
 //!
-//! Serves a page that shows all sessions live: a wall of their screens, those that
-//! wait for input first, and each large, with what has scrolled off it, a line to
-//! type into, and keys. Prints its address, in which there is a token, and serves
-//! until it is interrupted.
+//! Serves a page that shows all sessions live: a wall of their screens, sessions
+//! that wait for input first. Open one to see it large with its scrollback, to
+//! type a line, and to press keys. Prints the page's address, which contains a
+//! token, and serves until it is interrupted.
 //!
-//! Whoever has the token can do what you can do: type into a shell of yours. It
-//! lies in the state folder, and holds until there is another. The page is served
-//! to this machine only; from elsewhere, forward the port: ssh -L 8080:ADDRESS
-//! A process of this machine that is confined by --write-root is not served,
-//! whatever token it has.
+//! Anyone with the token can do what you can do, such as type into your shells.
+//! The token is stored in the state directory. It is valid until --new-token.
+//! Only this machine can reach the page; from elsewhere, forward the port:
+//! ssh -L 8080:ADDRESS. The page rejects processes of this machine that are
+//! confined by --write-root, whatever token they have.
 //!
 //! Options:
 //!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the port of last
-//!                     time, if it is free; port 0 is any). What is sent is not
-//!                     encrypted
-//!   --on=MACHINE      show the sessions there (repeatable; all: here and on all
-//!                     that are known)
-//!   --new-token       make another token; whoever has the old one is shut out
+//!                     time, if it is free; port 0 is any), without encryption
+//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
+//!                     all known machines)
+//!   --new-token       make a new token, and reject the old one
 //!   --json            print an object with address, port and token
 //!
 //! Example:

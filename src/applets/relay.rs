@@ -1,11 +1,10 @@
-//! relay - the process behind a session
+//! relay - a session's background process
 //!
-//! An internal role. `nbs-relay HANDLE SESSIONS UMASK SIZE VIA` is started by
-//! `create` with the lock of the half-made session as standard input and a socket
-//! as standard output, on which it says `+` when the session is there for all
-//! to see, or `-` and why it is not; before that, `!` and a line of warning. On the
-//! same socket it hears when the files are made by which it starts the command, and
-//! when all of the session's are.
+//! An internal role. `create` starts `nbs-relay HANDLE SESSIONS UMASK SIZE VIA`. Its standard input
+//! is the lock of the half-made session. Its standard output is a socket. On that it writes
+//! `!` and a line of warning if there is one, then `+` when everybody can see the session, or `-` and
+//! the reason why it failed. On the same socket it reads when the files are made by which it starts
+//! the command, and when all files of the session are.
 
 use std::{fs::File, io, os::fd::AsFd, path::Path};
 

@@ -1,9 +1,9 @@
-//! screen - tells where a session's cursor is, and keeps its screen
+//! screen - computes a session's cursor position, and keeps its screen
 //!
-//! An internal role. `nbs-screen HANDLE SESSIONS ask` is started by the relay of the
-//! session, with a connection to it as standard input: for each line with an offset
-//! in the log it gives one with the cursor's row and column there, `3;14`.
-//! `nbs-screen HANDLE SESSIONS keep` looks once, so that the next look is cheap.
+//! An internal role. The session's relay starts `nbs-screen HANDLE SESSIONS ask`, with a connection
+//! to it as standard input. For each line with an offset in the log it writes one with the cursor's
+//! row and column there, `3;14`. `nbs-screen HANDLE SESSIONS keep` computes the screen once, so that
+//! the next call is cheap.
 
 use std::{
     io::{self, Read, Write},

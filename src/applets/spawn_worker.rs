@@ -1,4 +1,4 @@
-//! spawn-worker - hand a task to an agent of its own, and look after it
+//! spawn-worker - give a task to an agent, and watch over it
 //!
 //! Usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS
 //!        nbs-spawn-worker --list [PROJECT-ROOT]
@@ -6,48 +6,48 @@
 //!
 //! Writes the task file PROJECT-ROOT/.nbs/workers/WORKER.md (the skill, the
 //! instructions, a Status block, a Log), starts an agent on it, prints the
-//! worker's handle, ROLE-XXXXXXXX, and returns. A monitor in the background ends
-//! the worker's sessions, those with its handle in their names, when its State
-//! is completed, done, failed or escalated; when its time is over; or when its
-//! task file is gone for 5 s. What they printed is then in WORKER.log beside
-//! the task file (whose times are UTC). What the monitor did, and when, is in
-//! $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json tells which); a SIGTERM to
-//! it ends worker and monitor.
+//! worker's handle, ROLE-XXXXXXXX, and returns.
+//!
+//! A monitor in the background ends the worker's sessions, those with its handle
+//! in their names. It does so when the State in the task file is completed, done,
+//! failed or escalated; at the timeout; or when the task file has been gone for
+//! 5 s. It saves their output in WORKER.log beside the task file (whose times are
+//! UTC). Its own log is $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json prints
+//! the path). SIGTERM to the monitor ends worker and monitor.
 //!
 //! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, of
-//! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH.
-//! INSTRUCTIONS are taken as they are, unless they are an option of ours.
+//! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH. INSTRUCTIONS may
+//! be any text except an option of this command.
 //!
-//! --list shows a line for each worker, oldest first, with tabs between: handle,
-//! state, session (or -), age. One whose time was over is `timeout`, and one that
-//! was ended because somebody said so is `ended`: its monitor has written that
-//! into the task file. Lost is one that is at work by its task file, and has
-//! neither session nor monitor. --wait waits until a worker has ended, and prints
+//! --list prints a line for each worker, oldest first, with tabs between: handle,
+//! state, session (or -), age. The monitor writes the states timeout and ended
+//! (by a person or a signal) into the task file. A lost worker has an open task
+//! but no session or monitor. --wait waits until a worker has ended, and prints
 //! its state: exit 0 for completed and done, 1 for failed, escalated, ended and
 //! lost, 2 if there is no such worker, 3 for timeout.
 //!
-//! --foreground is a worker as a job, of a scheduler or of cron: it does not
-//! return before the worker has ended, and prints its state (with --json: a
-//! second object). Exit 0 for completed and done, 1 for failed, escalated and
-//! lost, 3 when its time is over. SIGTERM, SIGINT and SIGHUP end the worker, all
-//! its sessions and its agent first (exit 143, 130, 129); the task file and
-//! WORKER.log stay. Where it is killed itself, the monitor ends them.
+//! --foreground is for schedulers and cron: it returns when the worker has ended,
+//! and prints its state (with --json: a second object). Exit 0 for completed and
+//! done, 1 for failed, escalated and lost, 3 for timeout. SIGTERM, SIGINT and
+//! SIGHUP first end the worker, all its sessions and its agent (exit 143, 130,
+//! 129); the task file and WORKER.log stay. If it is killed, its monitor ends the
+//! sessions.
 //!
 //! Options:
-//!   --foreground      wait until the worker has ended; end it when told to end
-//!   --list            show the workers of a project
-//!   --wait=WORKER     wait until that one has ended, and print its state
-//!   --timeout=TIME    how long the task may take (default: 10m); of --wait, how
-//!                     long to wait (default: until there is nothing to wait for)
-//!   --startup=TIME    how long the session may take to appear before the
-//!                     monitor notes that it has not (default: 15s)
+//!   --foreground      wait until the worker has ended; a signal ends it
+//!   --list            list the workers of a project
+//!   --wait=WORKER     wait until that worker has ended, and print its state
+//!   --timeout=TIME    limit the task's time (default: 10m); with --wait, the
+//!                     wait's time (default: unlimited)
+//!   --startup=TIME    if no session appears in this time, the monitor notes it
+//!                     (default: 15s)
 //!   --agent=PATH      the agent's program
 //!   --root=DIR        the project of --wait and --list (default: .)
-//!   --on=MACHINE      on that machine, whose paths PROJECT-ROOT and SKILL-FILE
-//!                     are, from the home folder there; NBS_TS_ON is the
-//!                     default. Workers there are MACHINE:WORKER, also to
-//!                     --wait. Of --list repeatable, and --on=all is this one
-//!                     and all that are known; 'nbs help machines'
+//!   --on=MACHINE      on that machine, with PROJECT-ROOT and SKILL-FILE there,
+//!                     relative to its home directory; without this: on
+//!                     $NBS_TS_ON. Workers there are MACHINE:WORKER, also for
+//!                     --wait. With --list repeatable; all: this and all known
+//!                     machines ('nbs help machines')
 //!   --json            print an object for each worker
 //!
 //! Example:

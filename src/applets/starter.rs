@@ -1,7 +1,7 @@
-//! starter - becomes a program in a session of its own
+//! starter - becomes a program in a Unix session of its own
 //!
-//! An internal role. `nbs-starter PROGRAM [ARGUMENT...]` starts an agent's shell where there is no
-//! setsid(1).
+//! An internal role. `nbs-starter PROGRAM [ARGUMENT...]` starts an agent's shell where setsid(1) is
+//! not installed.
 
 use std::{os::unix::process::CommandExt, process::Command};
 

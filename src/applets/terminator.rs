@@ -1,8 +1,8 @@
 //! terminator - ends a session that has reached a limit
 //!
-//! An internal role. `nbs-terminator HANDLE SESSIONS CAUSE [at-once]` is started by the
-//! relay of the session, whose child it must be: the relay itself never waits for
-//! anybody, and to end all of a session takes waiting. `at-once`: there is no grace.
+//! An internal role. The session's relay starts `nbs-terminator HANDLE SESSIONS CAUSE [at-once]`. It
+//! must be the relay's child: to end all of a session takes waiting, and the relay never waits for
+//! another process. `at-once`: there is no grace.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //!
 //! Usage: nbs-ts COMMAND [arguments]
 //!
-//! Each call acts and exits; a session lives on in a process of its own, and
-//! all that is known of it lies in plain files in $NBS_TS_HOME (or ~/.nbs-ts).
-//! A session is named by its handle, which `create` prints, or by @name. All
-//! commands but `run` have the exit codes below.
+//! Each call acts and exits. A session lives on in a process of its own, and
+//! keeps its state in plain files in $NBS_TS_HOME (or ~/.nbs-ts). Calls name a
+//! session by its handle, which `create` prints, or by @NAME. Only `run` and
+//! `ask` have other exit codes than these:
 //!
 //! Exit codes:
 //!   0                 success

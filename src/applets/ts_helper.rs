@@ -1,17 +1,18 @@
-//! ts-helper - make terminals and their programs in the user's own environment
+//! ts-helper - start programs in your login environment
 //!
 //! Usage: nbs-ts-helper [--install-service|--uninstall-service]
 //!
 //! Runs in the foreground, logs to standard output, and ends on SIGINT or
-//! SIGTERM. Start it once, from a real login shell: the sessions that `nbs-ts
-//! create` makes while it runs have its environment (SSH agent, proxies,
-//! credentials), whoever calls `create`, and live on when it ends. It listens on
-//! helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket that systemd
-//! hands to it (LISTEN_FDS). It does its own work in $HOME, and the commands of
-//! clients that name no folder start there.
+//! SIGTERM. Start it once, from a real login shell. The sessions that
+//! `nbs-ts create` makes while it runs have its environment (SSH agent, proxies,
+//! credentials), whoever calls `create`. They live on when it ends.
+//!
+//! It listens on helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket
+//! that systemd passes to it (LISTEN_FDS). It works in $HOME, and commands of
+//! clients that name no directory start there.
 //!
 //! Options:
-//!   --install-service    have systemd start it now and at each login, through
+//!   --install-service    make systemd start it now and at each login, through
 //!                        a login shell
 //!   --uninstall-service  stop that, and remove the unit
 //!

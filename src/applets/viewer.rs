@@ -1,9 +1,9 @@
 //! viewer - shows a session on a terminal, and types into it
 //!
-//! An internal role. `nbs-viewer HANDLE` is started by `nbs-ts attach --interactive`,
-//! with its terminal as standard input and output; standard error is a pipe to it, for
-//! why this failed. `nbs-viewer HANDLE --read-only` only shows it.
-//! `nbs-viewer MACHINE: COMMAND...` shows what that call shows there.
+//! An internal role. `nbs-ts attach --interactive` starts `nbs-viewer HANDLE`, with its terminal as
+//! standard input and output. Standard error is a pipe to `attach`, for the reason of a failure.
+//! `nbs-viewer HANDLE --read-only` only shows the session.
+//! `nbs-viewer MACHINE: COMMAND...` shows what that call shows on that machine.
 //! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
 
 use std::{

@@ -248,7 +248,7 @@ fn tools_say_what_the_help_says() {
     let help: Value = serde_json::from_str(&scratch.ts(&["help", "--json"]).code(0).out()).unwrap();
     let timeout = &tools[3]["inputSchema"]["properties"]["timeout"];
     assert_eq!(timeout["default"], "50");
-    assert_eq!(timeout["description"], "a time like 30, 500ms or 2m: give up after this");
+    assert_eq!(timeout["description"], "a time like 30, 500ms or 2m: give up after TIME");
     for tool in tools {
         let commands = help["commands"].as_array().unwrap();
         let command = commands.iter().find(|command| command["name"] == tool["name"]).unwrap();

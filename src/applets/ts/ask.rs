@@ -1,69 +1,61 @@
-//! ask - type text into a session, wait, and print what came of it
+//! ask - type text into a program and print its answer
 //!
 //! Usage: nbs-ts ask [options] SESSION TEXT...
 //!        nbs-ts ask --stdin [options] SESSION
 //!
-//! For any program: a shell, a debugger, a database, a Python. Waits until the
-//! program waits for input, types the text and Enter, waits for the command to
-//! be done (in a shell) or for the program to wait for input again, and prints
-//! what a person would have seen of it, without the text's echo. The prompt that
-//! ends the answer is omitted only if the text was typed at that very prompt, of
-//! the same process (digits may differ). Any other last line is printed, because
-//! it may be a question.
+//! Waits until the program reads input, types TEXT and Enter, and prints the
+//! answer without the echo. In a shell, the answer ends when the command ends or
+//! asks a question; the next `ask` answers that. In any other program it ends
+//! when the program waits for input again.
 //!
-//! A command in a shell that itself waits for input has asked something: that is
-//! the end of the answer, and the next ask answers it. A line that the shell does
-//! not execute is exit 1, at once: one that is not complete (ask the rest, or drop
-//! it by `key C-c`), or that has a `!`. What comes after SESSION is text, also
-//! where it begins with `--`.
+//! `ask` omits the prompt that ends the answer only if TEXT was typed at that
+//! very prompt, of the same process; digits may differ. It prints any other last
+//! line, because that may be a question. If the program draws the whole screen,
+//! `ask` prints the screen; use `key` and `screen` instead.
 //!
-//! Of ssh and others that pass on what is typed it cannot be seen whether the
-//! other end waits: there it counts that the last line ends as prompts and
-//! questions do. Where none will, tell what to wait for.
+//! Everything after SESSION is text, even `--words`. Calls to one session are
+//! queued. If a program asks a question meanwhile, a queued call does not type
+//! its text into that question and exits 125. On timeout `ask` prints what it can
+//! and how to read the rest, and leaves the program running.
 //!
-//! Concurrent `ask` calls are queued. If a program asked something meanwhile, a
-//! queued text is not typed into that question: exit 125. A program that asks for
-//! a secret is asked nothing. When it takes too long, what has come is printed,
-//! and the program is left alone; of more than there is time to print, a line
-//! tells how to read the rest. Of a program that has drawn its screen, the answer
-//! is what the screen shows: `screen` and `key` are for that. The exit code of a
-//! command in a shell, or of a program that the answer ended, is in --json's
-//! detail.
+//! If the shell does not execute the text, `ask` exits 1 at once. Either the text
+//! is incomplete (ask the rest, or drop it by `key C-c`), or it has a `!`.
 //!
-//! Which wait when: none of them for a shell or a prompt that comes back;
-//! --pattern where it runs on (a server); --idle where nothing else tells; --fail
-//! beside any of them.
+//! With ssh, nbs cannot see whether the remote program reads input. The answer
+//! then ends at a line like a prompt or a question. If there is none, name a
+//! condition: --pattern for a server, --idle if nothing else works. Add --fail to
+//! any of them.
 //!
 //! Options:
-//!   --stdin           read the text from standard input instead
-//!   --paste           type it as one paste, if the program knows those: what
-//!                     indents by itself takes it as it is
-//!   --pattern=TEXT    wait until this text is printed (repeatable)
-//!   --regex=REGEX     wait until what this matches is printed (repeatable)
-//!   --fail=TEXT       this text is a failure, and ends the wait (repeatable)
-//!   --complete        wait until the next command is done
-//!   --idle=TIME       wait until nothing has been printed for so long
-//!   --stable=TIME     wait until the screen has stayed as it is for so long
+//!   --stdin           read the text from standard input
+//!   --paste           send a bracketed paste if the program enabled it; keeps
+//!                     editors from indenting the text
+//!   --pattern=TEXT    wait until TEXT is printed (repeatable)
+//!   --regex=REGEX     wait until REGEX matches (repeatable)
+//!   --fail=TEXT       fail when TEXT is printed (repeatable)
+//!   --complete        wait until the next command ends
+//!   --idle=TIME       wait until nothing is printed for TIME
+//!   --stable=TIME     wait until the screen is unchanged for TIME
 //!   --input           wait until the program waits for input
 //!   --exit            wait until the session ends
 //!   --ansi            keep colours
-//!   --strip           leave them out, as without --ansi
-//!   --max=SIZE        at most so much: the first and the last part, and between
-//!                     them a line that tells how to read what was left out
-//!   --timeout=TIME    give up after this (default: 60)
-//!   --json            print an object: handle, output, condition, detail,
-//!                     terminal (what it is doing), question (the row that
-//!                     asks, or null), offset (how far the output had come)
+//!   --strip           remove colours, even with --ansi
+//!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
+//!   --timeout=TIME    give up after TIME (default: 60)
+//!   --json            print an object: handle, output, condition, detail (such
+//!                     as a command's exit code), terminal (its state), question
+//!                     (the row that asks, or null), offset (in the output log)
 //!
 //! Exit codes:
-//!   0                 a condition was met; by default: the command is done, the
-//!                     program waits for input, or the session has ended
-//!   1                 --fail matched, the session ended without what was waited
-//!                     for, or the shell does not execute the text
-//!   2                 there is no such session
-//!   3                 it took too long
-//!   4                 the arguments are bad
-//!   125               a program began to ask while the call was queued, and the
+//!   0                 a condition was met; by default: the command ended, the
+//!                     program waits for input, or the session ended
+//!   1                 --fail matched, the session ended before the condition
+//!                     was met, the shell did not execute the text, or a secret
+//!                     prompt is open
+//!   2                 no such session
+//!   3                 timed out
+//!   4                 bad arguments
+//!   125               a program asked a question while the call was queued; the
 //!                     text was not typed
 //!
 //! Example:

@@ -3,20 +3,21 @@
 //! Usage: nbs-ts attach [--last=N|--new] [--json [--legacy-exit]] SESSION
 //!        nbs-ts attach --interactive|--read-only SESSION
 //!
-//! Prints the output from its beginning, and goes on as more comes. When the
-//! session has ended, says so, and exits 0.
+//! Prints the output from its beginning and continues as more arrives. When the
+//! session has ended, `attach` says so and exits 0.
 //!
-//! With --interactive all keys go to the session, whose terminal gets the size of
-//! the window, the latest of several, and has its own again when all have left.
+//! With --interactive all keys go to the session, and its terminal gets the size
+//! of the window. The last window to attach or resize sets the size. When all
+//! have detached, the terminal has its own size again.
 //!
 //! Options:
 //!   --last=N          begin with the last N lines
-//!   --new             begin with what comes from now on
-//!   --interactive     take the terminal: see the screen, and type; to leave it,
-//!                     C-\ and then d (C-\ twice types one)
-//!   --read-only       take the terminal, and only see the screen: no key goes to
-//!                     the session, whose terminal keeps its size; of a larger
-//!                     one the part around the cursor; C-\ and then d leaves
+//!   --new             begin with what is printed from now on
+//!   --interactive     show the screen on this terminal and type into it; C-\
+//!                     and then d detaches (C-\ twice types one)
+//!   --read-only       only show the screen: no key goes to the session, and its
+//!                     terminal keeps its size; of a larger one, show the part
+//!                     around the cursor; C-\ and then d detaches
 //!   --json            print frames, for a program that shows the terminal
 //!                     elsewhere: an object a line, whose type is init, output,
 //!                     resize and, at the end, pty_exited

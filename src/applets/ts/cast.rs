@@ -2,10 +2,10 @@
 //!
 //! Usage: nbs-ts cast SESSION
 //!
-//! What was printed, and when, and how large the terminal was, of a session that
-//! was created with --record; as far as it has come, if it is alive. What only
-//! nbs reads of it, the shell's reports, is left out. The form is asciicast v2, a
-//! JSON value a line, which asciinema plays.
+//! Prints the output, its times and the terminal's sizes of a session that was
+//! created with --record. If the session is alive, prints them up to now. Omits
+//! the shell's marks. The format is asciicast v2, a JSON value a line, which
+//! asciinema plays.
 //!
 //! Example:
 //!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast

@@ -3,35 +3,36 @@
 //! Usage: nbs-ts create [options] COMMAND...
 //!
 //! A shell with plain options (`bash`, `/bin/bash -l`, `zsh`, `fish`, `sh`) is an
-//! interactive one, whose commands are reported to `run` and `wait-complete`;
-//! anything else is run once, by `bash -c`, or by `sh -c` where there is no bash.
-//! The words of COMMAND are joined by spaces; options end where it begins. When
-//! the call returns, `send`, `wait-complete` and `kill` work at once.
+//! interactive shell, which reports its commands to `run` and `wait-complete`.
+//! Any other command is a one-shot: `bash -c` runs it once, or `sh -c` if there
+//! is no bash. The words of COMMAND are joined by spaces; options end where it
+//! begins. When the call returns, `send`, `wait-complete` and `kill` work at
+//! once.
 //!
 //! Options:
-//!   --name=NAME       a name for it: 1 to 64 of a-z A-Z 0-9 _ . -
-//!   --cwd=DIR         the folder to start in (default: the caller's)
+//!   --name=NAME       a name: 1 to 64 of a-z A-Z 0-9 _ . -
+//!   --cwd=DIR         the directory to start in (default: the caller's)
 //!   --inherit-cwd=SESSION
-//!                     start where that session is now
+//!                     start in the current directory of that session
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
-//!   --env=KEY=VALUE   an environment variable for it; may be repeated
-//!   --title=TEXT      what it is, for whoever lists sessions or hears of its end
+//!   --env=KEY=VALUE   set an environment variable (repeatable)
+//!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
-//!                     more about that
-//!   --parent=TEXT     who asked for it
-//!   --timeout=TIME    end it so long after its start
+//!                     a description, for the same
+//!   --parent=TEXT     the requester, for the same
+//!   --timeout=TIME    end it this long after it starts
 //!   --idle-timeout=TIME
-//!                     end it when nothing was printed or typed for so long
+//!                     end it when nothing is printed or typed for TIME
 //!   --owner=PID       end it when that process ends
-//!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
-//!   --record          note when what is printed, for `cast`
-//!   --write-root=DIR  let its processes write below DIR only, and to the terminal
-//!                     and $TMPDIR, a folder of its own; may be repeated
-//!   --no-helper       start it in this call's environment, and ask no helper
-//!   --require-helper  start it through nbs-ts-helper, or not at all
-//!   --pager           leave the caller's pagers and credential prompts on
-//!   --on=MACHINE      on that machine; its name begins the handle (where this is
-//!                     not given: on $NBS_TS_ON, else here)
+//!   --max-log=SIZE    limit the log on disk; the oldest output goes first
+//!   --record          record the times of the output, for `cast`
+//!   --write-root=DIR  let its processes write only below DIR, to the terminal
+//!                     and in $TMPDIR, a private directory (repeatable)
+//!   --no-helper       start it in this call's environment, without the helper
+//!   --require-helper  start it through nbs-ts-helper, or fail
+//!   --pager           keep the caller's pagers and credential prompts
+//!   --on=MACHINE      start it on that machine, whose name begins the handle;
+//!                     without this: on $NBS_TS_ON, else here
 //!   --json            print an object with the handle
 //!
 //! Example:

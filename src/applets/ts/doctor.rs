@@ -1,18 +1,18 @@
-//! doctor - check what sessions need of this machine, and how they are
+//! doctor - check what sessions need, and the sessions themselves
 //!
 //! Usage: nbs-ts doctor [options]
 //!
-//! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` where
-//! they can do without; what; and how it is. Where it is not ok, a second line
-//! tells how to mend it. Exits 1 if anything is bad.
+//! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` for an
+//! optional one; its name; and its state. If it is not ok, a second line says how
+//! to fix it. Exits 1 if anything is bad.
 //!
-//! Then `sessions`: whether all in the state folder is as it always ought to be.
-//! Each file that no command knows, cursor beyond its log, process that is left
-//! of a session which has ended, and the like, is one line.
+//! Then checks the state directory (`sessions`). Prints a line for each defect,
+//! such as an unknown file, a cursor beyond its log, or a process that is left
+//! of an ended session.
 //!
 //! Options:
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known)
+//!   --on=MACHINE      check that machine (repeatable; all: this and all known
+//!                     machines)
 //!   --json            print an object for each: check, ok, needed, detail, fix
 //!
 //! Example:

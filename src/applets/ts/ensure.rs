@@ -2,37 +2,36 @@
 //!
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
-//! Where a session of that name lives, its handle is printed (the newest one's,
-//! as @NAME has it), and the other options are not looked at, but --write-root:
-//! a session that may write elsewhere is an error. Where none lives, one is
-//! started as `create` would, with `bash` as the default command, or `sh` where
-//! there is no bash. However many callers do this at once, there will be one
-//! session, and all get its handle.
+//! If a live session has the name, prints its handle (the newest one's, as @NAME
+//! does) and ignores the other options, except --write-root: it fails if that
+//! session may write elsewhere. If none is alive, starts one as `create` would.
+//! The default command is `bash`, or `sh` if there is no bash. Concurrent calls
+//! start one session, and all print its handle.
 //!
 //! Options:
 //!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
-//!   --cwd=DIR         the folder to start in (default: the caller's)
+//!   --cwd=DIR         the directory to start in (default: the caller's)
 //!   --inherit-cwd=SESSION
-//!                     start where that session is now
+//!                     start in the current directory of that session
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
-//!   --env=KEY=VALUE   an environment variable for it; may be repeated
-//!   --title=TEXT      what it is, for whoever lists sessions or hears of its end
+//!   --env=KEY=VALUE   set an environment variable (repeatable)
+//!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
-//!                     more about that
-//!   --parent=TEXT     who asked for it
-//!   --timeout=TIME    end it so long after its start
+//!                     a description, for the same
+//!   --parent=TEXT     the requester, for the same
+//!   --timeout=TIME    end it this long after it starts
 //!   --idle-timeout=TIME
-//!                     end it when nothing was printed or typed for so long
+//!                     end it when nothing is printed or typed for TIME
 //!   --owner=PID       end it when that process ends
-//!   --max-log=SIZE    keep its log on disk so small: the oldest output goes
-//!   --record          note when what is printed, for `cast`
-//!   --write-root=DIR  let its processes write below DIR only, and to the terminal
-//!                     and $TMPDIR, a folder of its own; may be repeated
-//!   --no-helper       start it in this call's environment, and ask no helper
-//!   --require-helper  start it through nbs-ts-helper, or not at all
-//!   --pager           leave the caller's pagers and credential prompts on
-//!   --on=MACHINE      on that machine; its name begins the handle (where this is
-//!                     not given: on $NBS_TS_ON, else here)
+//!   --max-log=SIZE    limit the log on disk; the oldest output goes first
+//!   --record          record the times of the output, for `cast`
+//!   --write-root=DIR  let its processes write only below DIR, to the terminal
+//!                     and in $TMPDIR, a private directory (repeatable)
+//!   --no-helper       start it in this call's environment, without the helper
+//!   --require-helper  start it through nbs-ts-helper, or fail
+//!   --pager           keep the caller's pagers and credential prompts
+//!   --on=MACHINE      start it on that machine, whose name begins the handle;
+//!                     without this: on $NBS_TS_ON, else here
 //!   --json            print an object: handle, name, created
 //!
 //! Example:

@@ -2,17 +2,18 @@
 //!
 //! Usage: nbs-ts eof [options] SESSION
 //!
-//! Waits until a program reads the terminal, and types its end-of-file character
-//! (mostly C-d), or C-d if the program takes each key. After half a line it types
-//! the character twice: the first only ends that line, without a newline.
+//! Waits until a program reads the terminal, then types its end-of-file character
+//! (usually C-d), or C-d if the program reads single keys. After half a line it
+//! types the character twice, because the first only ends that line, without a
+//! newline.
 //!
-//! If no program reads the terminal, or one that draws the whole screen does,
-//! nothing is typed, and the exit code is 1; `key C-d` types the key regardless.
+//! If no program reads the terminal, or a full-screen program does, types nothing
+//! and exits 1. `key C-d` types the key regardless.
 //!
 //! Options:
-//!   --timeout=TIME    how long a program that does not read may hold this up
-//!                     (default: 10); what was not typed by then never will be
-//!   --json            print an object that tells how many bytes were typed
+//!   --timeout=TIME    wait this long for a program that does not read (default:
+//!                     10); the rest is never typed
+//!   --json            print an object with the number of bytes typed
 //!
 //! Example:
 //!   nbs-ts eof "$h"

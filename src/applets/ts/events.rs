@@ -1,22 +1,22 @@
-//! events - tell which sessions have ended, and how
+//! events - show how sessions ended
 //!
 //! Usage: nbs-ts events [--follow [--waiting]] [options]
 //!
-//! Prints a JSON object for each, on a line, in the order in which they ended:
-//! exit code, signal, who or what ended it, the last lines that it printed. Also
-//! of sessions that have been removed, until `gc` finds them too old.
+//! Prints a JSON object for each ended session, on a line, in the order in which
+//! they ended: exit code, signal, what ended it, its last lines. Includes removed
+//! sessions until `gc` drops them.
 //!
 //! Options:
-//!   --follow          go on with each that ends from now on, once
-//!   --waiting         with --follow: tell also, once each time, when a session
-//!                     begins to wait for somebody ("type":"waiting") and no
-//!                     call waits on it, what a session says of itself
-//!                     ("type":"report"), and the notices that its program
-//!                     sends to the terminal ("type":"notice")
-//!   --name=PATTERN    only those with this in their name
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known); its handles begin with its name
-//!   --json            changes nothing: it is JSON anyway
+//!   --follow          continue with each session that ends from now on, once
+//!   --waiting         with --follow: also print, once each time, when a session
+//!                     starts to wait for input ("type":"waiting") and no call
+//!                     waits on it, what a session reports ("type":"report"),
+//!                     and the notices that its program sends to the terminal
+//!                     ("type":"notice")
+//!   --name=PATTERN    only sessions with this in their name
+//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
+//!                     all known machines); its name begins their handles
+//!   --json            no effect: the output is always JSON
 //!
 //! Example:
 //!   nbs-ts events --follow | while read -r event; do echo "$event"; done

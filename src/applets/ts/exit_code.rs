@@ -2,12 +2,12 @@
 //!
 //! Usage: nbs-ts exit-code [--json] SESSION
 //!
-//! Prints the exit code of its command, 128 + N if signal N killed it, or -1
-//! while it runs and where nobody could see it.
+//! Prints the exit code of its command, or 128 + N if signal N killed it. Prints
+//! -1 if it is running or its exit code is unknown.
 //!
 //! Options:
-//!   --json            print an object: handle, exit_code (null for -1), and,
-//!                     null while it runs, ended_by, timed_out and signal
+//!   --json            print an object: handle, exit_code (null for -1), and
+//!                     ended_by, timed_out and signal (null while it runs)
 //!
 //! Example:
 //!   nbs-ts exit-code "$h"

@@ -2,12 +2,13 @@
 //!
 //! Usage: nbs-ts find [options] NAME
 //!
-//! The name must be exactly that. Of several, the newest live one; where none
-//! lives, the newest dead one. Elsewhere, @NAME stands for the same session.
+//! The whole name must match. If several sessions match, `find` prints the newest
+//! live one; if none is alive, the newest dead one. In other commands, @NAME is
+//! the same session.
 //!
 //! Options:
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known); its handles begin with its name
+//!   --on=MACHINE      look on that machine (repeatable; all: this and all known
+//!                     machines); its name begins the handles
 //!   --json            print an object: handle, name
 //!
 //! Example:

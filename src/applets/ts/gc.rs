@@ -2,19 +2,19 @@
 //!
 //! Usage: nbs-ts gc [--hours=N|--ttl=TIME] [options]
 //!
-//! Never one that is alive, nor one that is being made. What a killed `create`
-//! or `kill` left goes, too, and what `events` has of sessions that were removed
-//! and ended so long ago (while somebody follows the events, at least 4 hours).
-//! Prints a line for each that it removed, and one that counts.
+//! Keeps sessions that are alive or being created. Also removes what a killed
+//! `create` or `kill` left, and drops the events of removed sessions that ended
+//! as long ago (at least 4 hours, while anyone follows the events). Prints a line
+//! for each session that it removed, and a count.
 //!
 //! Options:
-//!   --hours=N         how long they must have been dead (default: 4)
-//!   --ttl=TIME        the same instead, as a time like 30m
-//!   --keep=N          keep the N that died last, and no more; without --hours
-//!                     or --ttl, however long they have been dead
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known)
-//!   --json            print an object for each that was removed
+//!   --hours=N         remove those that died N hours ago (default: 4)
+//!   --ttl=TIME        the same, as a time like 30m
+//!   --keep=N          keep only the N that died last; without --hours or --ttl,
+//!                     however long ago
+//!   --on=MACHINE      clean up that machine (repeatable; all: this and all known
+//!                     machines)
+//!   --json            print an object for each session removed
 //!
 //! Example:
 //!   nbs-ts gc --hours=1

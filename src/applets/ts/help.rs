@@ -1,4 +1,4 @@
-//! help - tell how to use a command, or what the reference says of a topic
+//! help - show how to use a command, or a topic of the reference
 //!
 //! Usage: nbs-ts help [options] [COMMAND|TOPIC]
 //!        nbs-ts help --skill [--json]
@@ -7,7 +7,7 @@
 //! Markdown. `nbs help TOPIC` prints it, too.
 //!
 //! Options:
-//!   --topic           print the topic where a command has the same name
+//!   --topic           print the topic if a command has the same name
 //!   --skill           print a page of Markdown that teaches an agent which call
 //!                     and which wait to use when
 //!   --json            print an object: commands, a list of objects: name,

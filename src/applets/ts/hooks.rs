@@ -1,4 +1,4 @@
-//! hooks - have a coding agent report what it does, by its own hooks
+//! hooks - make a coding agent report its activity through its hooks
 //!
 //! Usage: nbs-ts hooks install|remove|show [--json] AGENT
 //!
@@ -6,10 +6,10 @@
 //! settings that call `report` when it begins to work, asks for permission, or
 //! is done. All else in its settings stays as it is, comments too. `install`
 //! changes nothing if the hooks are there already. It prints what you must still
-//! confirm in the agent. `remove` takes them out again. `show` prints the file,
-//! whether they are in it, and what it would be with them.
+//! confirm in the agent. `remove` removes them. `show` prints the file, whether
+//! they are in it, and its content with them.
 //!
-//! The settings are where the agent looks for them, below your home directory or
+//! The settings are where the agent looks for them: below your home directory, or
 //! where CLAUDE_CONFIG_DIR, CODEX_HOME or XDG_CONFIG_HOME say. Outside of a
 //! session the hooks do nothing.
 //!

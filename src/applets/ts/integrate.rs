@@ -1,29 +1,29 @@
-//! integrate - have a shell inside the session's own report its commands
+//! integrate - make `run` work in a nested shell
 //!
 //! Usage: nbs-ts integrate [options] SESSION
 //!
-//! Teaches the shell that has the foreground (another bash, su, sudo -s, ssh, a
-//! container's or a chroot's) to report, as the session's own does. From then on
-//! `run`, `ask`, `wait --complete`, `wait-complete` and the state `prompt` are
-//! true of it; when it ends, they are again of the shell around it.
+//! Teaches the shell in the foreground (another bash, su, sudo -s, ssh, a
+//! container's or a chroot's) to report its commands as the outer shell does.
+//! From then on, `run`, `ask`, `wait --complete`, `wait-complete` and the state
+//! `prompt` work in that shell. When it ends, they work in the outer shell again.
 //!
-//! It is typed to: a line of POSIX sh (of fish, in a fish of this machine), and
-//! unseen what follows. That clears the line away again, and stays out of the
-//! history where the shell allows that (bash and fish; zsh with
-//! hist_ignore_space). Nothing is typed where the program is seen to be no shell,
-//! or asks for a secret. A shell that reports already is left as it is; one that
-//! was stopped (`suspend`) and comes back (`fg`) is to be told anew.
+//! `integrate` types a line of POSIX sh (of fish, in a fish of this machine),
+//! and, without an echo, what follows. It then clears that line, and keeps it out
+//! of the history if the shell allows that (bash and fish; zsh with
+//! hist_ignore_space). It types nothing into a secret prompt, or a program that
+//! it sees is not a shell. A shell that already reports is left as it is.
+//! Integrate it again after `suspend` and `fg`.
 //!
 //! Options:
-//!   --timeout=TIME    how long it may take to answer (default: 5)
+//!   --timeout=TIME    wait this long for the shell's answer (default: 5)
 //!   --json            print an object: handle, shell (bash, zsh, fish or posix),
 //!                     and new: whether it did not report before
 //!
 //! Exit codes:
 //!   0                 the shell reports
-//!   1                 it does not, or has not answered in time
-//!   2                 there is no such session
-//!   4                 the arguments are bad
+//!   1                 it does not, or did not answer in time
+//!   2                 no such session
+//!   4                 bad arguments
 //!
 //! Example:
 //!   nbs-ts integrate "$h" && nbs-ts run "$h" 'uname -n'

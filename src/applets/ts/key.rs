@@ -5,22 +5,21 @@
 //! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
 //! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12, BTab, those of the
 //! keypad (KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/, KP.), and every single
-//! character, with C- (or ^), M- and S- before it for Ctrl, Meta and Shift: C-c,
-//! M-x, C-Left, ^D. They are typed as xterm does it, and in the sequences that
-//! the program has asked for (application cursor keys, application keypad).
+//! character. C- (or ^), M- and S- before it are Ctrl, Meta and Shift: C-c, M-x,
+//! C-Left, ^D. `key` sends what xterm would send, in the modes that the program
+//! has set (application cursor keys, application keypad).
 //!
-//! A key that is a signal on the terminal as it is now (C-c, C-\, C-z) acts at
-//! once, also where the program does not read and typed input is queued. That
-//! input is discarded, as a terminal does it, up to the end of what was being
-//! typed; a `send` that had begun fails, and one that waits its turn goes on.
+//! A key that the terminal now turns into a signal (C-c, C-\, C-z) acts at once,
+//! even if the program is not reading and typed input is queued. The terminal
+//! then discards that input, up to the end of what was being typed. A `send` that
+//! had begun fails; one that waits its turn goes on.
 //!
 //! Options:
 //!   --stdin           type the text on standard input first, without Enter
-//!   --no-secret       type no text, only keys, while the program asks for a
-//!                     secret: exit 1
-//!   --timeout=TIME    how long a program that does not read may hold this up
-//!                     (default: 10); what was not typed by then never will be
-//!   --json            print an object that tells how many bytes were typed
+//!   --no-secret       type keys but no text at a secret prompt: exit 1
+//!   --timeout=TIME    wait this long for a program that does not read (default:
+//!                     10); the rest is never typed
+//!   --json            print an object with the number of bytes typed
 //!
 //! Example:
 //!   nbs-ts key "$h" Escape : w q Enter

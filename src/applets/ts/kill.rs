@@ -3,19 +3,19 @@
 //! Usage: nbs-ts kill [options] SESSION...
 //!        nbs-ts kill [options] --all|--name=PATTERN
 //!
-//! All of a session ends: background jobs, stopped jobs, what left it by setsid
-//! or a double fork. SIGTERM first, SIGKILL to whoever is left. Returns as soon
-//! as all are gone.
+//! Ends all processes of a session: background jobs, stopped jobs, and those that
+//! left it by setsid or a double fork. Sends SIGTERM first, then SIGKILL to those
+//! that are left. Returns as soon as all are gone.
 //!
 //! Options:
-//!   --grace=TIME      how long after SIGTERM comes SIGKILL (default: 100ms)
+//!   --grace=TIME      send SIGKILL this long after SIGTERM (default: 100ms)
 //!   --all             all sessions
 //!   --name=PATTERN    all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     all: here and on all that are known)
+//!                     all: this and all known machines)
 //!   --keep            do not remove them, so that output can still be read
-//!   --if-exists       a session that is not there is no error
-//!   --json            print an object for each that was ended
+//!   --if-exists       ignore a session that does not exist
+//!   --json            print an object for each session ended
 //!
 //! Example:
 //!   nbs-ts kill "$h"

@@ -2,25 +2,25 @@
 //!
 //! Usage: nbs-ts list [options]
 //!
-//! A line each, oldest first, with tabs between: handle, alive or dead, name
-//! (or -), command.
+//! Prints a line for each, oldest first, with tabs between: handle, alive or
+//! dead, name (or -), command.
 //!
-//! With --long, columns for a person, those that wait for somebody first, then
-//! those that are done. The state is what the session says of itself (`report`),
-//! else what its program says, else what is seen: waiting (a program waits for a
-//! line, a secret or, at rest for a second, for keys), failed, done, working, idle
-//! (a shell at its prompt), dead; and since when it is so.
+//! With --long, prints columns for a person: sessions that wait for input first,
+//! then those that are done. The activity is what the session reports (`report`),
+//! else what its program reports, else what nbs sees: waiting (a program waits
+//! for a line, a secret or, idle for a second, for keys), failed, done, working,
+//! idle (a shell at its prompt) or dead. The next column says since when.
 //!
 //! Options:
-//!   --long            show what each does: session, state, since, program,
-//!                     folder, and what it asks or printed last
-//!   --waiting         the same, of those only that wait for input, and below
+//!   --long            show session, activity, since, program, directory, and
+//!                     the question or the last line printed
+//!   --waiting         like --long, only sessions that wait for input, and below
 //!                     them those that have failed or are done
-//!   --name=PATTERN    only those with this in their name
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known); its handles begin with its name
-//!   --follow          with --json: go on with those that do something else from
-//!                     now on, or are removed (which is their state then)
+//!   --name=PATTERN    only sessions with this in their name
+//!   --on=MACHINE      list that machine's sessions (repeatable; all: this and
+//!                     all known machines); its name begins their handles
+//!   --follow          with --json: continue with sessions whose activity changes,
+//!                     or that are removed (which is then their activity)
 //!   --json            print an object for each; with activity, since, program,
 //!                     folder, last_line, question, report, stalled
 //!

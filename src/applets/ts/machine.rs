@@ -1,4 +1,4 @@
-//! machine - tell which other machines there are, and how to get there
+//! machine - add, list, check and remove machines
 //!
 //! Usage: nbs-ts machine add [--idle=TIME] NAME COMMAND...
 //!        nbs-ts machine list [--json]
@@ -6,18 +6,17 @@
 //!        nbs-ts machine remove NAME
 //!
 //! Sessions on a machine are called MACHINE:HANDLE or MACHINE:@NAME. COMMAND must
-//! give the standard input and output of a POSIX sh there. A machine that was
-//! not added is the host of that name by ssh. The words are kept as they are in
-//! $NBS_TS_HOME/machines, and nothing in them is expanded.
+//! connect its standard input and output to a POSIX sh there. If a machine was
+//! not added, nbs connects to the host of that name by ssh. nbs keeps the words
+//! as they are in $NBS_TS_HOME/machines, and expands nothing in them.
 //!
-//! `list` prints a line for each that was added or has a connection, with tabs
-//! between: name, state of the connection (up, or down), version of nbs there,
-//! system and architecture, round trip. `check` goes there, and prints a line
-//! for each step: ok or bad, and what to do. `remove` leaves its sessions alone.
+//! `list` prints a line for each machine that was added or is connected, with
+//! tabs between: name, connection (up or down), version of nbs there, system and
+//! architecture, round trip. `check` connects, and prints a line for each step:
+//! ok or bad, and what to do. `remove` leaves its sessions alone.
 //!
 //! Options:
-//!   --idle=TIME       close the connection when nobody has called for so long
-//!                     (default: 10m)
+//!   --idle=TIME       disconnect after this long without a call (default: 10m)
 //!   --json            print an object for each line
 //!
 //! Example:

@@ -1,10 +1,10 @@
-//! pwd - print the current folder of a session
+//! pwd - print the current directory of a session
 //!
 //! Usage: nbs-ts pwd [--json] SESSION
 //!
-//! The folder of the session's foreground process, also in the middle of a
-//! command. Where that may not be looked at (sudo), it is an error, and so it is
-//! where the folder has been removed.
+//! Prints the directory of the foreground program, even while a command runs.
+//! Fails if nbs may not inspect the process (sudo), or if the directory has been
+//! removed.
 //!
 //! Options:
 //!   --json            print an object: handle, folder

@@ -1,18 +1,17 @@
-//! read - print a session's output from anywhere
+//! read - print a session's output from any position
 //!
 //! Usage: nbs-ts read [--offset=N|--last=N] [options] SESSION
 //!
-//! Prints all of it, or what the options pick. Reading moves no cursor.
+//! Prints all output, or what the options select. Moves no cursor.
 //!
 //! Options:
-//!   --offset=N        begin at this byte of the output
+//!   --offset=N        begin at byte N of the output
 //!   --last=N          only the last N lines
-//!   --limit=SIZE      at most so many bytes, from where it begins
-//!   --max=SIZE        at most so much: the first and the last part, and between
-//!                     them a line that tells how to read what is left out
-//!   --strip           leave escape sequences out, and the \r right before a \n
-//!   --rendered        print what a person would have seen of it: no escape
-//!                     sequences, nothing that was drawn over, long lines whole
+//!   --limit=SIZE      read at most SIZE, from where it begins
+//!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
+//!   --strip           remove escape sequences, and the \r right before a \n
+//!   --rendered        print the text as a person would see it: without escape
+//!                     sequences and overwritten text, long lines whole
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

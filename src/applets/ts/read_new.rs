@@ -1,20 +1,19 @@
-//! read-new - print what came since the last read-new
+//! read-new - print the output since the last read-new
 //!
 //! Usage: nbs-ts read-new [options] SESSION
 //!
-//! Prints all of it. Two at a time never get the same byte twice, nor miss one;
-//! the cursor moves only when everything has been written, so that what a
-//! killed reader got comes again. Waits for one that is at it for 10 s at most;
-//! then it exits 3, and says which process that is.
+//! Concurrent calls never print a byte twice and never miss one. The cursor moves
+//! only when everything has been written; if a reader is killed, the next one
+//! prints the same again. Waits up to 10 s if the cursor is in use, then exits 3
+//! and names the process that uses it.
 //!
 //! Options:
 //!   --reader=NAME     use a cursor of this name instead of the common one
-//!   --max=SIZE        at most so much: the first and the last part, and between
-//!                     them a line that tells how to read what is left out
-//!   --strip           leave escape sequences out, and the \r right before a \n;
-//!                     the next call prints what is incomplete at the end
-//!   --rendered        print what a person would have seen of it: no escape
-//!                     sequences, nothing that was drawn over, long lines whole
+//!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
+//!   --strip           remove escape sequences, and the \r right before a \n;
+//!                     leaves an incomplete sequence for the next call
+//!   --rendered        print the text as a person would see it: without escape
+//!                     sequences and overwritten text, long lines whole
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

@@ -3,16 +3,16 @@
 //! Usage: nbs-ts render [options] < FILE
 //!        nbs-ts render --svg [--size=COLSxROWS] [--scrollback=N] < FILE
 //!
-//! What `screen` does, for any stream of bytes on standard input and without a
+//! Does what `screen` does, for any bytes on standard input and without a
 //! session.
 //!
 //! Options:
-//!   --size=COLSxROWS  of the terminal (default: 80x24)
-//!   --ansi            with the sequences that choose colours and styles; each
-//!                     line begins and ends with none chosen
-//!   --svg             as a picture of a window, for a README or a report
-//!   --scrollback=N    before the screen, up to N of the last 2000 lines that
-//!                     have scrolled off it
+//!   --size=COLSxROWS  the terminal's size (default: 80x24)
+//!   --ansi            keep colours and styles; each line begins and ends with
+//!                     none
+//!   --svg             draw a picture of a window, for a README or a report
+//!   --scrollback=N    first print up to N of the last 2000 lines that have
+//!                     scrolled off the screen
 //!   --json            print an object: size, cursor (from 1), title, alternate
 //!                     (the alternate screen is shown), lines
 //!

@@ -1,25 +1,23 @@
-//! report - say what a session does, before it is guessed
+//! report - set the activity that a session shows
 //!
 //! Usage: nbs-ts report [options] [SESSION] STATE [TEXT...]
 //!
-//! For what runs in a session to call, as the hooks of an agent do (help workers
-//! shows them): `list --long`, `status --json`, `top` and `wait --waiting` go by
-//! it, until something is typed into the session, or the next report.
+//! A program in a session calls it, as the hooks of an agent do (help workers
+//! shows them). `list --long`, `status --json`, `top` and `wait --waiting` show
+//! the report until something is typed into the session, or the next report.
 //!
-//! STATE is working, waiting (for somebody; TEXT is what it asks), done, failed
-//! or idle; clear takes back what was reported. Without SESSION, it is the one
-//! that this is called in. What follows STATE is TEXT, word by word.
+//! STATE is working, waiting (for input; TEXT is the question), done, failed or
+//! idle; clear removes the report. Without SESSION, it is the session that the
+//! call runs in. Everything after STATE is TEXT.
 //!
-//! Called outside of a session, it says the same to the terminal that it is called
-//! from, by the program status protocol (OSC 7501). If there is none, that is an
-//! error.
+//! Outside of a session, `report` sends the same to its terminal, by the program
+//! status protocol (OSC 7501). If there is no terminal, it fails.
 //!
 //! Options:
-//!   --hook            without TEXT: take it from the JSON that agents give their
+//!   --hook            without TEXT: read it from the JSON that agents give their
 //!                     hooks on standard input (message, or tool_name)
-//!   --quiet           if there is neither a session nor a terminal, do nothing:
-//!                     exit 0
-//!   --json            changes nothing but how an error is told
+//!   --quiet           without a session and a terminal, do nothing: exit 0
+//!   --json            print errors as an object
 //!
 //! Example:
 //!   nbs-ts report waiting 'may I delete build/?'

@@ -2,8 +2,8 @@
 //!
 //! Usage: nbs-ts resize SESSION COLSxROWS
 //!
-//! The program in it is told, as when a window is resized (SIGWINCH). Each of
-//! the two is from 1 to 9999.
+//! The program gets SIGWINCH, as when a window is resized. Both numbers are from
+//! 1 to 9999.
 //!
 //! Example:
 //!   nbs-ts resize "$h" 132x43

@@ -1,25 +1,25 @@
-//! restart - start again what a dead session ran
+//! restart - start the command of a dead session again
 //!
 //! Usage: nbs-ts restart [--no-helper|--require-helper] [options] SESSION
 //!        nbs-ts restart --boot [options]
 //!
-//! A new session, whose handle it prints: the same command in the same folder,
-//! with the same name, size and settings (but --owner). Its environment is that
-//! of this call, for no value of an environment is ever kept. The dead one
-//! stays; its `status --json` names the new one (restarted_as). Where that lives,
-//! its handle is printed, and where it has ended, it is restarted: however many
-//! callers do this at once, there will be one session, and all get its handle.
+//! Starts a session with the same command, directory, name, size and settings
+//! (except --owner), and prints its handle. It has the environment of this call:
+//! nbs never stores environment values. The dead session stays, and its
+//! `status --json` names the new one (restarted_as). While that one is alive,
+//! `restart` prints its handle; if it has ended, `restart` restarts it.
+//! Concurrent calls start one session, and all print its handle.
 //!
-//! With --boot: all that a reboot ended, by a shutdown or by a power cut, and
-//! nobody has restarted. So that it is called at each start, a line for cron is
-//! `@reboot nbs-ts restart --boot`, and a systemd user unit is shown in
-//! `help sessions`.
+//! With --boot: restarts all sessions that a reboot ended, by a shutdown or a
+//! power cut, and that were not restarted yet. To do so at each start, give cron
+//! the line `@reboot nbs-ts restart --boot`; `help sessions` shows a systemd user
+//! unit.
 //!
 //! Options:
-//!   --boot            all that a reboot ended
-//!   --env=KEY=VALUE   set this variable (repeatable)
-//!   --no-helper       start it here, though a helper is running
-//!   --require-helper  fail where no helper is running
+//!   --boot            all sessions that a reboot ended
+//!   --env=KEY=VALUE   set an environment variable (repeatable)
+//!   --no-helper       start it in this call's environment, without the helper
+//!   --require-helper  start it through nbs-ts-helper, or fail
 //!   --json            print an object for each: handle, and restarted, the dead
 //!                     one's
 //!

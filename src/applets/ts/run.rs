@@ -1,57 +1,54 @@
-//! run - run a command in a session's shell, print what it prints
+//! run - run a command in a session's shell and print its output
 //!
 //! Usage: nbs-ts run [options] SESSION COMMAND...
 //!        nbs-ts run --stdin [options] SESSION
 //!        nbs-ts run --resume [options] SESSION
 //!
-//! Has the shell execute the words, joined by spaces, as if they had been typed,
-//! and prints exactly what they print, as it comes. The folder, variables and
-//! functions stay from call to call. What comes after SESSION is the command,
-//! also where it begins with `--`. A second run waits for the first; where the
-//! shell is busy otherwise, and still is after a second, that is exit 125. Mind
-//! that `exit`, or `set -e` and a failure, end the shell and so the session.
+//! The shell executes COMMAND as if it had been typed. `run` prints the exact
+//! output as it arrives. The shell keeps its directory, variables and functions.
+//! Everything after SESSION is the command, even `--words`. `exit`, or a failure
+//! under `set -e`, ends the shell and the session.
 //!
-//! Where the command has waited for input for a second and printed nothing
-//! meanwhile (a question, a password, a pager), that is exit 123: the question is
-//! the end of what is printed, the command goes on, and an error line says how to
-//! answer. Then `run --resume` prints what has come since, without the echo of the
-//! answer, and exits as run does. What polls the keyboard while it works is not
-//! taken for one that waits, as long as it prints or uses the CPU. Another shell
-//! or a program to converse with (ssh, su, psql) is told of in the same way;
-//! `integrate` has run work in such a shell.
-//! What the shell says of a job while the text runs is output of it; what it says
-//! at its next prompt (`[1]+  Done`) stands between two commands, for `read-new`.
+//! A second `run` waits for the first. If the shell is busy with anything else
+//! for more than a second, `run` exits 125.
+//!
+//! If the command waits for input for a second (a question, a pager, ssh, psql),
+//! `run` exits 123 and the command goes on. The output ends with the question,
+//! and an error line says how to answer. `run --resume` then prints the new
+//! output without the echo of the answer. A program that polls the keyboard while
+//! it prints or uses the CPU is not waiting. For a nested shell see `integrate`.
+//!
+//! Job messages printed while the command runs are output. `read-new` prints
+//! those of the next prompt (`[1]+  Done`).
 //!
 //! Options:
-//!   --stdin           read the command from standard input instead; it may be of
-//!                     any length
-//!   --resume          go on with the command that the last run has left
+//!   --stdin           read the command, of any length, from standard input
+//!   --resume          resume the command that the last run left
 //!   --input-after=TIME
-//!                     leave it when it has waited for so long (default: 1)
-//!   --no-input        go on waiting then
-//!   --strip           leave out escape sequences
-//!   --rendered        print what a person would have seen of it, at the end: no
-//!                     escape sequences, nothing that was drawn over
+//!                     exit 123 after waiting this long (default: 1)
+//!   --no-input        keep waiting instead
+//!   --strip           remove escape sequences
+//!   --rendered        print the text as a person would see it, at the end:
+//!                     without escape sequences and overwritten text
 //!   --ansi            with --rendered: keep colours
-//!   --timeout=TIME    interrupt the command after this, counted from the call
-//!                     (default: never); one that ignores that has 3 s more
-//!   --max=SIZE        at most so much output: the first and the last part, and
-//!                     between them a line that tells how to read what is left
-//!                     out; printed at the end
-//!   --json            print an object: output, exit_code, duration_ms, and
-//!                     result: done, input, timeout, interrupted or ended; with
-//!                     input also terminal (line, secret or raw) and question
+//!   --timeout=TIME    interrupt the command TIME after the call (default:
+//!                     never); give up 3 s later
+//!   --max=SIZE        print at most SIZE, at the end: start, end, and how to read
+//!                     the rest
+//!   --json            print an object: output, exit_code, duration_ms, result
+//!                     (done, input, timeout, interrupted or ended); for input
+//!                     also terminal (line, secret or raw) and question
 //!
 //! Exit codes:
-//!   N                 the command's own; 2 also where it is not finished (an open
-//!                     quote), and nothing of it was executed
-//!   4                 the arguments are bad
-//!   123               it waits for input
-//!   124               it timed out
-//!   125               it could not be run, or the shell has ended, has been
-//!                     replaced (exec) or can no longer report a command's end
-//!   126               this call was interrupted (SIGINT, SIGTERM, or SIGHUP but
-//!                     under nohup), and with it the command
+//!   N                 the command's own, or 2 if it is incomplete (an open
+//!                     quote) and was not executed
+//!   4                 bad arguments
+//!   123               the command waits for input
+//!   124               timed out
+//!   125               could not run it, or the shell ended, was replaced
+//!                     (exec) or cannot report the exit code
+//!   126               interrupted by SIGINT, SIGTERM or (not with nohup) SIGHUP;
+//!                     so is the command
 //!
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'

@@ -3,16 +3,16 @@
 //! Usage: nbs-ts screen [options] SESSION
 //!        nbs-ts screen --svg [--scrollback=N] SESSION
 //!
-//! Prints the session's output as a terminal of its size shows it: a line for
-//! each row, without the blanks at its end. Works for a dead session, too: its
-//! last screen. A look costs what has been printed since the last one.
+//! Prints a line for each row of the session's terminal, without trailing blanks.
+//! Of a dead session it prints the last screen. A call costs as much as was
+//! printed since the last one.
 //!
 //! Options:
-//!   --ansi            with the sequences that choose colours and styles; each
-//!                     line begins and ends with none chosen
-//!   --svg             as a picture of a window, for a README or a report
-//!   --scrollback=N    before the screen, up to N of the last 2000 lines that
-//!                     have scrolled off it
+//!   --ansi            keep colours and styles; each line begins and ends with
+//!                     none
+//!   --svg             draw a picture of a window, for a README or a report
+//!   --scrollback=N    first print up to N of the last 2000 lines that have
+//!                     scrolled off the screen
 //!   --json            print an object: size, cursor (from 1), title, alternate
 //!                     (the alternate screen is shown), lines
 //!

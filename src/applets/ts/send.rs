@@ -3,34 +3,33 @@
 //! Usage: nbs-ts send [options] SESSION TEXT...
 //!        nbs-ts send --secret-fd=N|--secret-stdin [--timeout=TIME] SESSION
 //!
-//! Types the words, joined by spaces, and a carriage return; without words just
-//! that. What comes after SESSION is text, also where it begins with `--`: put
-//! options before it. Two sends at once never interleave. When the call
-//! returns, the terminal has taken all of it.
+//! Types the words, joined by spaces, and a carriage return; without words, only
+//! that. Everything after SESSION is text, even `--words`: put options before it.
+//! Concurrent calls never mix their text. When the call returns, the terminal has
+//! accepted all of it.
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while
-//! the program asks for a line with the echo off (`secret` in `status --json`).
-//! The kernel does not tell when a terminal's modes change, so this looks
-//! whenever something is printed, and at growing intervals of 5 to 50 ms. Where
-//! an ssh, a tmux or a container has the terminal, the echo that counts is at the
-//! other end: there --prompt tells which question the secret is for.
+//! the program reads a line with the echo off (`secret` in `status --json`). We
+//! poll: the kernel sends no event when a terminal's modes change. `send` looks
+//! whenever something is printed, and at intervals that grow from 5 to 50 ms.
+//! With ssh, tmux or a container, the echo that counts is at the other end;
+//! --prompt then names the question that the secret answers.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return
-//!   --stdin           read the text from standard input instead
-//!   --paste           as a paste, if the program has asked to be told of those;
-//!                     else as it is
+//!   --stdin           read the text from standard input
+//!   --paste           as a bracketed paste if the program enabled it; else as it
+//!                     is
 //!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
-//!                     one newline at its end is dropped
+//!                     drop one newline at its end
 //!   --secret-stdin    the same from standard input
-//!   --prompt=REGEX    type the secret when what stands before the cursor matches
-//!                     this, in place of looking at the echo
-//!   --no-secret       type nothing while the program asks for a secret: exit 1
-//!   --timeout=TIME    how long a program that does not read may hold this up,
-//!                     or how long to wait for a secret to be asked for
-//!                     (default: 10); what was not typed by then never will be
-//!   --json            print an object that tells how many bytes were typed (of
-//!                     a secret: just that it was)
+//!   --prompt=REGEX    type the secret when the text before the cursor matches
+//!                     REGEX, whatever the echo is
+//!   --no-secret       type nothing at a secret prompt: exit 1
+//!   --timeout=TIME    wait this long for a program that does not read, or for a
+//!                     secret prompt (default: 10); the rest is never typed
+//!   --json            print an object with the number of bytes typed (of a
+//!                     secret: only that it was)
 //!
 //! Example:
 //!   nbs-ts send "$h" make -j8 && nbs-ts wait-complete "$h"

@@ -1,21 +1,20 @@
-//! status - tell whether a session is alive
+//! status - show whether a session is alive
 //!
 //! Usage: nbs-ts status [--json] SESSION
 //!
-//! Prints `alive`, or `dead` and a line `exit_code: N`, where N is `unknown` if
-//! nobody could see it. If the program did not end by itself, a line
-//! `ended_by: WORD` follows: kill, timeout, idle_timeout, owner or unknown.
+//! Prints `alive`, or `dead` and a line `exit_code: N`, where N may be `unknown`.
+//! If the program did not end by itself, a line `ended_by: WORD` follows: kill,
+//! timeout, idle_timeout, owner or unknown.
 //!
 //! Options:
-//!   --json            print an object that also tells what the terminal is
-//!                     doing: prompt, line, secret, raw or running; its
-//!                     size; where its log begins and ends; what keeps
-//!                     output from being written, or synced, if anything;
-//!                     the activity (waiting, failed, done, working, idle,
-//!                     dead), as `list --long` has it, and because of
-//!                     what; what a waiting program asks (question); of a
-//!                     dead one ended_by, timed_out and signal; and of one
-//!                     that was restarted the new one's handle (restarted_as)
+//!   --json            print an object that also has the terminal's state
+//!                     (prompt, line, secret, raw or running) and size; the
+//!                     start and end of its log; why output cannot be written
+//!                     or synced, if so; the activity (waiting, failed, done,
+//!                     working, idle, dead), as in `list --long`, and its
+//!                     source; the question of a waiting program; of a dead
+//!                     session ended_by, timed_out and signal; of a restarted
+//!                     one the new handle (restarted_as)
 //!
 //! Example:
 //!   nbs-ts status "$h"

@@ -2,21 +2,20 @@
 //!
 //! Usage: nbs-ts top [options]
 //!
-//! The list of `list --long`, those that wait for somebody first, and below it
-//! the screen of the session that is selected. It is drawn when something
-//! happens, and sleeps while nothing does. The session that it is called in is
-//! not shown.
+//! Shows the list of `list --long`, sessions that wait for input first, and below
+//! it the screen of the selected session. Redraws only on changes. Hides the
+//! session that it is called in.
 //!
-//! Keys: arrows or j k select, n the next that waits; Enter attaches (C-\ d
-//! comes back); a answers with a line, which is not shown where a secret is
-//! asked for; x ends a session, and removes one that has ended (it asks first);
-//! / shows those only with a text in them, Escape all; q quits.
+//! Keys: arrows or j k select; n selects the next session that waits; Enter
+//! attaches (C-\ d detaches); a answers with a line, hidden at a secret prompt;
+//! x ends a session, or removes a dead one (after a question); / filters by a
+//! text, Escape shows all again; q quits.
 //!
 //! Options:
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      on that machine (repeatable; all: here and on all that are
-//!                     known); the screen of a session there is as it was when
-//!                     what it does was another last
+//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
+//!                     all known machines); a screen there is updated when the
+//!                     session's activity changes
 //!   --once            print `list --long` instead, as without a terminal
 //!
 //! Example:

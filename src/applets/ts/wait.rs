@@ -1,56 +1,52 @@
-//! wait - wait for the first of several things, say which it was
+//! wait - wait until a condition is met, print which
 //!
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN
 //!
-//! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session: the
-//! condition by its option's name, and the text that was found, the exit code,
-//! what the terminal is doing (prompt, line, secret, raw), how a turn ended (done,
-//! failed, idle), or the seconds of silence. It waits for all sessions; one that
-//! fails, or ends without what is waited for, ends the wait, and the exit code
-//! is 1.
+//! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session. CONDITION
+//! is the option's name. DETAIL is the text found, the exit code, the terminal's
+//! state (prompt, line, secret, raw), how a turn ended (done, failed, idle), or
+//! the seconds of silence. `wait` waits for all sessions. If one fails, or ends
+//! before its condition is met, it exits 1.
 //!
-//! Texts are looked for in what came after the last typed input, as a person
-//! sees it: without escape sequences, \r\n as \n, and without the echo of what
-//! was typed. A regex is matched on each line by itself, also on an unfinished
-//! one as it stands. Silence is counted from the call at the earliest.
+//! Texts are searched for in what was printed since the last typed input, as a
+//! person sees it: without escape sequences and the echo of that input, \r\n as
+//! \n. A regex must match within a line, which may be unfinished. Silence is
+//! counted from the call at the earliest.
 //!
-//! Which wait when: --complete for a shell's command; --pattern where it runs on
-//! (a server that is ready); --input where a program asks something, or a REPL
-//! has answered; --stable before a `screen`; --exit for a one-shot; --idle where
-//! nothing else tells; --fail beside any of them. `run` and `ask` send and wait
-//! in one.
+//! Use --complete for a shell's command; --pattern for one that keeps running (a
+//! server that is ready); --input for a question, or a REPL's answer; --stable
+//! before a `screen`; --exit for a one-shot; --idle if nothing else works; --fail
+//! with any of them. `run` and `ask` send and wait in one call.
 //!
-//! Of ssh and others that pass on what is typed, input counts as waited for when
-//! the last line ends as prompts and questions do.
+//! With ssh, nbs cannot see whether the remote program reads input. The last line
+//! must then look like a prompt or a question.
 //!
 //! Options:
-//!   --pattern=TEXT    this text is printed (repeatable)
-//!   --regex=REGEX     what this matches is printed (repeatable)
-//!   --fail=TEXT       this text is printed, which is a failure (repeatable)
-//!   --complete        the command that was typed last is done, also before this
-//!                     call, or what was run once
-//!   --idle=TIME       nothing is printed for so long
-//!   --stable=TIME     the screen stays as it is for so long, whatever is
-//!                     printed (a spinner's cells change, a cursor's place is
-//!                     no change)
+//!   --pattern=TEXT    TEXT is printed (repeatable)
+//!   --regex=REGEX     REGEX matches what is printed (repeatable)
+//!   --fail=TEXT       TEXT is printed: fail (repeatable)
+//!   --complete        the command typed last has ended, or ended before this
+//!                     call; or a one-shot has ended
+//!   --idle=TIME       nothing is printed for TIME
+//!   --stable=TIME     the screen is unchanged for TIME, whatever is printed (a
+//!                     spinner changes it, a cursor's move does not)
 //!   --input           the program waits for input, and has read what was typed
-//!   --waiting         the session waits for somebody: its report says so, or a
-//!                     program waits for a line, a secret or, at rest for a
-//!                     second, for keys (`list --long` shows it)
+//!   --waiting         the session waits for input: it reports so, or a program
+//!                     waits for a line, a secret or, idle for a second, for
+//!                     keys (`list --long` shows it)
 //!   --done            a turn of the program has ended since the last input: it
-//!                     says that it is done, has failed, or is idle again
+//!                     reports that it is done, has failed, or is idle again
 //!   --exit            the session ends
-//!   --offset=N        look for texts from this byte of the output on
+//!   --offset=N        search the output from byte N on
 //!   --all             all live sessions
 //!   --name=PATTERN    all live sessions with this in their name
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     all: here and on all that are known)
-//!   --any             do not wait for all sessions, but for the first
-//!   --timeout=TIME    give up after this (default: 60)
-//!   --json            print objects: handle, condition, detail, offset (how far
-//!                     the output had come); for exit also ended_by, timed_out
-//!                     and signal
+//!                     all: this and all known machines)
+//!   --any             wait for one session, not for all
+//!   --timeout=TIME    give up after TIME (default: 60)
+//!   --json            print objects: handle, condition, detail, offset (in the
+//!                     output); for exit also ended_by, timed_out and signal
 //!
 //! Example:
 //!   nbs-ts wait "$h" --pattern='listening on' --fail='error:' --timeout=30

@@ -1,15 +1,14 @@
-//! wait-complete - wait for the next command to be done, print its exit code
+//! wait-complete - wait until the next command ends, print its exit code
 //!
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!
-//! Completions come in order, each once. When one is printed, all that its
-//! command printed can be read. Those of `run` and `ask`, which gave their codes
-//! to their callers, are passed over. (`wait --input` is the wait for a shell that
-//! has done everything.) What was run once is complete when it ends. If the
-//! session ends with nothing complete, that is an error, at once.
+//! Exit codes come in order, each once. When one is printed, all output of its
+//! command can be read. Those that `run` and `ask` returned are skipped. A
+//! one-shot is complete when it ends. If the session ends before a command does,
+//! fails at once. `wait --input` waits until a shell has finished everything.
 //!
 //! Options:
-//!   --timeout=TIME    give up after this (default: 60)
+//!   --timeout=TIME    give up after TIME (default: 60)
 //!   --json            print an object: handle, seq, exit_code
 //!
 //! Example:

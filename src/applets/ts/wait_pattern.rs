@@ -1,16 +1,15 @@
-//! wait-pattern - wait until the output holds some text
+//! wait-pattern - wait until the output contains a text
 //!
 //! Usage: nbs-ts wait-pattern [--offset=N|--new] [options] SESSION PATTERN
 //!
-//! PATTERN is plain bytes, looked for from the beginning of the output, or from
-//! where the options say; an empty one is found as soon as there is any. Mind
-//! that a terminal echoes what is typed. If the session ends without it, that
-//! is an error, at once.
+//! PATTERN is plain bytes. It is searched for from the beginning of the output,
+//! or from where the options say. An empty one matches any output. The echo of
+//! typed text matches, too. If the session ends before a match, fails at once.
 //!
 //! Options:
-//!   --offset=N        look from this byte on
-//!   --new             look only at what comes from now on
-//!   --timeout=TIME    give up after this (default: 60)
+//!   --offset=N        search from byte N on
+//!   --new             search only what is printed from now on
+//!   --timeout=TIME    give up after TIME (default: 60)
 //!   --json            print an object: handle, pattern, offset
 //!
 //! Example:
