@@ -72,11 +72,11 @@ fn json_has_the_exit_codes_and_run_has_its_own() {
     );
     assert!(
         send.contains(
-            r#"{"name":"--timeout","value":"TIME","default":"10","repeatable":false,"help":"how long"#
+            r#"{"name":"--timeout","value":"TIME","default":"10","repeatable":false,"help":"wait this long"#
         ),
         "{send}"
     );
-    scratch.ts(&["help", "run", "--json"]).stdout_has(r#""124":"it timed out""#);
+    scratch.ts(&["help", "run", "--json"]).stdout_has(r#""124":"timed out""#);
     nbs(&scratch, &["help", "--json"]).code(0).stdout_has(r#"{"commands":[{"name":"#);
     nbs(&scratch, &["ts-helper", "--help", "--json"]).code(0).stdout_has(r#"{"name":"ts-helper","summary":"#);
 }

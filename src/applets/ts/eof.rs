@@ -11,8 +11,8 @@
 //! and exits 1. `key C-d` types the key regardless.
 //!
 //! Options:
-//!   --timeout=TIME    wait this long for a program that does not read (default:
-//!                     10); the rest is never typed
+//!   --timeout=TIME    wait this long for a program that does not read
+//!                     (default: 10); the rest is never typed
 //!   --json            print an object with the number of bytes typed
 //!
 //! Example:

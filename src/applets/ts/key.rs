@@ -17,8 +17,8 @@
 //! Options:
 //!   --stdin           type the text on standard input first, without Enter
 //!   --no-secret       type keys but no text at a secret prompt: exit 1
-//!   --timeout=TIME    wait this long for a program that does not read (default:
-//!                     10); the rest is never typed
+//!   --timeout=TIME    wait this long for a program that does not read
+//!                     (default: 10); the rest is never typed
 //!   --json            print an object with the number of bytes typed
 //!
 //! Example:

@@ -31,8 +31,8 @@
 //!   --rendered        print the text as a person would see it, at the end:
 //!                     without escape sequences and overwritten text
 //!   --ansi            with --rendered: keep colours
-//!   --timeout=TIME    interrupt the command TIME after the call (default:
-//!                     never); give up 3 s later
+//!   --timeout=TIME    interrupt the command TIME after the call
+//!                     (default: never); give up 3 s later
 //!   --max=SIZE        print at most SIZE, at the end: start, end, and how to read
 //!                     the rest
 //!   --json            print an object: output, exit_code, duration_ms, result
