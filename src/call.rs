@@ -350,6 +350,13 @@ impl CommandLine {
         text.map(|(_, words)| words.join(OsStr::new(" ")).into_vec()).unwrap_or_default()
     }
 
+    /// The option that the free text begins with, where it is easily typed unmeant.
+    pub(crate) fn option_in_text(&self) -> Option<&'static str> {
+        let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text)?;
+        let word = words.first()?.to_str()?.strip_prefix("--")?;
+        self.syntax.option(word.split(['=', ' ']).next()?).map(|option| option.name)
+    }
+
     /// To be called when the command is done: has it heeded all options that were given?
     pub(crate) fn check_heeded(&self) {
         let is_heeded = |name: &&str| {

@@ -7,10 +7,7 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Read, Write},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        process::parent_id,
-    },
+    os::unix::{ffi::OsStrExt, process::parent_id},
     path::Path,
     time::Duration,
 };
@@ -95,36 +92,8 @@ impl Args {
         some(option, &self.value()?)
     }
 
-    pub(crate) fn some_text_value(&mut self, option: &str) -> Result<String> {
-        text(option, &self.value()?)
-    }
-
     pub(crate) fn time_value(&mut self, option: &str) -> Result<Duration> {
         time(option, &self.value()?)
-    }
-
-    pub(crate) fn some_time_value(&mut self, option: &str) -> Result<Duration> {
-        some_time(option, &self.value()?)
-    }
-
-    pub(crate) fn size_value(&mut self, option: &str) -> Result<u64> {
-        size(option, &self.value()?)
-    }
-
-    pub(crate) fn pid_value(&mut self, option: &str) -> Result<u32> {
-        pid(option, &self.value()?)
-    }
-
-    pub(crate) fn number_value(&mut self, option: &str) -> Result<u64> {
-        number(option, &self.value()?)
-    }
-
-    pub(crate) fn name_value(&mut self, option: &str) -> Result<Name> {
-        name(option, &self.value()?)
-    }
-
-    pub(crate) fn terminal_size_value(&mut self, option: &str) -> Result<Size> {
-        terminal_size(option, &self.value()?)
     }
 
     /// All words that are left, as they are.
@@ -135,13 +104,6 @@ impl Args {
     /// Is there any such word among those that are left?
     pub(crate) fn any_word(&mut self, is_such: impl Fn(&OsString) -> bool) -> bool {
         self.parser.try_raw_args().is_some_and(|words| words.as_slice().iter().any(is_such))
-    }
-
-    /// The same, joined by spaces.
-    pub(crate) fn free_text(&mut self, first: Option<OsString>) -> Result<Vec<u8>> {
-        let mut words: Vec<OsString> = first.into_iter().collect();
-        words.extend(self.parser.raw_args()?);
-        Ok(words.join(OsStr::new(" ")).into_vec())
     }
 
     /// Notes that JSON is wanted, where the words were read otherwise.
@@ -160,18 +122,6 @@ impl Args {
         self.json |= rest.is_some_and(|mut rest| rest.any(|word| word == "--json"));
         self.json
     }
-}
-
-/// Takes exactly one operand, which names a session.
-pub(crate) fn sole_target(args: &mut Args) -> Result<Target> {
-    let mut target = None;
-    while let Some(arg) = args.next()? {
-        match arg {
-            lexopt::Arg::Value(word) if target.is_none() => target = Some(parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    target.ok_or_else(missing_handle)
 }
 
 /// The session that our parent must be the relay of, for a role that only a relay
@@ -259,9 +209,9 @@ pub(crate) fn terminal_size(option: &str, value: &OsStr) -> Result<Size> {
     parse_terminal_size(value).ok_or_else(|| bad_value(option, value, NO_TERMINAL_SIZE))
 }
 
-/// What is given as the value of an option, as a regex.
-pub(crate) fn regex(value: &str, option: &str) -> Result<Regex> {
-    Regex::new(value).map_err(|error| bad_value(option, value.as_ref(), &format!("is no regex: {error}")))
+pub(crate) fn regex(option: &str, value: &OsStr) -> Result<Regex> {
+    Regex::new(&text(option, value)?)
+        .map_err(|error| bad_value(option, value, &format!("is no regex: {error}")))
 }
 
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {

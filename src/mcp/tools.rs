@@ -285,6 +285,7 @@ const COMMAND: &str = "the command line; of any length, and of several lines whe
 /// What the usage calls the operands.
 fn operands<'a>(page: &Page<'a>) -> Vec<&'a str> {
     let words = page.usage.first().map_or("", |usage| usage).split(' ');
+    let words = words.map(|word| word.trim_matches(['[', ']']));
     words.filter(|word| word.starts_with(|letter: char| letter.is_ascii_uppercase())).collect()
 }
 

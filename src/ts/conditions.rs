@@ -6,15 +6,11 @@
 
 mod watch;
 
-use std::{os::unix::ffi::OsStringExt, time::Duration};
+use std::{ffi::OsStr, os::unix::ffi::OsStringExt, time::Duration};
 
 use regex_lite::Regex;
 
-use crate::{
-    cli::{self, Args},
-    outcome::Result,
-    terminal::text::Prompts,
-};
+use crate::{call::CommandLine, cli, outcome::Result, terminal::text::Prompts};
 pub(crate) use watch::{From, SessionWatch, WatchEnd, begin_all, until};
 
 /// What is waited for.
@@ -50,25 +46,21 @@ impl Conditions {
         Conditions { input: true, is_lenient: true, ..Conditions::default() }
     }
 
-    /// Takes an option and its value; `false` if it is none of ours.
-    pub(crate) fn take(&mut self, option: &str, args: &mut Args) -> Result<bool> {
-        match option {
-            "pattern" => self.patterns.push(args.some_value("pattern")?.into_vec()),
-            "fail" => self.fails.push(args.some_value("fail")?.into_vec()),
-            "regex" => {
-                let value = args.some_text_value("regex")?;
-                self.regexes.push(cli::regex(&value, "regex")?);
-            }
-            "complete" => self.complete = true,
-            "idle" => self.idle = Some(args.time_value("idle")?),
-            "stable" => self.stable = Some(args.time_value("stable")?),
-            "input" => self.input = true,
-            "waiting" => self.waiting = true,
-            "done" => self.done = true,
-            "exit" => self.exit = true,
-            _ => return Ok(false),
-        }
-        Ok(true)
+    pub(crate) fn given(call: &CommandLine) -> Result<Conditions> {
+        let bytes = |option: &str, value: &OsStr| Ok(cli::some(option, value)?.into_vec());
+        Ok(Conditions {
+            patterns: call.values("pattern", bytes)?,
+            fails: call.values("fail", bytes)?,
+            regexes: call.values("regex", cli::regex)?,
+            complete: call.has("complete"),
+            idle: call.optional("idle", cli::time)?,
+            stable: call.optional("stable", cli::time)?,
+            input: call.has("input"),
+            waiting: call.has("waiting"),
+            done: call.has("done"),
+            exit: call.has("exit"),
+            ..Conditions::default()
+        })
     }
 
     /// Nothing that could be met but a failure.

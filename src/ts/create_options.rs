@@ -14,8 +14,7 @@ use std::{
 
 use crate::{
     call::CommandLine,
-    cli::{self, Args},
-    machine,
+    cli, machine,
     outcome::{Failure, Result, Trying},
     relay::{self, SpawnVia},
     session::{
@@ -46,61 +45,52 @@ enum StartFolder {
 }
 
 impl CreateOptions {
-    /// Reads a whole command line; `default` is run where no command is given.
-    pub(crate) fn parse(args: &mut Args, default: Option<&str>) -> Result<CreateOptions> {
-        use lexopt::Arg::{Long, Value};
-        let (mut name, mut cwd, mut inherit, mut size, mut pager) = (None, None, None, Size::DEFAULT, false);
-        let (mut no_helper, mut require_helper) = (false, false);
-        let (mut variables, mut settings, mut roots) = (Vec::new(), Settings::default(), Vec::new());
-        let command = loop {
-            match args.next()? {
-                Some(Long("name")) => name = Some(args.name_value("name")?),
-                Some(Long("cwd")) => cwd = Some(PathBuf::from(args.some_value("cwd")?)),
-                Some(Long("inherit-cwd")) => inherit = Some(cli::parse_target(&args.value()?)?),
-                Some(Long("size")) => size = args.terminal_size_value("size")?,
-                Some(Long("env")) => variables.push(variable("env", &args.value()?)?),
-                Some(Long("title")) => settings.title = Some(described(args, "title")?),
-                Some(Long("description")) => settings.description = Some(described(args, "description")?),
-                Some(Long("parent")) => settings.parent = Some(described(args, "parent")?),
-                Some(Long("timeout")) => settings.timeout = Some(args.some_time_value("timeout")?),
-                Some(Long("idle-timeout")) => {
-                    settings.idle_timeout = Some(args.some_time_value("idle-timeout")?);
-                }
-                Some(Long("owner")) => settings.owner = Some(args.pid_value("owner")?),
-                Some(Long("max-log")) => settings.max_log = Some(log_limit(args)?),
-                Some(Long("record")) => settings.record = true,
-                Some(Long("write-root")) => {
-                    roots.push(PathBuf::from(args.some_value("write-root")?));
-                }
-                Some(Long("pager")) => pager = true,
-                Some(Long("no-helper")) => no_helper = true,
-                Some(Long("require-helper")) => require_helper = true,
-                Some(Value(first)) => break args.free_text(Some(first))?,
-                Some(other) => return Err(other.unexpected().into()),
-                None => match default {
-                    Some(command) => break command.as_bytes().to_vec(),
-                    None => return Err(Failure::bad_args("missing a command to run".into())),
-                },
-            }
+    /// What a call asks for; `default` is run where no command is given.
+    pub(crate) fn given(call: &CommandLine, default: Option<&str>) -> Result<CreateOptions> {
+        let described = |name: &str| call.optional(name, cli::some).map(|text| text.map(OsString::into_vec));
+        let mut settings = Settings {
+            title: described("title")?,
+            description: described("description")?,
+            parent: described("parent")?,
+            timeout: call.optional("timeout", cli::some_time)?,
+            idle_timeout: call.optional("idle-timeout", cli::some_time)?,
+            owner: call.optional("owner", cli::pid)?,
+            max_log: call.optional("max-log", log_limit)?,
+            record: call.has("record"),
+            pager: call.has("pager"),
+            ..Settings::default()
         };
+        let mut command = call.text();
+        if let (true, Some(default)) = (call.operands("COMMAND").is_empty(), default) {
+            command = default.as_bytes().to_vec();
+        }
         if command.is_empty() {
             return Err(Failure::bad_args("the command to run is empty".into()));
         }
-        let folder = match (cwd, inherit) {
+        let inherit = call.optional("inherit-cwd", |_, word| cli::parse_target(word))?;
+        let folder = match (call.optional("cwd", cli::some)?.map(PathBuf::from), inherit) {
             (None, None) => StartFolder::Callers,
             (Some(folder), None) => StartFolder::Folder(folder),
             (None, Some(session)) => StartFolder::SameAs(session),
             (Some(_), Some(_)) => return Err(exclude("--cwd", "--inherit-cwd")),
         };
-        let via = via_of(no_helper, require_helper)?;
-        settings.pager = pager;
-        let environment = environment(SessionSpec::is_interactive(&command), pager, variables);
-        for root in roots {
+        let variables = call.values("env", variable)?;
+        let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
+        for root in call.values("write-root", cli::some)?.into_iter().map(PathBuf::from) {
             let found = confinement::root(&root);
             let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
             settings.write_roots.push(found.into_os_string().into_vec());
         }
-        Ok(CreateOptions { name, command, folder, size, environment, umask: args.umask, via, settings })
+        Ok(CreateOptions {
+            name: call.optional("name", cli::name)?,
+            command,
+            folder,
+            size: call.value("size", cli::terminal_size)?,
+            environment,
+            umask: call.umask,
+            via: via(call)?,
+            settings,
+        })
     }
 
     /// What starts again what a dead session ran: in the same folder, with the same name, size
@@ -164,11 +154,7 @@ impl CreateOptions {
 
 /// Where its child is to come from.
 pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
-    via_of(call.has("no-helper"), call.has("require-helper"))
-}
-
-fn via_of(no_helper: bool, require_helper: bool) -> Result<SpawnVia> {
-    match (no_helper, require_helper) {
+    match (call.has("no-helper"), call.has("require-helper")) {
         (false, false) => Ok(SpawnVia::HelperIfThere),
         (true, false) => Ok(SpawnVia::Relay),
         (false, true) => Ok(SpawnVia::Helper),
@@ -191,17 +177,11 @@ fn folder_of(target: &Target) -> Result<PathBuf> {
 /// Less is not worth a hole in a file, whose unit may be 8 KiB.
 const LEAST_LOG: u64 = 64 * 1024;
 
-fn log_limit(args: &mut Args) -> Result<u64> {
-    match args.size_value("max-log")? {
+fn log_limit(option: &str, value: &OsStr) -> Result<u64> {
+    match cli::size(option, value)? {
         size @ LEAST_LOG.. => Ok(size),
-        size => Err(cli::bad_value("max-log", size.to_string().as_ref(), "is less than 64K")),
+        _ => Err(cli::bad_value(option, value, "is less than 64K")),
     }
-}
-
-/// What somebody is to read of the session; not nothing.
-fn described(args: &mut Args, option: &str) -> Result<Vec<u8>> {
-    let value = args.value()?;
-    if value.is_empty() { Err(cli::bad_value(option, &value, "is empty")) } else { Ok(value.into_vec()) }
 }
 
 pub(crate) fn variable(option: &str, value: &OsStr) -> Result<(OsString, OsString)> {

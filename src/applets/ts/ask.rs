@@ -1,6 +1,6 @@
 //! ask - type text into a program and print its answer
 //!
-//! Usage: nbs-ts ask [options] SESSION TEXT...
+//! Usage: nbs-ts ask [options] SESSION [TEXT...]
 //!        nbs-ts ask --stdin [options] SESSION
 //!
 //! Waits until the program reads input, types TEXT and Enter, and prints the
@@ -66,12 +66,13 @@ mod seen;
 use std::{ops::Range, time::Duration};
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Asked, Diagnosis, Doing, Parts, Prompt, RelayClient, Snapshot, Turn, Wait, sending},
+        client::{Asked, Diagnosis, Doing, Parts, Prompt, RelayClient, Snapshot, Turn, sending},
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
@@ -88,35 +89,12 @@ use crate::{
     },
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut conditions, mut timeout, mut max) = (Conditions::default(), Wait::TIMEOUT, None);
-    let (mut strip, mut ansi, mut paste, mut from_stdin) = (false, false, false, false);
-    let target = loop {
-        match args.next()? {
-            Some(Long("strip")) => strip = true,
-            Some(Long("ansi")) => ansi = true,
-            Some(Long("paste")) => paste = true,
-            Some(Long("stdin")) => from_stdin = true,
-            Some(Long("max")) => max = Some(args.size_value("max")?),
-            Some(Long("timeout")) => timeout = args.time_value("timeout")?,
-            Some(Long(option)) => {
-                let option = option.to_owned();
-                if !conditions.take(&option, args)? {
-                    return Err(Long(&option).unexpected().into());
-                }
-            }
-            Some(Value(word)) => break cli::parse_target(&word)?,
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Err(cli::missing_handle()),
-        }
-    };
-    let deadline = Deadline::after(timeout);
-    let mut text = args.free_text(None)?;
-    if from_stdin {
-        if !text.is_empty() {
-            return Err(Failure::bad_args("--stdin and a text exclude each other".into()));
-        }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (mut conditions, timeout) = (Conditions::given(call)?, call.value("timeout", cli::time)?);
+    let (target, max, ansi) = (call.session()?, call.optional("max", cli::size)?, call.has("ansi"));
+    let (strip, paste) = (call.has("strip"), call.has("paste"));
+    let (deadline, mut text) = (Deadline::after(timeout), call.text());
+    if call.has("stdin") {
         text = cli::whole_stdin(deadline)?;
         // Enter is typed anyway.
         text.pop_if(|last| *last == b'\n');
@@ -231,15 +209,15 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         output.extend_from_slice(output::gap_line(session.handle(), &unread, last).as_bytes());
         left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
     }
-    match args.json() {
+    match call.json() {
         true => {
             let told = Told { met: watch.met.as_ref(), end, left_out, lost, is_prompt };
             print(&session, &output, &told, deadline)?;
         }
         false => cli::print(&output)?,
     }
-    output::tell_lost(lost, args.json());
-    if is_screen && !args.json() {
+    output::tell_lost(lost, call.json());
+    if is_screen && !call.json() {
         let handle = session.handle();
         let how = format!(
             "'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY' are for a program that draws its screen"

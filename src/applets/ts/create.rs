@@ -39,17 +39,18 @@
 //!   h=$(nbs-ts create --name=build bash)
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::Result,
     ts::create_options::{self, CreateOptions},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let options = CreateOptions::parse(args, None)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let options = CreateOptions::given(call, None)?;
 
     let handle = options.start()?;
-    let printed = if args.json() {
+    let printed = if call.json() {
         cli::print(Object::new().text("handle", handle.as_str()).line())
     } else {
         cli::print(format!("{handle}\n"))

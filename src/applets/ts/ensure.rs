@@ -38,16 +38,17 @@
 //!   h=$(nbs-ts ensure --name=build)
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
-    outcome::{Failure, Result},
+    outcome::Result,
     session::{SessionSpec, StateDir, Target},
     ts::create_options::CreateOptions,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let options = CreateOptions::parse(args, Some(SessionSpec::shell()))?;
-    let name = options.name.clone().ok_or_else(|| Failure::bad_args("missing --name=NAME".into()))?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let options = CreateOptions::given(call, Some(SessionSpec::shell()))?;
+    let name = call.value("name", cli::name)?;
 
     let state_dir = StateDir::open_or_make()?;
     // Closed on exec: the relay of a new session does not hold it.
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let handle = living.map_or_else(|| options.start(), Ok)?;
     drop(lock);
 
-    if args.json() {
+    if call.json() {
         let object = Object::new().text("handle", handle.as_str()).text("name", name.as_str());
         return cli::print(object.truth("created", created).line());
     }

@@ -31,7 +31,8 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
@@ -46,30 +47,19 @@ use crate::{
     terminal::text,
 };
 
-/// How long the shell may take unless told otherwise.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a shell that did not answer in time may take to take back what was typed.
 const TAKING_BACK: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut target, mut timeout) = (None, TIMEOUT);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Value(word) if target.is_none() => target = Some(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let target = target.ok_or_else(cli::missing_handle)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
 
     let deadline = Deadline::after(timeout);
     let session = StateDir::open()?.session(&target)?.within(deadline);
     session.check_input()?;
     let (shell, is_new) = Integration::begin(&session, deadline, timeout)?.finish()?;
-    if args.json() {
+    if call.json() {
         let object = Object::new()
             .text("handle", session.handle().as_str())
             .text("shell", shell.word())

@@ -1,6 +1,7 @@
 //! list - list the sessions
 //!
 //! Usage: nbs-ts list [options]
+//!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]
 //!
 //! Prints a line for each, oldest first, with tabs between: handle, alive or
 //! dead, name (or -), command.
@@ -30,7 +31,8 @@
 use std::io;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
@@ -41,28 +43,14 @@ use crate::{
     ts::listing,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut pattern, mut long, mut waiting, mut follows) = (None, false, false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("name") => pattern = Some(args.some_text_value("name")?),
-            Long("long") => long = true,
-            Long("waiting") => waiting = true,
-            Long("follow") => follows = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-
-    if follows && (long || waiting || !args.json()) {
-        return Err(Failure::bad_args("--follow goes with --json, without --long and --waiting".into()));
-    }
-    if follows {
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (pattern, long, waiting) = (call.optional("name", cli::text)?, call.has("long"), call.has("waiting"));
+    if call.has("follow") {
         return follow(&StateDir::open_or_make()?, pattern);
     }
     let wanted = |name: Option<&Name>| Name::is_wanted(name, pattern.as_deref());
     let state_dir = StateDir::open()?;
-    if !long && !waiting && !args.json() {
+    if !long && !waiting && !call.json() {
         return cli::print(state_dir.glances(&wanted)?.iter().map(line).collect::<String>());
     }
     let mut overviews = state_dir.overviews(&wanted)?;
@@ -71,7 +59,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if long || waiting {
         overviews.sort_by(listing::order);
     }
-    match args.json() {
+    match call.json() {
         true => cli::print(objects(&state_dir, overviews)?),
         false => cli::print(listing::table(&overviews)),
     }

@@ -62,9 +62,8 @@ mod resume;
 mod watching;
 
 use std::{
-    ffi::OsStr,
     ops::RangeInclusive,
-    os::{fd::AsFd, unix::ffi::OsStringExt},
+    os::fd::AsFd,
     path::Path,
     time::{Duration, Instant},
 };
@@ -75,7 +74,8 @@ use question::Question;
 use resume::Answers;
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
@@ -127,48 +127,22 @@ struct Wishes {
     json: bool,
 }
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut timeout, mut max, mut strip, mut from_stdin, mut resumes) = (None, None, false, false, false);
-    let (mut input_after, mut no_input) = (question::AFTER, false);
-    let (mut rendered, mut ansi) = (false, false);
-    let target = loop {
-        match args.next()? {
-            Some(Long("timeout")) => timeout = Some(args.time_value("timeout")?),
-            Some(Long("max")) => max = Some(args.size_value("max")?),
-            Some(Long("strip")) => strip = true,
-            Some(Long("rendered")) => rendered = true,
-            Some(Long("ansi")) => ansi = true,
-            Some(Long("stdin")) => from_stdin = true,
-            Some(Long("resume")) => resumes = true,
-            Some(Long("input-after")) => input_after = args.time_value("input-after")?,
-            Some(Long("no-input")) => no_input = true,
-            Some(Value(word)) => break cli::parse_target(&word)?,
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Err(cli::missing_handle()),
-        }
-    };
-    let words = args.words()?;
-    if words.is_empty() != (from_stdin || resumes) || (from_stdin && resumes) {
-        let why = match (from_stdin, resumes) {
-            (true, true) => "--stdin and --resume exclude each other",
-            (true, false) => "--stdin and a command exclude each other",
-            (false, true) => "--resume and a command exclude each other",
-            (false, false) => "missing a command to run",
-        };
-        return Err(Failure::bad_args(why.into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.session()?;
+    let (timeout, max) = (call.optional("timeout", cli::time)?, call.optional("max", cli::size)?);
+    let input_after = call.value("input-after", cli::time)?;
+    let rendered = OutputForm::rendered(call.has("rendered"), call.has("ansi"))?;
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
-    let mut command = words.join(OsStr::new(" ")).into_vec();
-    if from_stdin {
+    let mut command = call.text();
+    if call.has("stdin") {
         command = cli::whole_stdin(deadline).map_err(of_run)?;
     }
     if command.contains(&0) {
         return Err(Failure::bad_args("the command has a NUL in it, which no shell takes".into()));
     }
-    let input_after = (!no_input).then_some(input_after);
-    let rendered = OutputForm::rendered(rendered, ansi)?;
-    let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: args.json() };
+    let input_after = (!call.has("no-input")).then_some(input_after);
+    let strip = call.has("strip");
+    let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: call.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(signals::to_end()).trying("catch signals").map_err(of_run)?;
@@ -176,7 +150,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         StateDir::open().and_then(|state_dir| Ok((state_dir.session(&target)?, state_dir.sessions_path())));
     let (session, sessions) = opened.map_err(of_run)?;
     let session = session.within(deadline);
-    let begun = match resumes {
+    let begun = match call.has("resume") {
         true => Run::resume(&session, wishes, signals),
         false => Run::begin(&session, &sessions, &command, wishes, signals),
     };

@@ -1,7 +1,8 @@
 //! send - type text into a session, and Enter
 //!
-//! Usage: nbs-ts send [options] SESSION TEXT...
-//!        nbs-ts send --secret-fd=N|--secret-stdin [--timeout=TIME] SESSION
+//! Usage: nbs-ts send [options] SESSION [TEXT...]
+//!        nbs-ts send --stdin [options] SESSION
+//!        nbs-ts send --secret-fd=N|--secret-stdin [options] SESSION
 //!
 //! Types the words, joined by spaces, and a carriage return; without words, only
 //! that. Everything after SESSION is text, even `--words`: put options before it.
@@ -35,7 +36,8 @@
 //!   nbs-ts send "$h" make -j8 && nbs-ts wait-complete "$h"
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result},
     session::{
@@ -46,32 +48,13 @@ use crate::{
     ts::secret,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut enter, mut from_stdin, mut paste, mut timeout) = (true, false, false, sending::TIMEOUT);
-    let (mut secret, mut no_secret, mut prompt) = (None, false, None);
-    let target = loop {
-        match args.next()? {
-            Some(Long("no-enter")) => enter = false,
-            Some(Long("stdin")) => from_stdin = true,
-            Some(Long("paste")) => paste = true,
-            Some(Long("secret-stdin")) if secret.is_none() => secret = Some(0),
-            Some(Long("secret-fd")) if secret.is_none() => secret = Some(args.number_value("secret-fd")?),
-            Some(Long("prompt")) => prompt = Some(cli::regex(&args.some_text_value("prompt")?, "prompt")?),
-            Some(Long("no-secret")) => no_secret = true,
-            Some(Long("timeout")) => timeout = args.time_value("timeout")?,
-            Some(Value(word)) => break cli::parse_target(&word)?,
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Err(cli::missing_handle()),
-        }
-    };
-    let mut text = args.free_text(None)?;
-    if from_stdin && !text.is_empty() {
-        return Err(Failure::bad_args("--stdin and a text exclude each other".into()));
-    }
-    if secret.is_some() && (from_stdin || paste || no_secret || !enter || !text.is_empty()) {
-        let others = "a text, --stdin, --paste, --no-secret and --no-enter";
-        return Err(Failure::bad_args(format!("a secret excludes {others}")));
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (timeout, target) = (call.value("timeout", cli::time)?, call.session()?);
+    let (enter, paste, no_secret) = (!call.has("no-enter"), call.has("paste"), call.has("no-secret"));
+    let secret = if call.has("secret-stdin") { Some(0) } else { call.optional("secret-fd", cli::number)? };
+    let (prompt, mut text) = (call.optional("prompt", cli::regex)?, call.text());
+    if secret.is_some() && (paste || no_secret || !enter) {
+        return Err(Failure::bad_args("a secret excludes --paste, --no-secret and --no-enter".into()));
     }
     if prompt.is_some() && secret.is_none() {
         return Err(Failure::bad_args("--prompt is for --secret-fd and --secret-stdin".into()));
@@ -84,9 +67,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let typed = sending::type_secret(&session, &secret, prompt.as_ref(), timeout);
         secret.fill(0);
         typed?;
-        return print(args, &session, |object| object.truth("secret", true));
+        return print(call, &session, |object| object.truth("secret", true));
     }
-    if from_stdin {
+    if call.has("stdin") {
         text = cli::whole_stdin(Deadline::NEVER)?;
     }
 
@@ -106,22 +89,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         text.push(b'\r');
     }
     let count = sending::type_all(&session, &text, timeout)?;
-    if let Some(option) = option_in(&text).filter(|_| !args.json()) {
-        cli::warn("nbs-ts", &format!("'{option}' was typed, as text: options stand before the session"));
+    if let Some(option) = call.option_in_text().filter(|_| !call.json()) {
+        cli::warn("nbs-ts", &format!("'--{option}' was typed, as text: options stand before the session"));
     }
-    print(args, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
+    print(call, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// The option of ours that a text begins with, which is then easily typed unmeant, and
-/// into a file that somebody edits.
-fn option_in(text: &[u8]) -> Option<&'static str> {
-    let options = ["--no-enter", "--stdin", "--paste", "--prompt", "--no-secret", "--timeout", "--json"];
-    let word = text.split(|byte| matches!(byte, b' ' | b'=' | b'\r')).next()?;
-    options.into_iter().find(|option| option.as_bytes() == word)
-}
-
-fn print(args: &Args, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {
-    if !args.json() {
+fn print(call: &CommandLine, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {
+    if !call.json() {
         return Ok(());
     }
     cli::print(more(Object::new().text("handle", session.handle().as_str())).line())

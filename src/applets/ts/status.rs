@@ -20,7 +20,8 @@
 //!   nbs-ts status "$h"
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::Result,
     session::{
@@ -30,12 +31,12 @@ use crate::{
     ts::frames,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let target = cli::sole_target(args)?;
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let target = call.session()?;
 
     let state_dir = StateDir::open()?;
     let session = state_dir.session(&target)?;
-    if args.json() {
+    if call.json() {
         return cli::print(json(&state_dir, &session)?);
     }
     if session.is_alive()? {

@@ -52,10 +52,11 @@
 //!   nbs-ts wait "$h" --pattern='listening on' --fail='error:' --timeout=30
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{Name, Notice, SessionDir, StateDir, Target, client::Wait},
+    session::{Name, Notice, SessionDir, StateDir, Target},
     sorted::Set,
     sys::{child, deadline::Deadline},
     ts::{
@@ -67,35 +68,11 @@ use crate::{
 /// Of how many sessions that were waited for in vain the evidence is told.
 const MOST_TOLD: usize = 10;
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::{Long, Value};
-    let (mut conditions, mut targets, mut any) = (Conditions::default(), Vec::new(), false);
-    let (mut offset, mut timeout) = (None, Wait::TIMEOUT);
-    let (mut all, mut pattern) = (false, None);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("any") => any = true,
-            Long("all") => all = true,
-            Long("name") => pattern = Some(args.some_text_value("name")?),
-            Long("offset") => offset = Some(args.number_value("offset")?),
-            Long("timeout") => timeout = args.time_value("timeout")?,
-            Long(option) => {
-                let option = option.to_owned();
-                if !conditions.take(&option, args)? {
-                    return Err(Long(&option).unexpected().into());
-                }
-            }
-            Value(word) => targets.push(cli::parse_target(&word)?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let picks = all || pattern.is_some();
-    if targets.is_empty() && !picks {
-        return Err(cli::missing_handle());
-    }
-    if picks && !targets.is_empty() {
-        return Err(Failure::bad_args("a session and --all or --name exclude each other".into()));
-    }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (conditions, timeout) = (Conditions::given(call)?, call.value("timeout", cli::time)?);
+    let (mut targets, any) = (call.sessions()?, call.has("any"));
+    let (pattern, offset) = (call.optional("name", cli::text)?, call.optional("offset", cli::number)?);
+    let picks = call.has("all") || pattern.is_some();
     if conditions.are_none() && !conditions.can_fail() {
         return Err(Failure::bad_args(
             "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting, --done or --exit".into(),
@@ -138,8 +115,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     for (session, watch) in sessions.iter().zip(&watches) {
         if let Some(met) = &watch.met {
             failed |= met.is_failure();
-            print(&state_dir, session, met, watch.lost, args.json())?;
-            output::tell_lost(watch.lost, args.json());
+            print(&state_dir, session, met, watch.lost, call.json())?;
+            output::tell_lost(watch.lost, call.json());
         }
     }
     match over {

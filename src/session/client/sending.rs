@@ -14,10 +14,6 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// How long a program that does not read may hold typing up, unless told
-/// otherwise.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// What a terminal in canonical mode takes of a line (termios(3)).
 pub(crate) const LONGEST_SECRET: usize = 4_095;
 

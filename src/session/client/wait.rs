@@ -29,9 +29,6 @@ pub(crate) enum WaitEnd {
 }
 
 impl<'a> Wait<'a> {
-    /// How long waits last unless told otherwise.
-    pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-
     /// As long as the session's patience lasts; how long that was is for messages.
     pub(crate) fn begin(session: &'a SessionDir, timeout: Duration) -> Result<Wait<'a>> {
         let deadline = session.patience().over();

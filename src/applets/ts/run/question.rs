@@ -15,7 +15,7 @@ use crate::{
         client::{
             Diagnosis, Doing,
             snapshot::{Parts, Snapshot},
-            waiting::{self, HELD_LONG, Waits},
+            waiting::{self, Waits},
         },
         shell::Stage,
     },
@@ -25,9 +25,6 @@ use crate::{
 
 /// The command waits for input.
 pub(super) const ASKS: u8 = 123;
-
-/// How long the command waits before we leave it to that, unless told otherwise.
-pub(super) const AFTER: Duration = HELD_LONG;
 
 /// The kernel tells nobody when somebody begins to wait. So we look when something has been
 /// printed, or typed, and then nothing for a moment, and again at intervals that grow to
