@@ -314,7 +314,7 @@ impl Relay {
             self.keep_views();
             let (length, told) = (self.recorder.output_bytes(), self.recorder.told());
             self.clients.tell(self.recorder.changes(), self.size);
-            self.clients.tell_of_output(length, told);
+            self.clients.tell_of_output(length, told, self.ending.has_cause());
             self.tell_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();

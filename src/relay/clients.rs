@@ -514,13 +514,13 @@ impl Clients {
     }
 
     /// Tells those who run a command that the log is so long, where the last that tells
-    /// something ends at `told`.
-    pub(crate) fn tell_of_output(&mut self, length: u64, told: u64) {
+    /// something ends at `told`, and whether somebody ends the session.
+    pub(crate) fn tell_of_output(&mut self, length: u64, told: u64, ending: bool) {
         let curious = |client: &Client| matches!(client.wish, Wish::Output { seen } if seen < told);
         let ids: Vec<ClientId> =
             self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect();
         for id in ids {
-            self.respond(id, &Response::Output { heeded: length });
+            self.respond(id, &Response::Output { heeded: length, ending });
         }
     }
 
@@ -868,15 +868,15 @@ mod tests {
     fn who_runs_a_command_is_told_what_the_log_has_that_it_has_not_read() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"follow 50 runs\n");
-        clients.tell_of_output(70, 50);
+        clients.tell_of_output(70, 50, false);
         assert_eq!(told(&runner), "");
-        clients.tell_of_output(90, 80);
+        clients.tell_of_output(90, 80, false);
         assert_eq!(told(&runner), "output 90\n");
         // What it asks for instead is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
         hear(&mut clients, id);
         assert_eq!(told(&runner), "turn at-once\n");
-        clients.tell_of_output(100, 100);
+        clients.tell_of_output(100, 100, false);
         assert_eq!(told(&runner), "");
     }
 
@@ -887,8 +887,8 @@ mod tests {
         assert_eq!(type_some(&mut clients, 2), "ab");
         assert_eq!(told(&runner), "typed 2\n");
         hear(&mut clients, id);
-        clients.tell_of_output(5, 5);
-        assert_eq!(told(&runner), "output 5\n");
+        clients.tell_of_output(5, 5, true);
+        assert_eq!(told(&runner), "output 5 ending\n");
     }
 
     #[test]

@@ -143,6 +143,11 @@ impl Ending {
         self.killed
     }
 
+    /// Does anything end the session that is not its own program?
+    pub(crate) fn has_cause(&self) -> bool {
+        self.killed || self.reached.is_some()
+    }
+
     /// What has ended the session, whose command ended like this (`None`: nobody saw how).
     pub(crate) fn cause(&self, status: Option<ExitStatus>) -> EndedBy {
         match (self.reached, status) {

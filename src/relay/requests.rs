@@ -206,6 +206,7 @@ impl Relay {
         let successor = may_be_replaced.then(|| foreground::successor(self.child, &self.session)).flatten();
         Snapshot {
             offset: self.recorder.output_bytes(),
+            ending: self.ending.has_cause(),
             last: self.recorder.last_completion(),
             awaited: self.awaited(),
             prompt,

@@ -63,6 +63,7 @@ pub(crate) struct RelayClient {
     // How much of the log we have read, and how long it was when we were told of output last.
     read: u64,
     heeded: u64,
+    is_ending: bool,
     // What is sent with the next request.
     ahead: String,
     // How many answers come first that nobody waits for: one for each request of `ahead`, but
@@ -133,6 +134,7 @@ impl RelayClient {
             following: None,
             read: 0,
             heeded: 0,
+            is_ending: false,
             ahead: String::new(),
             unheard: 0,
         }

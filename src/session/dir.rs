@@ -222,19 +222,19 @@ impl SessionDir {
             let limit = limit.map(|limit| format!(" of {}", numbers::shown_seconds(limit)));
             format!("; it was ended by its {option}{}", limit.unwrap_or_default())
         };
-        match self.notice().and_then(|notice| notice.ended_by()) {
+        match self.ended_by() {
             Some(EndedBy::Timeout) => after("--timeout", settings.timeout),
             Some(EndedBy::IdleTimeout) => after("--idle-timeout", settings.idle_timeout),
             Some(EndedBy::Owner) => "; it was ended because the process of its --owner has ended".to_owned(),
             Some(EndedBy::Kill) => "; it was ended by a kill".to_owned(),
+            None if !self.folder.has(META) => "; it has been removed".to_owned(),
             Some(EndedBy::Itself | EndedBy::Unknown) | None => String::new(),
         }
     }
 
-    /// Has it reached a limit, which ends it? That is noted before anything of it is killed.
-    pub(crate) fn has_reached_limit(&self) -> bool {
-        let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
-        cause.and_then(|word| EndedBy::parse(&word)).is_some_and(EndedBy::is_limit)
+    /// What ended it, as its exit record says.
+    pub(crate) fn ended_by(&self) -> Option<EndedBy> {
+        self.notice()?.ended_by()
     }
 
     pub(crate) fn is_alive(&self) -> Result<bool> {

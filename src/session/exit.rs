@@ -36,11 +36,6 @@ impl EndedBy {
         EndedBy::WORDS.into_iter().find(|(_, name)| name.as_bytes() == word).map(|(cause, _)| cause)
     }
 
-    /// Was it a limit that the session was given?
-    pub(crate) fn is_limit(self) -> bool {
-        matches!(self, EndedBy::Timeout | EndedBy::IdleTimeout | EndedBy::Owner)
-    }
-
     pub(crate) fn word(self) -> &'static str {
         EndedBy::WORDS.into_iter().find(|(cause, _)| *cause == self).expect("all are there").1
     }

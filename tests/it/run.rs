@@ -380,6 +380,23 @@ fn usable_after(scratch: &Scratch, handle: &str, ran: &Ran) {
 }
 
 #[test]
+fn run_fails_and_names_the_kill_that_ends_its_command() {
+    let scratch = Scratch::new();
+    for round in 0..20 {
+        for options in [&["kill", "--keep"][..], &["kill"]] {
+            let handle = scratch.create("bash");
+            let call = scratch.start(&["run", &handle, "echo x; sleep 1000"]);
+            eventually("the command", || scratch.ts(&["read", &handle]).out().contains("x\r\n"));
+            scratch.ts(&[options, &[&handle]].concat()).code(0);
+            let ran = call.finish();
+            assert_eq!(ran.status.code(), Some(125), "round {round} {options:?}: {ran:?}");
+            let why = if ran.err().contains("removed") { "has been removed" } else { "was ended by a kill" };
+            ran.complains(why);
+        }
+    }
+}
+
+#[test]
 fn a_timeout_covers_all_that_comes_before_the_command() {
     let scratch = Scratch::new();
     let nothing_was_typed = |handle: &str| {

@@ -79,7 +79,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, SessionDir, StateDir,
+        EndedBy, OutputLog, SessionDir, StateDir,
         client::{Claim, Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, Turn},
         shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
     },
@@ -255,6 +255,14 @@ struct Run<'a> {
 enum Cause {
     Timeout,
     Signal,
+}
+
+/// What follows a command that has ended.
+enum Next {
+    Prompt,
+    /// A call or a limit is ending the session.
+    Ending,
+    Ended,
 }
 
 /// What became of the command.
@@ -460,11 +468,18 @@ impl<'a> Run<'a> {
             // We are told of output, and not of a beginning.
             duration = lasted;
         }
-        if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished)
-            && !self.await_next_prompt(cause.is_some())?
-        {
-            // fish tells of an `exit`, too.
-            outcome = Outcome::Ended;
+        if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished) {
+            outcome = match self.await_next_prompt(cause.is_some())? {
+                Next::Prompt => outcome,
+                // What is ending the shell may have ended the command, too.
+                Next::Ending if cause.is_none() => {
+                    self.await_end()?;
+                    Outcome::Ended
+                }
+                Next::Ending => outcome,
+                // fish tells of an `exit`, too.
+                Next::Ended => Outcome::Ended,
+            };
         }
         if let Some(ended) = self.look_for_outer()? {
             self.await_outer_prompt()?;
@@ -492,11 +507,6 @@ impl<'a> Run<'a> {
         if matches!(outcome, Outcome::Ended) {
             // What began like a mark will never be one.
             range.end = self.trace.next;
-        }
-        if matches!(outcome, Outcome::Done(_)) && cause.is_none() && self.session.has_reached_limit() {
-            // What ended the command is ending its shell, too.
-            self.await_end()?;
-            outcome = Outcome::Ended;
         }
         let end = range.end;
         if self.streams() {
@@ -533,8 +543,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Until the next call finds the shell at its prompt; `false` where it has ended.
-    fn await_next_prompt(&mut self, interrupted: bool) -> Result<bool> {
+    /// Until the next call finds the shell at its prompt, if there will be one.
+    fn await_next_prompt(&mut self, interrupted: bool) -> Result<Next> {
         if std::mem::take(&mut self.trace.again) {
             // The prompt that stands was made without our hooks.
             self.type_in(ACCEPT)?;
@@ -572,8 +582,15 @@ impl<'a> Run<'a> {
             // It may be that we have read more than we were told of.
             self.await_output(Deadline::after(Duration::ZERO))?;
         }
-        let is_done = has_prompt && self.relay.heeded() >= self.trace.next;
-        Ok(is_done || self.relay.snapshot(Parts::NONE)?.is_some() || has_prompt)
+        if has_prompt && self.relay.heeded() >= self.trace.next {
+            return Ok(if self.relay.is_ending() { Next::Ending } else { Next::Prompt });
+        }
+        Ok(match self.relay.snapshot(Parts::NONE)? {
+            Some(now) if now.ending => Next::Ending,
+            Some(_) => Next::Prompt,
+            None if has_prompt && self.session.ended_by() == Some(EndedBy::Itself) => Next::Prompt,
+            None => Next::Ended,
+        })
     }
 
     /// Until the session, which is being ended, has ended.

@@ -106,6 +106,11 @@ impl RelayClient {
         self.heeded
     }
 
+    /// Did a call or a limit end the session before that?
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
     pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
         match self.hear_or(deadline, stop)? {
             Received::Response(Response::Changed { seen, size }) => {
@@ -113,8 +118,8 @@ impl RelayClient {
                 self.following = None;
                 Ok(News::Changed)
             }
-            Received::Response(Response::Output { heeded }) => {
-                self.heeded = heeded;
+            Received::Response(Response::Output { heeded, ending }) => {
+                (self.heeded, self.is_ending) = (heeded, ending);
                 self.following = None;
                 Ok(News::Changed)
             }

@@ -207,9 +207,10 @@ pub(crate) enum Response {
         size: Option<SizeSince>,
     },
     /// There is output, or the shell wants something. The log is so long, and all of it has
-    /// been heeded.
+    /// been heeded. `ending`: a call or a limit ends the session.
     Output {
         heeded: u64,
+        ending: bool,
     },
     /// So many bytes have been typed. `held`: the rest is a line longer than a
     /// terminal in canonical mode takes.
@@ -261,7 +262,8 @@ impl Response {
     pub(crate) fn encode(&self) -> String {
         match self {
             Response::Changed { seen, size: None } => format!("changed {seen}\n"),
-            Response::Output { heeded } => format!("output {heeded}\n"),
+            Response::Output { heeded, ending: false } => format!("output {heeded}\n"),
+            Response::Output { heeded, ending: true } => format!("output {heeded} ending\n"),
             Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
                 format!("changed {seen} {cols} {rows} {offset}\n")
             }
@@ -325,7 +327,8 @@ impl Response {
             ["cut", count] => Response::Cut { count: count.parse().ok()? },
             ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
             ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
-            ["output", heeded] => Response::Output { heeded: heeded.parse().ok()? },
+            ["output", heeded] => Response::Output { heeded: heeded.parse().ok()?, ending: false },
+            ["output", heeded, "ending"] => Response::Output { heeded: heeded.parse().ok()?, ending: true },
             ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
                 Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
@@ -415,7 +418,8 @@ mod tests {
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
-            Response::Output { heeded: 4_087 },
+            Response::Output { heeded: 4_087, ending: false },
+            Response::Output { heeded: 4_087, ending: true },
             Response::Changed { seen: 7, size: None },
             Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
             Response::Typed { count: 3, held: false },
@@ -432,6 +436,7 @@ mod tests {
                 lasted: Some(Duration::from_millis(5)),
                 interrupted: true,
                 queued: true,
+                ending: true,
                 unread: 3,
                 size: Some(Size { cols: 80, rows: 24 }),
                 modes: PrivateModes::default(),

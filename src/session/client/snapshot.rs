@@ -139,6 +139,8 @@ pub(crate) struct Snapshot {
     pub(crate) stalled: Option<String>,
     pub(crate) sync_error: Option<String>,
     pub(crate) report: Option<Report>,
+    /// A call or a limit ends the session.
+    pub(crate) ending: bool,
     /// What the program says of itself by what it prints.
     pub(crate) said: ProgramSaid,
     /// Of `Parts::ACTIVITY`: how many times that has changed; what the session does, which is never
@@ -206,6 +208,7 @@ impl Snapshot {
         field("stalled", text(&self.stalled));
         field("sync-error", text(&self.sync_error));
         field("report", self.report.as_ref().map(|report| hex(&report.encode())));
+        field("ending", flag(self.ending));
         let said = (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
         field("said", said);
         field("seen", number(Some(self.seen)));
@@ -245,6 +248,7 @@ impl Snapshot {
                 "lasted" => snapshot.lasted = Some(Duration::from_millis(number()?)),
                 "interrupted" => snapshot.interrupted = true,
                 "queued" => snapshot.queued = true,
+                "ending" => snapshot.ending = true,
                 "unread" => snapshot.unread = number()?,
                 "size" => {
                     let (cols, rows) = told.split_once('x')?;
