@@ -70,14 +70,19 @@ impl Relay {
             Request::Signal { key } => {
                 // A line that is interrupted before anything of it is executed goes
                 // with what the shell, which may be slow, has not read of it.
-                if matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered) {
+                let drops_line = matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered);
+                if drops_line {
                     self.discard_typed();
                 }
+                // A line editor that takes it as a key restores the terminal only then.
+                let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
                 if key == SignalKey::Interrupt {
                     self.recorder.note_interrupted();
                 }
                 match self.recorder.level() {
-                    (0, _) => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
+                    (0, _) if !is_key => {
+                        foreground::signal_foreground(&self.master, self.child, &[key.signal()])
+                    }
                     // Whom it is for may be another user's, or be on another machine: they get
                     // it from the terminal, as from a keyboard. Where it is full of what nobody
                     // reads, it is asked for again.

@@ -582,6 +582,32 @@ fn what_a_small_shell_has_not_begun_in_time_it_does_not_do_later() {
 }
 
 #[test]
+fn a_command_after_a_dropped_line_has_the_terminal_in_canonical_mode() {
+    for command in ["bash", "zsh", "fish", "dash", "busybox ash", "ksh93", "mksh"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(command);
+        scratch.ts(&["send", "--no-enter", &handle, "half a line"]).code(0);
+        eventually("its echo", || scratch.ts(&["read", &handle]).out().contains("half a line"));
+        for _ in 0..2 {
+            let modes = scratch.ts(&["run", &handle, "stty -a"]).code(0);
+            for mode in [" isig", " icanon", " echo "] {
+                assert!(modes.out().replace('\n', " ").contains(mode), "{command}: {modes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn run_prints_no_mark_of_a_shell_that_exits() {
+    for command in ["bash", "zsh", "fish", "dash", "busybox ash", "ksh93", "mksh"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(command);
+        let ran = scratch.ts(&["run", &handle, "echo on; exit 8"]).code(125).complains("exit code 8");
+        assert!(!ran.out().contains("133;"), "{command}: {ran:?}");
+    }
+}
+
+#[test]
 fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
     let scratch = Scratch::new();
     let all = [

@@ -468,7 +468,8 @@ impl<'a> Run<'a> {
             // We are told of output, and not of a beginning.
             duration = lasted;
         }
-        if matches!(outcome, Outcome::Done(_) | Outcome::Unfinished) {
+        let is_marked = matches!(outcome, Outcome::Done(_));
+        if is_marked || matches!(outcome, Outcome::Unfinished) {
             outcome = match self.await_next_prompt(cause.is_some())? {
                 Next::Prompt => outcome,
                 // What is ending the shell may have ended the command, too.
@@ -504,7 +505,7 @@ impl<'a> Run<'a> {
         if let (Outcome::InnerEnded(_), Some((outer, _))) = (&outcome, self.trace.outer) {
             range.end = range.end.min(outer).max(range.start);
         }
-        if matches!(outcome, Outcome::Ended) {
+        if matches!(outcome, Outcome::Ended) && !is_marked {
             // What began like a mark will never be one.
             range.end = self.trace.next;
         }
