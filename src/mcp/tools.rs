@@ -271,16 +271,16 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
 }
 
 const MACHINE: &str = "machine";
-const ON_MACHINE: &str = "the machine that it is on, where it is another one than this: a host that ssh \
-    reaches, or a name that was added by nbs-ts machine add";
+const ON_MACHINE: &str = "the session's machine, if it is not this one: a host that ssh reaches, or a \
+    name that was added by nbs-ts machine add";
 const TIME: &str = "a time like 30, 500ms or 2m";
 const SIZE: &str = "a size like 512, 64K or 2M";
 const SESSION: &str = "a session: its handle, or @ and its name";
 const SESSIONS: &str = "sessions: their handles, or @ and their names";
 const KEYS: &str = "keys to type, after the text if there is one, like Enter, C-c, Up";
-const TEXT: &str = "what to type; Enter follows it, unless there are keys, or no_enter is true; with keys it \
-    does where no_enter is false";
-const COMMAND: &str = "the command line; of any length, and of several lines where it is for a shell";
+const TEXT: &str = "the text to type; Enter follows, unless there are keys or no_enter is true; with \
+    keys and no_enter false, Enter follows, too";
+const COMMAND: &str = "the command line, of any length; for a shell, it may have several lines";
 
 /// What the usage calls the operands.
 fn operands<'a>(page: &Page<'a>) -> Vec<&'a str> {
@@ -354,7 +354,7 @@ impl Tool<'_> {
         {
             let names: Vec<&str> = self.arguments.iter().map(|argument| &*argument.name).collect();
             return Err(format!(
-                "'{name}' is no argument of {}; there are: {}",
+                "'{name}' is not an argument of {}; try one of: {}",
                 self.name(),
                 names.join(", ")
             ));
@@ -365,7 +365,7 @@ impl Tool<'_> {
         }
         let has_keys = is_given("keys");
         if has_keys && given.get("paste").and_then(Value::as_bool) == Some(true) {
-            return Err("keys are no paste: send the paste, with no_enter, and then the keys".to_owned());
+            return Err("cannot paste keys; send the paste with no_enter, and then the keys".to_owned());
         }
         let command = self.row.commands[usize::from(has_keys)];
         let draws = given.get("svg").and_then(Value::as_bool) == Some(true);
@@ -569,13 +569,17 @@ mod tests {
         let cases = [
             ("run", "{\"session\":\"a\"}", "missing the argument 'command'"),
             ("run", "{\"command\":\"a\",\"session\":null}", "missing the argument 'session'"),
-            ("run", "{\"session\":\"a\",\"command\":\"b\",\"json\":true}", "'json' is no argument of run"),
+            (
+                "run",
+                "{\"session\":\"a\",\"command\":\"b\",\"json\":true}",
+                "'json' is not an argument of run",
+            ),
             ("run", "{\"session\":{},\"command\":\"b\"}", "what is given for session is not a text"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
-            ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "keys are no paste"),
-            ("list", "{\"follow\":true}", "'follow' is no argument of list"),
-            ("kill", "{\"session\":\"a\",\"sessions\":[\"b\"]}", "'session' is no argument of kill"),
+            ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "cannot paste keys"),
+            ("list", "{\"follow\":true}", "'follow' is not an argument of list"),
+            ("kill", "{\"session\":\"a\",\"sessions\":[\"b\"]}", "'session' is not an argument of kill"),
         ];
         for (tool, arguments, why) in cases {
             let said = words(tool, arguments).unwrap_err();

@@ -100,7 +100,7 @@ fn every_name_has_a_man_page_with_all_options() {
     nbs(&scratch, &["--man", "frobnicate"]).code(4).complains("frobnicate");
     // The topics, with their items, blocks and tables.
     for part in [
-        ".SH FILES \\- what lies in the state folder\n.PP\nThe state folder is ",
+        ".SH FILES \\- the files of the state directory\n.PP\nThe state directory is ",
         ".SS The files of a session\n",
         ".IP \\(bu 2\n\\fBoutput.log\\fR: what the terminal printed.\n",
         ".PP\n.RS 4\n.nf\n$ nbs\\-ts create \\-\\-name=py python3\n",

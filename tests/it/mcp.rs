@@ -371,7 +371,7 @@ fn what_goes_wrong_is_told_to_the_model() {
     assert!(client.failure("kill", json!({})).contains("missing a session"));
     // What never ends has no answer.
     let said = client.failure("list", json!({"follow": true}));
-    assert!(said.contains("'follow' is no argument of list"), "{said}");
+    assert!(said.contains("'follow' is not an argument of list"), "{said}");
     let said = client.failure("wait", json!({"sessions": ["@none"], "timeout": "soon", "exit": true}));
     assert!(said.contains("'soon', given for --timeout"), "{said}");
     let said = client.failure("wait", json!({"input": true}));
