@@ -42,11 +42,13 @@ use crate::{
     },
     install,
     json::Object,
+    machine,
     outcome::{Failure, Result, Trying},
     sys::{
         files, inherited, links,
         signals::{self, SIGPIPE},
     },
+    ts::elsewhere,
 };
 
 /// One thing that can be called by name.
@@ -112,7 +114,7 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     let mut args = Args::new(words, umask);
     let (who, result) = match applet_of_link(name) {
         _ if asked.is_some() => ("nbs".to_owned(), asked.map_or(Ok(()), cli::print)),
-        Some(applet) => (voice_of(applet), run(applet, &mut args)),
+        Some(applet) => (voice_of(applet), run_called(applet, &mut args)),
         None if is_our_own(name) => multicall(called_as, &mut args),
         None => ("nbs".to_owned(), Err(unknown(name))),
     };
@@ -169,7 +171,7 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
         Ok(Some(Long("man"))) => man(args),
         Ok(Some(Value(word))) if word == "help" => help_operand(args),
         Ok(Some(Value(word))) => match applet(&word) {
-            Ok(applet) => return (format!("nbs-{}", applet.name), run(applet, args)),
+            Ok(applet) => return (format!("nbs-{}", applet.name), run_called(applet, args)),
             Err(failure) => Err(failure),
         },
         Ok(Some(other)) => Err(other.unexpected().into()),
@@ -178,11 +180,24 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     ("nbs".into(), ours)
 }
 
+/// Runs what was called; where it was called wrongly, its usage is told.
+fn run_called(applet: &'static Applet, args: &mut Args) -> Result<()> {
+    run(applet, args).map_err(|failure| match (failure, applet.run) {
+        (Failure::BadArgs(why), Run::Call(_)) => {
+            Failure::bad_args(format!("{why}; usage: {}", applet.page().usage[0]))
+        }
+        (other, _) => other,
+    })
+}
+
 /// Runs an applet; prints its help instead, if that was asked for.
 pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
     let done = match applet.run {
         Run::Words(run) => run(args),
         Run::Call(run) => CommandLine::read(applet.syntax, args).and_then(|call| {
+            if let Some(done) = elsewhere::call(applet.name, &call) {
+                return done;
+            }
             run(&call)?;
             call.check_heeded();
             Ok(())
@@ -312,11 +327,6 @@ pub(crate) fn page_of_verb(name: &str) -> Page<'static> {
     find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts").page()
 }
 
-/// The page of an applet, which there must be.
-pub(crate) fn page_of(name: &str) -> Page<'static> {
-    find(APPLETS, name.as_ref()).expect("it is an applet").page()
-}
-
 /// Executes a call of `nbs-ts`.
 pub(crate) fn run_verb(args: &mut Args) -> Result<()> {
     ts::run(args)
@@ -324,7 +334,7 @@ pub(crate) fn run_verb(args: &mut Args) -> Result<()> {
 
 /// Executes a call of `nbs-spawn-worker`.
 pub(crate) fn run_worker(args: &mut Args) -> Result<()> {
-    spawn_worker::run(args)
+    run(applet(machine::WORKER.as_ref())?, args)
 }
 
 /// The commands that an applet has.

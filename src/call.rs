@@ -91,7 +91,7 @@ impl Syntax {
     pub(crate) fn text_follows(&self, given: &[OsString]) -> bool {
         self.forms.iter().any(|form| {
             let is_chosen = given.first().is_none_or(|first| form.has_word(first));
-            let place = form.operands.iter().position(|operand| operand.is_text);
+            let place = form.operands.iter().position(|operand| operand.is_text && operand.is_many);
             let skipped = usize::from(form.skips_first(given));
             let place = place.map(|place| place + usize::from(!form.words.is_empty()) - skipped);
             is_chosen && place.is_some_and(|place| given.len() >= place.max(1))
@@ -149,6 +149,12 @@ impl CommandLine {
             if syntax.text_follows(&words) {
                 words.extend(args.words()?);
                 break;
+            }
+            if syntax.operand_after(&words).is_some_and(|operand| operand.is_text && !operand.is_many)
+                && let Some(text) = args.text_but_for(|name| syntax.option(name).is_some())
+            {
+                words.push(text);
+                continue;
             }
             let option = match args.next()? {
                 None => break,
@@ -350,6 +356,32 @@ impl CommandLine {
         text.map(|(_, words)| words.join(OsStr::new(" ")).into_vec()).unwrap_or_default()
     }
 
+    /// Can it be sent to other machines?
+    pub(crate) fn takes_machines(&self) -> bool {
+        self.syntax.option("on").is_some()
+    }
+
+    /// The words of the same call for other sessions; `change` may give an option another word, or
+    /// none at all.
+    pub(crate) fn words_for(
+        &self,
+        sessions: &[OsString],
+        change: impl Fn(&'static str, &OsStr) -> Option<OsString>,
+    ) -> Vec<OsString> {
+        let options = self.options.iter().filter_map(|(option, value)| match change(option.name, value) {
+            None => Some(option.word(value)).filter(|_| option.name != "on"),
+            changed => changed,
+        });
+        let mut words: Vec<OsString> = options.collect();
+        words.extend(self.json.then(|| "--json".into()));
+        words.push("--".into());
+        words.extend(self.word.clone());
+        words.extend_from_slice(sessions);
+        let others = self.operands.iter().filter(|(operand, _)| operand.name != "SESSION");
+        words.extend(others.flat_map(|(_, words)| words).cloned());
+        words
+    }
+
     /// The option that the free text begins with, where it is easily typed unmeant.
     pub(crate) fn option_in_text(&self) -> Option<&'static str> {
         let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text)?;
@@ -368,6 +400,16 @@ impl CommandLine {
 }
 
 impl OptionSyntax {
+    /// The word that gives it this value.
+    pub(crate) fn word(&self, value: &OsStr) -> OsString {
+        let mut word = OsString::from(format!("--{}", self.name));
+        if !self.value.is_empty() {
+            word.push("=");
+            word.push(value);
+        }
+        word
+    }
+
     /// As the help has it, without dashes.
     fn term(&self) -> String {
         if self.value.is_empty() { self.name.to_owned() } else { format!("{}={}", self.name, self.value) }

@@ -68,16 +68,14 @@ impl Args {
         Ok(())
     }
 
-    /// The next word as it is, where it begins with a dash and yet is none of
-    /// these options, nor one that works everywhere.
-    pub(crate) fn text_but_for(&mut self, options: &[&str]) -> Option<OsString> {
+    /// The next word as it is, where it begins with a dash and yet is no option, nor one that works
+    /// everywhere.
+    pub(crate) fn text_but_for(&mut self, is_option: impl Fn(&str) -> bool) -> Option<OsString> {
         let mut words = self.parser.try_raw_args()?;
-        let word = words.peek().filter(|word| word.as_bytes().starts_with(b"-"))?;
-        let name = word.as_bytes().strip_prefix(b"--").unwrap_or(word.as_bytes());
-        let name = name.split(|byte| *byte == b'=').next().unwrap_or(name);
-        let is_option = |option: &&str| word.as_bytes().starts_with(b"--") && name == option.as_bytes();
-        let known = ["json", "help", ""].iter().any(is_option) || word.as_bytes() == b"-h";
-        if known || options.iter().any(is_option) {
+        let word = words.peek().filter(|word| word.as_bytes().starts_with(b"-") && *word != "-h")?;
+        let name = word.as_bytes().strip_prefix(b"--").and_then(|word| str::from_utf8(word).ok());
+        let name = name.and_then(|name| name.split('=').next());
+        if name.is_some_and(|name| ["json", "help", ""].contains(&name) || is_option(name)) {
             return None;
         }
         words.next()
@@ -88,27 +86,9 @@ impl Args {
         Ok(self.parser.value()?)
     }
 
-    pub(crate) fn some_value(&mut self, option: &str) -> Result<OsString> {
-        some(option, &self.value()?)
-    }
-
-    pub(crate) fn time_value(&mut self, option: &str) -> Result<Duration> {
-        time(option, &self.value()?)
-    }
-
     /// All words that are left, as they are.
     pub(crate) fn words(&mut self) -> Result<Vec<OsString>> {
         Ok(self.parser.raw_args()?.collect())
-    }
-
-    /// Is there any such word among those that are left?
-    pub(crate) fn any_word(&mut self, is_such: impl Fn(&OsString) -> bool) -> bool {
-        self.parser.try_raw_args().is_some_and(|words| words.as_slice().iter().any(is_such))
-    }
-
-    /// Notes that JSON is wanted, where the words were read otherwise.
-    pub(crate) fn want_json(&mut self, json: bool) {
-        self.json |= json;
     }
 
     /// Does the caller want JSON?

@@ -31,24 +31,17 @@ use std::io::{self, IsTerminal};
 
 use crate::{
     applets,
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     mcp::{self, Tools},
     outcome::Result,
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    let mut owner = false;
-    while let Some(arg) = args.next()? {
-        match arg {
-            lexopt::Arg::Long("owner") => owner = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if io::stdin().is_terminal() {
         let hint =
             "waits for messages of the model context protocol, which a client sends; see 'nbs-mcp --help'";
         cli::warn("nbs-mcp", hint);
     }
-    mcp::serve(&Tools::new(applets::page_of_verb), owner)
+    mcp::serve(&Tools::new(applets::page_of_verb), call.has("owner"))
 }

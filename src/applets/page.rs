@@ -25,12 +25,14 @@
 //!   nbs-page --listen=127.0.0.1:8080
 
 use std::{
+    ffi::OsStr,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
     outcome::{Result, Trying},
     page::{self, Door, Token},
@@ -42,23 +44,9 @@ use crate::{
     ts::{call_process::default_on, elsewhere},
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut listen, mut new_token, mut on) = (None, false, Vec::new());
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("listen") => {
-                let value = args.value()?;
-                let address = value.to_str().and_then(|text| text.parse::<SocketAddr>().ok());
-                let why = "is no address and port like 127.0.0.1:8080 or [::1]:0";
-                listen = Some(address.ok_or_else(|| cli::bad_value("listen", &value, why))?);
-            }
-            Long("on") => on.push(args.some_value("on")?),
-            Long("new-token") => new_token = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (listen, new_token) = (call.optional("listen", address)?, call.has("new-token"));
+    let mut on = call.values("on", cli::some)?;
     if on.is_empty() {
         on.extend(default_on());
     }
@@ -77,8 +65,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let warning = format!("others can reach {address}, and what is sent can be read on the way");
         cli::warn("nbs-page", &warning);
     }
-    announce(address, &token, args.json())?;
+    announce(address, &token, call.json())?;
     page::serve(&state_dir, Door { listener, address, token }, machines, &mut ending)
+}
+
+fn address(option: &str, value: &OsStr) -> Result<SocketAddr> {
+    let address = value.to_str().and_then(|text| text.parse().ok());
+    let why = "is no address and port like 127.0.0.1:8080 or [::1]:0";
+    address.ok_or_else(|| cli::bad_value(option, value, why))
 }
 
 /// The port may be any: then it is the one of last time, if that is free.

@@ -1,8 +1,8 @@
 //! spawn-worker - give a task to an agent, and watch over it
 //!
 //! Usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS
-//!        nbs-spawn-worker --list [PROJECT-ROOT]
-//!        nbs-spawn-worker --wait=WORKER [--root=PROJECT-ROOT]
+//!        nbs-spawn-worker --list [options] [PROJECT-ROOT]
+//!        nbs-spawn-worker --wait=WORKER [options]
 //!
 //! Writes the task file PROJECT-ROOT/.nbs/workers/WORKER.md (the skill, the
 //! instructions, a Status block, a Log), starts an agent on it, prints the
@@ -55,114 +55,64 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf, absolute},
     time::{Duration, SystemTime},
 };
 
 use crate::{
-    applets,
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     json::Object,
-    machine,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     terminal::text,
-    ts::elsewhere,
     worker::{
         self, Foreground, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
     },
 };
 
-const OPTIONS: [&str; 7] = ["foreground", "list", "wait", "root", "agent", "startup", "timeout"];
-
-#[derive(Default)]
-struct Options {
-    foreground: bool,
-    list: bool,
-    wait: Option<WorkerHandle>,
-    root: Option<OsString>,
-    agent: Option<OsString>,
-    startup: Option<Duration>,
-    timeout: Option<Duration>,
-    operands: Vec<OsString>,
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    cli::check_stdout()?;
+    let timeout = call.optional("timeout", cli::time)?;
+    let root = call.optional("root", cli::some)?;
+    let starts = call.has("startup") || call.has("agent") || call.has("foreground");
+    let (lists, wait_for) = (call.has("list"), call.optional("wait", worker_handle)?);
+    if starts && (lists || wait_for.is_some()) {
+        return exclude("--startup, --agent and --foreground belong to a worker that is started");
+    }
+    if let Some(worker) = wait_for {
+        return wait(Path::new(&root.unwrap_or(".".into())), &worker, timeout, call.json());
+    }
+    if !lists {
+        return if root.is_some() {
+            exclude("--root belongs to --wait or --list")
+        } else {
+            spawn(call, timeout)
+        };
+    }
+    match (root.as_deref(), call.operand("PROJECT-ROOT")) {
+        _ if timeout.is_some() => exclude("--list does not wait"),
+        (Some(_), Some(_)) => exclude("--list takes one project"),
+        (root, operand) => list(Path::new(root.or(operand).unwrap_or(".".as_ref())), call.json()),
+    }
 }
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    if let Some(called) = elsewhere::call(&|| applets::page_of(machine::WORKER), args) {
-        return called;
-    }
-    cli::check_stdout()?;
-    let options = parse(args)?;
-    let spawns = !options.list && options.wait.is_none();
-    match &options {
-        Options { list: true, wait: Some(_), .. } => exclude("--list and --wait exclude each other"),
-        Options { root: Some(_), .. } if spawns => exclude("--root belongs to --wait or --list"),
-        Options { startup, agent, foreground, .. }
-            if !spawns && (startup.is_some() || agent.is_some() || *foreground) =>
-        {
-            exclude("--startup, --agent and --foreground belong to a worker that is started")
-        }
-        Options { list: true, timeout: Some(_), .. } => exclude("--list does not wait"),
-        Options { list: true, root, operands, .. } => match (root, &operands[..]) {
-            (Some(root), []) | (None, [root]) => list(Path::new(root), args.json()),
-            (None, []) => list(Path::new("."), args.json()),
-            _ => exclude("--list takes one project"),
-        },
-        Options { wait: Some(worker), root, timeout, operands, .. } => match (root, &operands[..]) {
-            (None, []) => wait(Path::new("."), worker, *timeout, args.json()),
-            (Some(root), []) => wait(Path::new(root), worker, *timeout, args.json()),
-            _ => exclude("--wait takes one worker, and its project by --root"),
-        },
-        _ => spawn(&options, args),
-    }
+fn worker_handle(option: &str, value: &OsStr) -> Result<WorkerHandle> {
+    let why = "is not the handle of a worker, as tester-0123abcd";
+    WorkerHandle::parse(value.as_encoded_bytes()).ok_or_else(|| cli::bad_value(option, value, why))
 }
 
 fn exclude(why: &str) -> Result<()> {
     Err(Failure::bad_args(why.into()))
 }
 
-fn parse(args: &mut Args) -> Result<Options> {
-    use lexopt::Arg::{Long, Value};
-    let mut options = Options::default();
-    loop {
-        // The instructions may begin with a dash.
-        if options.operands.len() == 3
-            && let Some(text) = args.text_but_for(&OPTIONS)
-        {
-            options.operands.push(text);
-            continue;
-        }
-        match args.next()? {
-            Some(Long("foreground")) => options.foreground = true,
-            Some(Long("list")) => options.list = true,
-            Some(Long("wait")) => {
-                let value = args.value()?;
-                let worker = WorkerHandle::parse(value.as_encoded_bytes());
-                options.wait = Some(worker.ok_or_else(|| {
-                    cli::bad_value("wait", &value, "is not the handle of a worker, as tester-0123abcd")
-                })?);
-            }
-            Some(Long("root")) => options.root = Some(args.some_value("root")?),
-            Some(Long("agent")) => options.agent = Some(args.some_value("agent")?),
-            Some(Long("startup")) => options.startup = Some(args.time_value("startup")?),
-            Some(Long("timeout")) => options.timeout = Some(args.time_value("timeout")?),
-            Some(Value(word)) if options.operands.len() < 4 => options.operands.push(word),
-            Some(other) => return Err(other.unexpected().into()),
-            None => return Ok(options),
-        }
-    }
-}
-
-fn spawn(options: &Options, args: &Args) -> Result<()> {
-    let [role, root, skill, instructions] = &options.operands[..] else {
-        return Err(Failure::bad_args(format!(
-            "{} operands of four; usage: nbs-spawn-worker [options] ROLE PROJECT-ROOT SKILL-FILE INSTRUCTIONS",
-            options.operands.len()
-        )));
-    };
+fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
+    let word = |name| call.operand(name).unwrap_or_default();
+    let (role, root, skill) = (word("ROLE"), word("PROJECT-ROOT"), word("SKILL-FILE"));
+    let instructions = word("INSTRUCTIONS");
     let role = Role::parse(role.as_encoded_bytes()).ok_or_else(|| {
         Failure::bad_args(format!(
             "'{}' is not a role: 1 to 46 of a-z, A-Z, 0-9, '_', '.' and '-', and no dot first",
@@ -170,8 +120,8 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
         ))
     })?;
     let limits = WorkerLimits {
-        startup: options.startup.unwrap_or(WorkerLimits::DEFAULT.startup),
-        timeout: options.timeout.unwrap_or(WorkerLimits::DEFAULT.timeout),
+        startup: call.value("startup", cli::time)?,
+        timeout: timeout.unwrap_or(WorkerLimits::DEFAULT.timeout),
     };
 
     // What the skill's name may stand for, as /dev/fd/63, is shed after it.
@@ -179,12 +129,12 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     inherited::shed().trying("shed what was inherited")?;
     let root = &project(Path::new(root))?;
     StateDir::open()?;
-    let agent = options.agent.clone().map_or_else(|| worker::find_agent(root), Ok)?;
+    let agent = call.optional("agent", cli::some)?.map_or_else(|| worker::find_agent(root), Ok)?;
     let task = TaskFile::fresh(root, &role)?;
     let handle = task.worker().as_str();
     let launch = Launch::check(handle.as_ref(), root.as_ref(), &agent)?;
 
-    let mut foreground = options.foreground.then(Foreground::prepare).transpose()?;
+    let mut foreground = call.has("foreground").then(Foreground::prepare).transpose()?;
     let mut monitor = Watched::start(root, &task, limits)?;
     let mut prompt = OsString::from("Read ");
     prompt.push(task.path());
@@ -205,7 +155,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
         monitor.withdraw(&task);
         return Err(failure);
     }
-    let printed = if args.json() {
+    let printed = if call.json() {
         let object = Object::new()
             .text("handle", handle)
             .bytes("task_file", task.path().as_os_str().as_encoded_bytes())
@@ -225,7 +175,7 @@ fn spawn(options: &Options, args: &Args) -> Result<()> {
     if let Some(told) = foreground.told(&task) {
         return Err(told);
     }
-    report(&task, &ended, Some(limits.timeout), args.json())
+    report(&task, &ended, Some(limits.timeout), call.json())
 }
 
 /// The root of a project, as an absolute path: the agent need not be where we are.

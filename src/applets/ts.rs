@@ -54,7 +54,6 @@ use crate::{
     cli::{self, Args},
     help::{texts::Text, topics},
     outcome::{Failure, Result},
-    ts::elsewhere,
 };
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
@@ -90,11 +89,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Failure::bad_args(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
     })?;
     check_stdout(verb)?;
-    let called = match elsewhere::call(&|| verb.page(), args) {
-        Some(called) => called,
-        None => applets::run(verb, args),
-    };
-    called.map_err(|failure| with_next_step(failure, verb))
+    applets::run(verb, args).map_err(|failure| with_next_step(failure, verb))
 }
 
 /// The commands that act, and seldom print anything: they may be wanted without standard output.

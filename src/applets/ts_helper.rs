@@ -30,7 +30,8 @@ use std::{
 };
 
 use crate::{
-    cli::{self, Args},
+    call::CommandLine,
+    cli,
     helper::{self, HelperStart},
     outcome::{Failure, Result, Trying},
     session::{HELPER_LOCK, HELPER_SOCKET, StateDir},
@@ -43,23 +44,13 @@ use crate::{
     },
 };
 
-pub(crate) fn run(args: &mut Args) -> Result<()> {
-    use lexopt::Arg::Long;
-    let (mut install, mut uninstall) = (false, false);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Long("install-service") => install = true,
-            Long("uninstall-service") => uninstall = true,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    match (install, uninstall) {
-        (false, false) => serve(args.umask),
-        (true, false) => install_service(),
-        (false, true) => uninstall_service(),
-        (true, true) => {
-            Err(Failure::bad_args("--install-service and --uninstall-service exclude each other".into()))
-        }
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    if call.has("install-service") {
+        install_service()
+    } else if call.has("uninstall-service") {
+        uninstall_service()
+    } else {
+        serve(call.umask)
     }
 }
 

@@ -8,7 +8,8 @@
 //! Each line is a form of the call, which the first option that stands in it without brackets
 //! chooses, or its first word. Of options with a bar between them one may be given. One in brackets
 //! within brackets goes with the one before it. A form without `[options]` takes only those that it
-//! names. `TEXT...` and `COMMAND...` are free text.
+//! names. `TEXT...` and `COMMAND...` are free text, and
+//! `INSTRUCTIONS` is a word of it, that may begin with a dash.
 
 /// A line of the usage.
 #[derive(Default)]
@@ -82,7 +83,7 @@ impl<'a> Operand<'a> {
     fn parse(word: &'a str, is_optional: bool) -> Operand<'a> {
         let name = word.trim_end_matches('.');
         let is_many = name != word;
-        let is_text = is_many && ["TEXT", "COMMAND"].contains(&name);
+        let is_text = if is_many { ["TEXT", "COMMAND"].contains(&name) } else { name == "INSTRUCTIONS" };
         Operand { name, is_optional, is_many, is_text }
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that are for sessions on other machines.
 //!
-//! Before a verb reads its words, it is looked here whether they name another machine: in a
+//! Before a verb is run, it is looked here whether its words name another machine: in a
 //! `MACHINE:HANDLE` where the usage has a SESSION, by `--on`, or by NBS_TS_ON. Such a call is made
 //! there (also one of `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), with the machine's
 //! name taken out of its words; what it prints has the machine's name put in. Where several
@@ -10,7 +10,6 @@
 //! reaches the terminal, but in what a session has printed.
 
 mod printer;
-mod words;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,11 +19,11 @@ use std::{
 };
 
 use crate::{
-    cli::{self, Args},
-    help::page::Page,
+    call::CommandLine,
+    cli,
     machine::{
         WORKER,
-        call::{self, Call, Came, End},
+        call::{self as calls, Call, Came, End},
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
@@ -38,10 +37,7 @@ use crate::{
     ts::{
         attach,
         call_process::{CallProcess, default_on},
-        elsewhere::{
-            printer::{Printer, voice},
-            words::{Scanned, Stdin},
-        },
+        elsewhere::printer::{Printer, voice},
         listing, secret,
     },
 };
@@ -58,45 +54,17 @@ const ORDERED: Duration = Duration::from_secs(1);
 /// has one.
 const CHOOSE: [&str; 2] = ["wait", "find"];
 
-/// Makes the call elsewhere, if that is where it is for; else gives the words back to be read here.
-/// `page` is the command's own, which most calls need not read.
-pub(crate) fn call(page: &dyn Fn() -> Page<'static>, args: &mut Args) -> Option<Result<()>> {
-    // Most calls are for here.
-    let suspect = |word: &OsString| may_name_machine(word.as_bytes()) || word.as_bytes().starts_with(b"--on");
-    if default_on().is_none() && !args.any_word(suspect) {
+/// Makes the call elsewhere, if that is where it is for.
+pub(crate) fn call(verb: &'static str, call: &CommandLine) -> Option<Result<()>> {
+    // These show several machines at a time, here.
+    if ["top", "page"].contains(&verb) {
         return None;
     }
-    let page = page();
-    // It shows several machines at a time, and is for a person here.
-    if page.name == "top" {
-        return None;
+    match Plan::of(verb, call) {
+        Ok(Some(plan)) => Some(plan.call(verb)),
+        Ok(None) => None,
+        Err(failure) => Some(Err(failure)),
     }
-    let words = match args.words() {
-        Ok(words) => words,
-        Err(failure) => return Some(Err(failure)),
-    };
-    let scanned = Scanned::of(&page, &words);
-    match Plan::of(&page, scanned) {
-        Ok(Some(plan)) => {
-            args.want_json(plan.json);
-            Some(plan.call(page.name))
-        }
-        Ok(None) => {
-            *args = Args::new(words, args.umask);
-            None
-        }
-        Err(failure) => {
-            args.want_json(words.iter().any(|word| word == "--json"));
-            Some(Err(failure))
-        }
-    }
-}
-
-/// Nothing that a command or a text has before a colon is the name of a machine where it
-/// has a blank.
-fn may_name_machine(word: &[u8]) -> bool {
-    let name = word.split(|byte| *byte == b':').next().filter(|name| name.len() < word.len());
-    name.is_some_and(|name| !name.iter().any(u8::is_ascii_whitespace))
 }
 
 /// What is called where.
@@ -120,6 +88,14 @@ struct Plan {
     follows: bool,
 }
 
+/// What a call reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stdin {
+    Ours,
+    /// A secret, from this descriptor of the caller's.
+    Secret(u64),
+}
+
 struct Part {
     /// `None`: here.
     machine: Option<MachineName>,
@@ -128,89 +104,99 @@ struct Part {
 
 impl Plan {
     /// `None`: the call is for here alone.
-    fn of(page: &Page, mut scanned: Scanned) -> Result<Option<Plan>> {
-        if scanned.help {
-            return Ok(None);
+    fn of(verb: &str, call: &CommandLine) -> Result<Option<Plan>> {
+        let sessions = call.operands("SESSION");
+        let mut on = call.values("on", cli::some)?;
+        let mut worker = None;
+        if let Some(value) = call.optional("wait", cli::some)? {
+            let mut parts = value.as_bytes().split(|byte| *byte == b':');
+            if let (Some(machine), Some(there), None) = (parts.next(), parts.next(), parts.next()) {
+                on.push(OsStr::from_bytes(machine).to_owned());
+                worker = Some(OsStr::from_bytes(there).to_owned());
+            }
         }
-        let table = page.name == "list" && scanned.long && !scanned.json;
-        scanned.before.extend(table.then(|| "--json".into()));
-        let takes_on = page.options.iter().any(|option| option.option() == "--on");
-        let mut on = scanned.on.clone();
         // It is the default of --on, and so of no call that names its sessions.
-        if on.is_empty() && takes_on && scanned.sessions.is_empty() && !scanned.waits {
+        if on.is_empty() && call.takes_machines() && sessions.is_empty() && !call.has("wait") {
             on.extend(default_on());
         }
         // The folder of a session is on that session's machine.
-        if let Some(at) = scanned.inherits.filter(|_| on.is_empty())
-            && let Some(Ok((machine, _))) = name::of_session(inherited(&scanned.before[at]))
-        {
+        let inherits = call.optional("inherit-cwd", |_, word| on_machine(word))?;
+        if let Some((Some(machine), _)) = inherits.as_ref().filter(|_| on.is_empty()) {
             on.push(machine.as_str().into());
         }
+        let table = verb == "list" && (call.has("long") || call.has("waiting")) && !call.json();
+        let words = |sessions: &[OsString]| {
+            let mut words = call.words_for(sessions, |option, _| {
+                let value = match option {
+                    "secret-fd" => return Some("--secret-stdin".into()),
+                    "inherit-cwd" => inherits.as_ref().map(|(_, there)| there),
+                    "wait" => worker.as_ref(),
+                    _ => None,
+                }?;
+                Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
+            });
+            words.splice(..0, table.then(|| "--json".into()));
+            words
+        };
         let mut parts: Vec<Part> = Vec::new();
-        let words =
-            |sessions: Vec<OsString>| [scanned.before.clone(), sessions, scanned.after.clone()].concat();
         if !on.is_empty() {
-            if !scanned.sessions.is_empty() {
+            if !sessions.is_empty() {
                 return Err(Failure::bad_args("a session and --on exclude each other".into()));
             }
             for machine in machines(&on)? {
-                parts.push(Part { machine, words: words(Vec::new()) });
+                parts.push(Part { machine, words: words(&[]) });
             }
         }
-        for session in &scanned.sessions {
-            let (machine, there) = match name::of_session(session.as_bytes()) {
-                None => (None, session.clone()),
-                Some(named) => {
-                    let (machine, there) = named?;
-                    (Some(machine), OsStr::from_bytes(there).to_owned())
-                }
-            };
+        for session in sessions {
+            let (machine, there) = on_machine(session)?;
             match parts.iter_mut().find(|part| part.machine == machine) {
                 // The sessions stand after the options, and nothing after them.
                 Some(part) => part.words.push(there),
-                None => parts.push(Part { machine, words: words(vec![there]) }),
+                None => parts.push(Part { machine, words: words(&[there]) }),
             }
-        }
-        if let Some(at) = scanned.inherits {
-            check_inherited(&mut parts, at)?;
         }
         if on.is_empty() && parts.iter().all(|part| part.machine.is_none()) {
             return Ok(None);
         }
-        if page.name == WORKER && !scanned.lists && (parts.len() > 1 || on.iter().any(|on| on == name::ALL)) {
+        if inherits.is_some_and(|(machine, _)| parts.iter().any(|part| part.machine != machine)) {
+            return Err(Failure::bad_args(
+                "the session of --inherit-cwd is on another machine than --on names".into(),
+            ));
+        }
+        let is_many = parts.len() > 1 || on.iter().any(|on| on == name::ALL);
+        let starts = ["create", "ensure"].contains(&verb);
+        if is_many && starts {
+            return Err(Failure::bad_args("a session is started on one machine".into()));
+        }
+        if is_many && verb == WORKER && !call.has("list") {
             return Err(Failure::bad_args("a worker is on one machine".into()));
         }
-        if ["create", "ensure"].contains(&page.name) {
-            if parts.len() > 1 || on.iter().any(|on| on == name::ALL) {
-                return Err(Failure::bad_args("a session is started on one machine".into()));
-            }
-            if scanned.owner {
-                return Err(Failure::bad_args(
-                    "--owner is a process of this machine, and --on another one".into(),
-                ));
-            }
+        if starts && call.has("owner") {
+            return Err(Failure::bad_args(
+                "--owner is a process of this machine, and --on another one".into(),
+            ));
         }
-        let json = scanned.json;
-        let timeout = scanned.timeout.filter(|_| !["create", "ensure", WORKER].contains(&page.name));
-        let (any, interactive, ansi) = (scanned.any, scanned.interactive, scanned.ansi);
-        let is_plain = page.name == "ask" || scanned.rendered;
-        let strips = scanned.strip || (is_plain && !ansi);
-        let at_once = scanned.follows || AT_ONCE.contains(&page.name);
-        let follows = scanned.follows || page.name == "attach";
-        let (stdin, picks) = (scanned.stdin, page.name == "find" || scanned.all);
+        let stdin = match call.optional("secret-fd", cli::number)? {
+            Some(descriptor) => Some(Stdin::Secret(descriptor)),
+            None if call.has("secret-stdin") => Some(Stdin::Secret(0)),
+            None => call.has("stdin").then_some(Stdin::Ours),
+        };
+        let has_limit = !starts && verb != WORKER;
+        let (ansi, follows) = (call.has("ansi"), call.has("follow"));
+        let is_plain = verb == "ask" || call.has("rendered");
         Ok(Some(Plan {
             parts,
-            json,
+            json: call.json(),
             stdin,
-            timeout,
-            any,
-            picks,
-            interactive,
+            timeout: if has_limit { call.optional("timeout", cli::time)? } else { None },
+            any: call.has("any"),
+            picks: verb == "find" || call.has("all") || call.has("name"),
+            interactive: call.has("interactive") || call.has("read-only"),
             ansi,
-            strips,
+            strips: call.has("strip") || (is_plain && !ansi),
             table,
-            at_once,
-            follows,
+            at_once: follows || AT_ONCE.contains(&verb),
+            follows: follows || verb == "attach",
         }))
     }
 
@@ -455,7 +441,7 @@ fn all() -> Result<Vec<Option<MachineName>>> {
     let state_dir = StateDir::open_or_make()?;
     let mut all = vec![None];
     all.extend(name::machines(&state_dir)?.into_iter().map(|machine| Some(machine.name)));
-    for machine in call::bridged(&state_dir)? {
+    for machine in calls::bridged(&state_dir)? {
         if !all.contains(&Some(machine.clone())) {
             all.push(Some(machine));
         }
@@ -463,30 +449,12 @@ fn all() -> Result<Vec<Option<MachineName>>> {
     Ok(all)
 }
 
-const INHERIT: &str = "--inherit-cwd=";
-
-/// The session that such an option names.
-fn inherited(option: &OsStr) -> &[u8] {
-    option.as_bytes().strip_prefix(INHERIT.as_bytes()).unwrap_or_default()
-}
-
-/// Another session's folder is on its machine: takes the machine's name out of the option.
-fn check_inherited(parts: &mut [Part], at: usize) -> Result<()> {
-    for part in parts {
-        let Some(word) = part.words.get_mut(at) else { continue };
-        let session = inherited(word);
-        let (machine, session) = match name::of_session(session) {
-            None => (None, session),
-            Some(named) => named.map(|(machine, session)| (Some(machine), session))?,
-        };
-        if machine != part.machine {
-            return Err(Failure::bad_args(
-                "the session of --inherit-cwd is on another machine than --on names".into(),
-            ));
-        }
-        *word = OsString::from_vec([INHERIT.as_bytes(), session].concat());
+/// The machine of a session, `None` being this one, and what the session is called there.
+fn on_machine(session: &OsStr) -> Result<(Option<MachineName>, OsString)> {
+    match name::of_session(session.as_bytes()) {
+        None => Ok((None, session.to_owned())),
+        Some(named) => named.map(|(machine, there)| (Some(machine), OsStr::from_bytes(there).to_owned())),
     }
-    Ok(())
 }
 
 fn begin(verb: &str, machine: &MachineName, words: Vec<OsString>, timeout: Option<Duration>) -> Result<Call> {

@@ -495,7 +495,7 @@ nbs-ts status {shell} >&3
 echo $?
 nbs-ts attach {shell} >&3
 echo $?
-nbs-ts list --on=box --follow >&3
+nbs-ts list --on=box --follow --json >&3
 echo $?
 nbs-ts run {shell} yes | head -1
 echo ${{PIPESTATUS[0]}}
