@@ -198,6 +198,9 @@ pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
             if let Some(done) = elsewhere::call(applet.name, &call) {
                 return done;
             }
+            if let Some(option) = call.option_in_text() {
+                cli::warn("nbs-ts", &format!("'--{option}' is typed as text; options go before SESSION"));
+            }
             run(&call)?;
             call.check_heeded();
             Ok(())

@@ -356,9 +356,9 @@ impl CommandLine {
         text.map(|(_, words)| words.join(OsStr::new(" ")).into_vec()).unwrap_or_default()
     }
 
-    /// Can it be sent to other machines?
-    pub(crate) fn takes_machines(&self) -> bool {
-        self.syntax.option("on").is_some()
+    /// Is this one of its options?
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.syntax.option(name).is_some()
     }
 
     /// The words of the same call for other sessions; `change` may give an option another word, or
@@ -382,11 +382,22 @@ impl CommandLine {
         words
     }
 
-    /// The option that the free text begins with, where it is easily typed unmeant.
+    /// The option that the text to be typed begins with, which may be meant for us.
     pub(crate) fn option_in_text(&self) -> Option<&'static str> {
-        let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text)?;
-        let word = words.first()?.to_str()?.strip_prefix("--")?;
+        let has_session = self.operands.iter().any(|(operand, _)| operand.name == "SESSION");
+        let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text && has_session)?;
+        let word = words.first()?.to_str()?.strip_prefix("--").filter(|_| !self.json)?;
         self.syntax.option(word.split(['=', ' ']).next()?).map(|option| option.name)
+    }
+
+    /// The option of ours that stands among the options of a program, if the text is a call of one
+    /// that `is_such`.
+    pub(crate) fn option_behind(&self, is_such: impl Fn(&[u8]) -> bool) -> Option<&str> {
+        let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text)?;
+        let (_, rest) = words.split_first().filter(|(program, _)| is_such(program.as_bytes()))?;
+        let mut options = rest.iter().map_while(|word| word.to_str().filter(|word| word.starts_with('-')));
+        let name = |word: &str| word.strip_prefix("--")?.split('=').next().map(str::to_owned);
+        options.find(|word| name(word).is_some_and(|name| self.syntax.option(&name).is_some()))
     }
 
     /// To be called when the command is done: has it heeded all options that were given?

@@ -16,7 +16,7 @@ use regex_lite::Regex;
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Name, SessionDir, Target},
+    session::{Handle, Name, SessionDir, StateDir, Target},
     sys::{deadline::Deadline, files::Folder, inherited, poll, processes::Process, pty::Size},
     terminal,
 };
@@ -137,7 +137,10 @@ pub(crate) fn missing_handle() -> Failure {
 
 pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
     Target::parse(word.as_bytes()).ok_or_else(|| {
-        Failure::bad_args(format!("'{}' is neither a handle (8 of 0-9 and a-f) nor @name", word.display()))
+        let is_name = || StateDir::open().ok()?.newest(&Name::parse(word.as_bytes())?).ok();
+        let meant = is_name().map(|_| format!("; did you mean '@{}'?", word.display())).unwrap_or_default();
+        let shown = word.display();
+        Failure::bad_args(format!("'{shown}' is neither a handle (8 of 0-9 and a-f) nor @name{meant}"))
     })
 }
 

@@ -74,6 +74,26 @@ const TASKS: [(&str, &[&str]); 6] = [
     ("Look after", &["machine", "hooks", "doctor", "gc", "help"]),
 ];
 
+/// Commands of tmux, screen and docker, and ours for the same.
+const OTHERS: [(&str, &str); 16] = [
+    ("attach-session", "attach --interactive"),
+    ("capture-pane", "screen"),
+    ("has-session", "find"),
+    ("inspect", "status --json"),
+    ("kill-session", "kill"),
+    ("list-sessions", "list"),
+    ("logs", "read"),
+    ("ls", "list"),
+    ("new", "create"),
+    ("new-session", "create"),
+    ("ps", "list"),
+    ("rm", "kill"),
+    ("send-keys", "send"),
+    ("start", "create"),
+    ("stop", "kill"),
+    ("stuff", "send"),
+];
+
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Value;
     let word = match args.next() {
@@ -86,7 +106,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Err(failure) => return Err(failure),
     };
     let verb = find(VERBS, &word).ok_or_else(|| {
-        Failure::bad_args(format!("'{}' is no command of nbs-ts; 'nbs-ts help' lists them", word.display()))
+        let ours = OTHERS.iter().find(|(theirs, _)| word == *theirs);
+        let next =
+            ours.map_or("'nbs-ts help' lists them".to_owned(), |(_, ours)| format!("try 'nbs-ts {ours}'"));
+        Failure::bad_args(format!("'{}' is no command of nbs-ts; {next}", word.display()))
     })?;
     check_stdout(verb)?;
     applets::run(verb, args).map_err(|failure| with_next_step(failure, verb))

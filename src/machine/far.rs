@@ -315,7 +315,7 @@ impl Process {
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
         command.args([&std::process::id().to_string(), how]);
         command.args(order.words.iter().map(|word| OsString::from_vec(word.clone())));
-        for name in ["NBS_TS_ON", "NBS_TS_SESSION"] {
+        for name in ["NBS_TS_ON", "NBS_TS_OUTPUT", "NBS_TS_SESSION"] {
             command.env_remove(name);
         }
         for (name, value) in &order.environment {

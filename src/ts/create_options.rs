@@ -60,6 +60,10 @@ impl CreateOptions {
             pager: call.has("pager"),
             ..Settings::default()
         };
+        if let Some(option) = call.option_behind(SessionSpec::is_interactive) {
+            let message = format!("'{option}' stands after the shell; options of nbs-ts go before it");
+            return Err(Failure::bad_args(message));
+        }
         let mut command = call.text();
         if let (true, Some(default)) = (call.operands("COMMAND").is_empty(), default) {
             command = default.as_bytes().to_vec();

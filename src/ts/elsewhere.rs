@@ -38,7 +38,7 @@ use crate::{
         attach,
         call_process::{CallProcess, default_on},
         elsewhere::printer::{Printer, voice},
-        listing, secret,
+        listing, output, secret,
     },
 };
 pub(crate) use printer::said_in_json;
@@ -52,7 +52,7 @@ const ORDERED: Duration = Duration::from_secs(1);
 
 /// Commands for which it is no error that a machine has no such session, as long as another
 /// has one.
-const CHOOSE: [&str; 2] = ["wait", "find"];
+const CHOOSE: [&str; 3] = ["wait", "find", "kill"];
 
 /// Makes the call elsewhere, if that is where it is for.
 pub(crate) fn call(verb: &'static str, call: &CommandLine) -> Option<Result<()>> {
@@ -116,7 +116,7 @@ impl Plan {
             }
         }
         // It is the default of --on, and so of no call that names its sessions.
-        if on.is_empty() && call.takes_machines() && sessions.is_empty() && !call.has("wait") {
+        if on.is_empty() && call.takes("on") && sessions.is_empty() && !call.has("wait") {
             on.extend(default_on());
         }
         // The folder of a session is on that session's machine.
@@ -125,6 +125,10 @@ impl Plan {
             on.push(machine.as_str().into());
         }
         let table = verb == "list" && (call.has("long") || call.has("waiting")) && !call.json();
+        let form = match call.takes("strip") && call.takes("rendered") {
+            true => output::form_wanted(call)?,
+            false => (call.has("strip"), None),
+        };
         let words = |sessions: &[OsString]| {
             let mut words = call.words_for(sessions, |option, _| {
                 let value = match option {
@@ -136,6 +140,9 @@ impl Plan {
                 Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
             });
             words.splice(..0, table.then(|| "--json".into()));
+            // Whatever is the default there.
+            words.splice(..0, (form.0 && !call.has("strip")).then(|| "--strip".into()));
+            words.splice(..0, (form.1.is_some() && !call.has("rendered")).then(|| "--rendered".into()));
             words
         };
         let mut parts: Vec<Part> = Vec::new();
@@ -183,7 +190,7 @@ impl Plan {
         };
         let has_limit = !starts && verb != WORKER;
         let (ansi, follows) = (call.has("ansi"), call.has("follow"));
-        let is_plain = verb == "ask" || call.has("rendered");
+        let is_plain = verb == "ask" || form.1.is_some();
         Ok(Some(Plan {
             parts,
             json: call.json(),
@@ -193,7 +200,7 @@ impl Plan {
             picks: verb == "find" || call.has("all") || call.has("name"),
             interactive: call.has("interactive") || call.has("read-only"),
             ansi,
-            strips: call.has("strip") || (is_plain && !ansi),
+            strips: form.0 || (is_plain && !ansi),
             table,
             at_once: follows || AT_ONCE.contains(&verb),
             follows: follows || verb == "attach",

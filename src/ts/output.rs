@@ -1,11 +1,14 @@
 //! Printing a stretch of a session's output: `read`, `read-new`, `run`.
 
 use std::{
+    ffi::OsStr,
     io::{self, Write},
     ops::Range,
+    os::unix::ffi::OsStrExt,
 };
 
 use crate::{
+    call::CommandLine,
     cli,
     json::Object,
     machine,
@@ -13,7 +16,7 @@ use crate::{
     session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
     terminal::{
         queries,
-        text::{Runs, Strip, cut_off_length},
+        text::{Runs, Strip, cut_off_length, escaped},
     },
     ts::rendered,
 };
@@ -38,16 +41,27 @@ pub(crate) enum Colours {
     Kept,
 }
 
-impl OutputForm {
-    /// What `--rendered` and `--ansi` say of it.
-    pub(crate) fn rendered(rendered: bool, ansi: bool) -> Result<Option<Colours>> {
-        match (rendered, ansi) {
-            (true, true) => Ok(Some(Colours::Kept)),
-            (true, false) => Ok(Some(Colours::None)),
-            (false, true) => Err(Failure::bad_args("--ansi is for --rendered".into())),
-            (false, false) => Ok(None),
+/// What decides where a call does not.
+const DEFAULT_FORM: &str = "NBS_TS_OUTPUT";
+
+/// What a call says of its output: whether it is stripped, and how it is rendered, if it is.
+pub(crate) fn form_wanted(call: &CommandLine) -> Result<(bool, Option<Colours>)> {
+    let (mut strip, mut rendered) = (call.has("strip"), call.has("rendered"));
+    let colours = if call.has("ansi") { Colours::Kept } else { Colours::None };
+    let default = std::env::var_os(DEFAULT_FORM).filter(|_| !strip && !rendered);
+    match default.as_deref().map(OsStr::as_bytes) {
+        None | Some(b"" | b"raw") => {}
+        Some(b"strip") => strip = true,
+        Some(b"rendered") => rendered = true,
+        Some(word) => {
+            let message = format!("{DEFAULT_FORM} is '{}'; it takes raw, strip or rendered", escaped(word));
+            return Err(Failure::bad_args(message));
         }
     }
+    if colours == Colours::Kept && !rendered {
+        return Err(Failure::bad_args("--ansi is for --rendered".into()));
+    }
+    Ok((strip, rendered.then_some(colours)))
 }
 
 /// So much at the end of a stretch is read byte by byte, to see where a `\r` stands that may

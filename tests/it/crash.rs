@@ -381,7 +381,7 @@ fn a_create_that_is_killed_leaves_nothing_that_gc_does_not_find() {
         drop(creating.finish());
     }
     eventually("the makers being done", || {
-        scratch.ts(&["kill", "--name=half"]).code(0);
+        scratch.ts(&["kill", "--name=half", "--if-exists"]).code(0);
         scratch.ts(&["gc", "--hours=0"]).code(0);
         fs::read_dir(scratch.state().join("sessions")).unwrap().count() == 0
     });

@@ -128,6 +128,28 @@ const OF_SESSIONS: [(&str, &[&str], i32); 21] = [
 ];
 
 #[test]
+fn an_error_names_what_was_probably_meant() {
+    let scratch = Scratch::new();
+    scratch.ts(&["create", "--name=work", "sleep 1000"]).code(0);
+    scratch.ts(&["status", "work"]).code(4).complains("did you mean '@work'?");
+    let unknown = scratch.ts(&["status", "play"]).code(4);
+    assert!(!unknown.err().contains("did you mean"), "{unknown:?}");
+    for (theirs, ours) in [("ls", "list"), ("ps", "list"), ("logs", "read"), ("stop", "kill")] {
+        scratch.ts(&[theirs]).code(4).complains(&format!("try 'nbs-ts {ours}'"));
+    }
+    for words in [&["create", "bash", "--name=x"][..], &["ensure", "--name=y", "bash", "-l", "--cwd=/"]] {
+        scratch.ts(words).code(4).complains("options of nbs-ts go before it");
+    }
+    // The options of a script are its own.
+    scratch.ts(&["create", "bash", "script", "--name=x"]).code(0);
+    scratch.ts(&["create", "bash", "--norc"]).code(0);
+    let cat = scratch.create("cat");
+    for verb in ["send", "ask"] {
+        scratch.ts(&[verb, &cat, "--json", "pwd"]).code(0).complains("'--json' is typed as text");
+    }
+}
+
+#[test]
 fn every_command_that_takes_a_session_says_when_there_is_none() {
     let scratch = Scratch::new();
     assert_eq!(OF_SESSIONS.map(|(verb, ..)| verb).to_vec(), scratch.commands_of_sessions());

@@ -13,7 +13,7 @@ fn a_text_is_typed_with_its_enter() {
     let handle = scratch.create("stty -echo; while read -r line; do printf '<%s>' \"$line\"; done");
     scratch.ts(&["send", &handle, "hello", "  wide  world"]).code(0).stdout("").silent();
     scratch.ts(&["send", &handle]).code(0);
-    scratch.ts(&["send", &handle, "--stdin"]).code(0).complains("'--stdin' was typed, as text");
+    scratch.ts(&["send", &handle, "--stdin"]).code(0).complains("'--stdin' is typed as text");
     scratch.ts(&["send", &handle, "--", "--no-enter"]).code(0);
     scratch.ts(&["send", "--no-enter", &handle, "split "]).code(0).silent();
     scratch.ts(&["send", &handle, "line"]).code(0);

@@ -46,6 +46,21 @@ fn kill_removes_the_session() {
 }
 
 #[test]
+fn kill_prints_the_sessions_that_a_pattern_picked_and_fails_if_there_is_none() {
+    let scratch = Scratch::new();
+    scratch.ts(&["kill", "--name=work"]).code(2).complains("no session has 'work' in its name");
+    scratch.ts(&["kill", "--name=work", "--if-exists"]).code(0).silent();
+    scratch.ts(&["kill", "--all"]).code(0).silent();
+    let named = |name| scratch.ts(&["create", name, "sleep 1000"]).code(0).out().trim_end().to_owned();
+    let (one, two, other) = (named("--name=work.1"), named("--name=work.2"), scratch.create("sleep 1000"));
+    let killed = scratch.ts(&["kill", "--name=work"]).code(0).out();
+    let mut lines: Vec<&str> = killed.lines().collect();
+    lines.sort_unstable_by_key(|line| line.split('\t').nth(1));
+    assert_eq!(lines, [format!("{one}\twork.1"), format!("{two}\twork.2")]);
+    scratch.ts(&["kill", "--all"]).code(0).stdout(format!("{other}\t-\n"));
+}
+
+#[test]
 fn keep_leaves_what_was_said() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo said; exec sleep 1000");
@@ -204,11 +219,11 @@ fn several_can_be_killed_by_handle_by_name_or_all() {
     let other = scratch.create("sleep 1000");
     scratch.ts(&["kill", &first, "00000000", &second]).code(2).complains("00000000");
     scratch.ts(&["status", &second]).code(2);
-    scratch.ts(&["kill", "--name=job"]).code(0).silent();
+    scratch.ts(&["kill", "--name=job"]).code(0);
     scratch.ts(&["status", &third]).code(2);
     scratch.ts(&["status", &other]).code(0).stdout("alive\n");
-    scratch.ts(&["kill", "--name=job"]).code(0);
-    scratch.ts(&["kill", "--all"]).code(0).silent();
+    scratch.ts(&["kill", "--name=job"]).code(2);
+    scratch.ts(&["kill", "--all"]).code(0);
     scratch.ts(&["list"]).stdout("");
 }
 

@@ -164,6 +164,9 @@ fn use_every_verb(there: &Elsewhere, program: &str) {
     there.ts(&["wait", &shell, "--input"]).code(0).stdout(format!("{shell}\tinput\tprompt\n")).silent();
     there.ts(&["read", &shell, "--strip"]).code(0).stdout_has("three\n");
     there.ts(&["read-new", &shell, "--strip"]).code(0).stdout_has("three\n");
+    let read = |form| run(there.scratch.applet("nbs-ts").args(["read", &shell]).env("NBS_TS_OUTPUT", form));
+    read("strip").code(0).stdout_has("three\n");
+    read("raw").code(0).stdout_has("three\r\n");
     there.ts(&["read-new", &shell]).code(0).stdout("");
     there.ts(&["screen", &shell]).code(0).stdout_has("three");
     there.ts(&["status", &shell]).code(0).stdout("alive\n");

@@ -84,6 +84,31 @@ fn stripped_step_by_step(steps: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
+fn nbs_ts_output_sets_the_form_that_no_option_chooses() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"printf 'a\033[1mb\033[m\nc\rd\n'");
+    scratch.wait_for_end(&handle);
+    let (raw, strip, rendered) = ("a\x1b[1mb\x1b[m\r\nc\rd\r\n", "ab\nc\rd\n", "ab\nd\n");
+    for (form, printed) in [("", raw), ("raw", raw), ("strip", strip), ("rendered", rendered)] {
+        let read = |words: &[&str]| {
+            run(scratch.applet("nbs-ts").args(words).env("NBS_TS_OUTPUT", form)).code(0).out()
+        };
+        assert_eq!(read(&["read", &handle]), printed, "{form}");
+        let reader = format!("--reader={form}x");
+        assert_eq!(read(&["read-new", &reader, &handle]), printed, "{form}");
+        assert_eq!(read(&["read", "--strip", &handle]), strip, "{form}");
+        assert_eq!(read(&["read", "--rendered", &handle]), rendered, "{form}");
+    }
+    let shell = scratch.create("bash");
+    let call = |words: &[&str], form| run(scratch.applet("nbs-ts").args(words).env("NBS_TS_OUTPUT", form));
+    call(&["run", &shell, r"printf 'a\033[1mb\nc\rd\n'"], "strip").code(0).stdout("ab\nc\rd\n");
+    call(&["run", &shell, r"printf 'a\033[1mb\nc\rd\n'"], "rendered").code(0).stdout("ab\nd\n");
+    for verb in [&["read", &handle][..], &["read-new", &handle], &["run", &shell, "true"]] {
+        call(verb, "plain").code(4).stdout("").complains("NBS_TS_OUTPUT is 'plain'");
+    }
+}
+
+#[test]
 fn strip_takes_the_carriage_return_right_before_a_newline_out() {
     let scratch = Scratch::new();
     let handle = scratch.create("printf 'one\\ntwo\\r\\n\\033[1mthree\\033[m\\nfo\\rur'");

@@ -5,7 +5,8 @@
 //!
 //! Ends all processes of a session: background jobs, stopped jobs, and those that
 //! left it by setsid or a double fork. Sends SIGTERM first, then SIGKILL to those
-//! that are left. Returns as soon as all are gone.
+//! that are left. Returns as soon as all are gone. With --all or --name, prints a
+//! line for each session: handle, tab, name or `-`.
 //!
 //! Options:
 //!   --grace=TIME      send SIGKILL this long after SIGTERM (default: 100ms)
@@ -14,7 +15,8 @@
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
 //!                     all: this and all known machines)
 //!   --keep            do not remove them, so that output can still be read
-//!   --if-exists       ignore a session that does not exist
+//!   --if-exists       ignore a session that does not exist, or a PATTERN that
+//!                     matches none
 //!   --json            print an object for each session ended
 //!
 //! Example:
@@ -29,6 +31,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{self, EndedBy, Handle, Name, StateDir, Target},
     sorted::Set,
+    terminal::text,
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -37,9 +40,14 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (keep, if_exists) = (call.has("keep"), call.has("if-exists"));
 
     let state_dir = StateDir::open()?;
+    let is_picked = all || pattern.is_some();
     let picked = |name: Option<&Name>| all || Name::is_wanted(name, pattern.as_deref());
-    if all || pattern.is_some() {
+    if is_picked {
         let found = state_dir.glances(&picked)?;
+        if let (Some(pattern), true) = (&pattern, found.is_empty() && !if_exists) {
+            let message = format!("no session has '{}' in its name", text::escaped(pattern.as_bytes()));
+            return Err(Failure::not_found(message));
+        }
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
     // What a name means is found out before any has ended, and each is ended once.
@@ -59,9 +67,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let borne = if handles.len() > 1 { Some(session::borne()?) } else { None };
     for handle in handles {
         match kill(&state_dir, handle, grace, keep, borne.as_ref()) {
-            Ok(line) if call.json() => cli::print(line)?,
+            Ok(ended) if call.json() => cli::print(ended.object())?,
+            Ok(ended) if is_picked => cli::print(ended.line())?,
             Ok(_) => {}
-            Err(Failure::NotFound(_)) if if_exists || all || pattern.is_some() => {}
+            Err(Failure::NotFound(_)) if if_exists || is_picked => {}
             Err(failure) => failures.push(failure),
         }
     }
@@ -75,17 +84,35 @@ fn kill(
     grace: Duration,
     keep: bool,
     borne: Option<&Set<Handle>>,
-) -> Result<String> {
+) -> Result<Killed> {
     let session = state_dir.session(&Target::Handle(handle))?;
     // One whose relay somebody else has just killed is not ended by us.
     let alive = !session.ends()?;
     if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
         session::end_wholly(&session, grace, EndedBy::Kill)?;
     }
+    let name = session.name();
     // What is unreadable goes all the same.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
         state_dir.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
     }
-    Ok(Object::new().text("handle", session.handle().as_str()).number_or_null("exit_code", code).line())
+    Ok(Killed { handle: session.handle().clone(), name, code })
+}
+
+/// A session that has been ended.
+struct Killed {
+    handle: Handle,
+    name: Option<Name>,
+    code: Option<i64>,
+}
+
+impl Killed {
+    fn object(&self) -> String {
+        Object::new().text("handle", self.handle.as_str()).number_or_null("exit_code", self.code).line()
+    }
+
+    fn line(&self) -> String {
+        format!("{}\t{}\n", self.handle, self.name.as_ref().map_or("-", Name::as_str))
+    }
 }

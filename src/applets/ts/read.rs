@@ -2,7 +2,8 @@
 //!
 //! Usage: nbs-ts read [--offset=N|--last=N] [options] SESSION
 //!
-//! Prints all output, or what the options select. Moves no cursor.
+//! Prints all output, or what the options select. Moves no cursor. NBS_TS_OUTPUT
+//! (raw, strip or rendered) applies if neither --strip nor --rendered is given.
 //!
 //! Options:
 //!   --offset=N        begin at byte N of the output
@@ -29,8 +30,8 @@ use crate::{
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (offset, last) = (call.optional("offset", cli::number)?, call.optional("last", cli::number)?);
     let limit = call.optional("limit", cli::size)?.unwrap_or(u64::MAX);
-    let (max, strip) = (call.optional("max", cli::size)?, call.has("strip"));
-    let (target, rendered) = (call.session()?, OutputForm::rendered(call.has("rendered"), call.has("ansi"))?);
+    let max = call.optional("max", cli::size)?;
+    let (target, (strip, rendered)) = (call.session()?, output::form_wanted(call)?);
 
     let session = StateDir::open()?.session(&target)?;
     let what = || format!("read the output of session '{}'", session.handle());

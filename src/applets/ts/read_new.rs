@@ -5,7 +5,8 @@
 //! Concurrent calls never print a byte twice and never miss one. The cursor moves
 //! only when everything has been written; if a reader is killed, the next one
 //! prints the same again. Waits up to 10 s if the cursor is in use, then exits 3
-//! and names the process that uses it.
+//! and names the process that uses it. NBS_TS_OUTPUT (raw, strip or rendered)
+//! applies if neither --strip nor --rendered is given.
 //!
 //! Options:
 //!   --reader=NAME     use a cursor of this name instead of the common one
@@ -29,9 +30,8 @@ use crate::{
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
-    let (max, strip) = (call.optional("max", cli::size)?, call.has("strip"));
-    let (reader, rendered) =
-        (call.optional("reader", cli::name)?, OutputForm::rendered(call.has("rendered"), call.has("ansi"))?);
+    let (max, reader) = (call.optional("max", cli::size)?, call.optional("reader", cli::name)?);
+    let (strip, rendered) = output::form_wanted(call)?;
 
     let session = StateDir::open()?.session(&call.session()?)?;
     let what = || format!("read the output of session '{}'", session.handle());

@@ -88,7 +88,7 @@ use crate::{
         signals::{self, Signals},
     },
     terminal::text,
-    ts::output::{self, Colours, OutputForm, Printer},
+    ts::output::{self, Colours, Printer},
 };
 
 /// As coreutils `timeout` has them.
@@ -131,7 +131,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let target = call.session()?;
     let (timeout, max) = (call.optional("timeout", cli::time)?, call.optional("max", cli::size)?);
     let input_after = call.value("input-after", cli::time)?;
-    let rendered = OutputForm::rendered(call.has("rendered"), call.has("ansi"))?;
+    let (strip, rendered) = output::form_wanted(call)?;
     let deadline = timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut command = call.text();
     if call.has("stdin") {
@@ -141,7 +141,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(Failure::bad_args("the command has a NUL in it, which no shell takes".into()));
     }
     let input_after = (!call.has("no-input")).then_some(input_after);
-    let strip = call.has("strip");
     let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: call.json() };
 
     // Before anything that may take time, or leave a command behind.

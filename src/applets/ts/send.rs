@@ -89,9 +89,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         text.push(b'\r');
     }
     let count = sending::type_all(&session, &text, timeout)?;
-    if let Some(option) = call.option_in_text().filter(|_| !call.json()) {
-        cli::warn("nbs-ts", &format!("'--{option}' was typed, as text: options stand before the session"));
-    }
     print(call, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
 }
 

@@ -19,7 +19,7 @@ use crate::{
 const RAW: [&str; 5] = ["read", "read-new", "run", "ask", "attach"];
 
 /// Commands whose lines say nothing if they are not whole.
-const WHOLE: [&str; 7] = ["cast", "create", "ensure", "find", "list", "restart", "wait"];
+const WHOLE: [&str; 8] = ["cast", "create", "ensure", "find", "kill", "list", "restart", "wait"];
 
 /// Prints what came from a machine.
 pub(super) struct Printer {
@@ -224,7 +224,7 @@ impl Printer {
                 format!("{machine}:{line}\n")
             }
             WORKER if !is_of_worker(&line) => format!("{line}\n"),
-            "list" | "wait" => {
+            "kill" | "list" | "wait" => {
                 let handle = line.split('\t').next().unwrap_or_default();
                 self.nonsense |= Handle::parse(handle.as_bytes()).is_none();
                 format!("{machine}:{line}\n")
