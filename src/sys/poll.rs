@@ -17,10 +17,7 @@ pub(crate) const PIPE_ROOM: usize = 4096;
 /// Invariant: the meanings are as many as the descriptors, in one order.
 pub(crate) struct PollSet<'a, Event> {
     descriptors: Vec<PollFd<'a>>,
-    // Those of the first descriptors stand here, for musl's malloc(3) asks the
-    // kernel for a page for so much, and gives it back, each time.
-    first: [Readiness<Event>; 8],
-    more: Vec<Readiness<Event>>,
+    meanings: Vec<Readiness<Event>>,
 }
 
 /// What a descriptor that is ready means, and what its peer's going does.
@@ -28,7 +25,7 @@ type Readiness<Event> = (Option<Event>, Option<Event>);
 
 impl<'a, Event: Copy> PollSet<'a, Event> {
     pub(crate) fn new() -> Self {
-        PollSet { descriptors: Vec::new(), first: [(None, None); 8], more: Vec::new() }
+        PollSet { descriptors: Vec::new(), meanings: Vec::new() }
     }
 
     pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
@@ -76,10 +73,7 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         event: Option<Event>,
         left: Option<Event>,
     ) {
-        match self.first.get_mut(self.descriptors.len()) {
-            Some(meaning) => *meaning = (event, left),
-            None => self.more.push((event, left)),
-        }
+        self.meanings.push((event, left));
         self.descriptors.push(PollFd::new(descriptor, flags));
     }
 
@@ -98,8 +92,7 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
             Err(error) => return Err(error.into()),
         }
         let mut came = Vec::new();
-        let meanings = self.first.iter().chain(&self.more);
-        for (descriptor, (event, left)) in self.descriptors.iter().zip(meanings) {
+        for (descriptor, (event, left)) in self.descriptors.iter().zip(&self.meanings) {
             let flags = descriptor.revents();
             let gone = left.filter(|_| flags.intersects(GONE));
             // What there is to read of one who has left comes first.
