@@ -754,10 +754,6 @@ fn is_for_later(error: &io::Error) -> bool {
 /// some hundred milliseconds, or some ten where it is lines.
 const SCREEN_EVERY: u64 = 64 << 20;
 
-/// How long to wait before trying again to write what could not be written.
-/// The kernel does not tell when a disk has room again.
-pub(crate) const RETRY: Duration = Duration::from_millis(250);
-
 /// More than the kernel keeps of what was printed (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 

@@ -3,23 +3,6 @@
 //! This layer knows the files and how to talk to the relay behind them. It
 //! starts no processes.
 
-/// What the internal roles are called, in `ps` too. `kill` knows them by it.
-pub(crate) const RELAY: &str = "nbs-relay";
-pub(crate) const KEEPER: &str = "nbs-keeper";
-pub(crate) const TERMINATOR: &str = "nbs-terminator";
-pub(crate) const SCREEN: &str = "nbs-screen";
-pub(crate) const VIEWER: &str = "nbs-viewer";
-
-/// What the monitor of a worker is called. It may be started from inside a
-/// session, and is not part of it.
-pub(crate) const MONITOR: &str = "nbs-monitor";
-
-/// What the bridge to another machine is called, which is of no session either.
-pub(crate) const BRIDGE: &str = "nbs-bridge";
-
-/// The variable which tells every process of a session which one it is in.
-pub(crate) const SESSION_ENV: &str = "NBS_TS_SESSION";
-
 mod activity;
 mod check;
 pub(crate) mod client;
@@ -36,6 +19,7 @@ mod overview;
 mod patience;
 mod program_said;
 mod prompts;
+mod roles;
 mod roster;
 mod screen_cache;
 mod settings;
@@ -46,19 +30,20 @@ pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
 pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
-    CLAIMS, COMPLETIONS, EXIT_CODE, EXIT_RECORD, INPUT, LOG_START, Level, OUTPUT, Removal, SIZES, SOCKET,
-    SessionDir, SessionSpec, Summary, TIMES, TYPED, size_line,
+    CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, Level, OUTPUT, Removal, SIZES, SOCKET, SessionDir, SessionSpec,
+    TIMES, TYPED, size_line,
 };
 pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
-pub(crate) use exit::{EndedBy, ExitRecord, Notice};
-pub(crate) use glance::Glance;
+pub(crate) use exit::{EXIT_RECORD, EndedBy, ExitRecord, Notice};
+pub(crate) use glance::{Glance, Summary};
 pub(crate) use handle::{Address, Handle, Name, Target};
 pub(crate) use left_run::LeftRun;
-pub(crate) use log::{OutputLog, Piece};
+pub(crate) use log::{LOG_START, OutputLog, Piece};
 pub(crate) use overview::{Overview, removed_of};
 pub(crate) use patience::Patience;
 pub(crate) use program_said::{ProgramSaid, SaidNotice, program_state};
+pub(crate) use roles::{BRIDGE, KEEPER, MONITOR, RELAY, SCREEN, SESSION_ENV, TERMINATOR, VIEWER};
 pub(crate) use roster::{Roster, RosterEvent, RosterNews};
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    relay::{RETRY, clients::ClientId},
+    relay::{clients::ClientId, recorder::RETRY},
     session::EndedBy,
     sys::{child::ExitStatus, deadline::Deadline},
 };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    relay::{RETRY, flow::Flow, log_limit::LogLimit, meaning::Meaning},
+    relay::{flow::Flow, log_limit::LogLimit, meaning::Meaning},
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
         SessionSpec, Settings, TIMES,
@@ -430,6 +430,10 @@ impl Recorder {
         self.write_lines()
     }
 }
+
+/// How long to wait before trying again to write what could not be written.
+/// The kernel does not tell when a disk has room again.
+pub(super) const RETRY: Duration = Duration::from_millis(250);
 
 fn stalled(error: io::Error) -> (String, Deadline) {
     (error.to_string(), Deadline::after(RETRY))

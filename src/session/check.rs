@@ -19,9 +19,9 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, time::Duration};
 use crate::{
     outcome::Result,
     session::{
-        ALIVE, BRIDGES, Completion, EVENTS, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle, KEEPER,
-        MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir, StateDir,
-        client::RelayClient, dir, handle_of, settings::SETTINGS, state_dir,
+        ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle,
+        KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir,
+        StateDir, client::RelayClient, dir, handle_of, settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -50,7 +50,7 @@ pub(crate) struct CheckReport {
 /// reader's, and `*` what follows from the others.
 const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::OUTPUT, Nature::File),
-    (dir::LOG_START, Nature::File),
+    (LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
     (dir::COMMAND, Nature::File),
     (dir::META, Nature::File),
@@ -63,7 +63,7 @@ const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::COMPLETIONS, Nature::File),
     (dir::CLAIMS, Nature::File),
     (dir::EXIT_CODE, Nature::File),
-    (dir::EXIT_RECORD, Nature::File),
+    (EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),
     (REPORT, Nature::File),
     (dir::RESTARTED_AS, Nature::File),
@@ -311,7 +311,7 @@ impl SessionDir {
             }
         }
         if start > length {
-            return Ok(Some(format!("'{}' is {start}, and the log has {length} bytes", dir::LOG_START)));
+            return Ok(Some(format!("'{}' is {start}, and the log has {length} bytes", LOG_START)));
         }
         if hole > start && hole > 0 && start < length {
             return Ok(Some(format!("its log has a hole up to {hole}, and should begin at {start}")));

@@ -8,6 +8,7 @@
 mod diagnosis;
 mod news;
 pub(crate) mod protocol;
+mod reach;
 pub(crate) mod sending;
 pub(crate) mod snapshot;
 pub(crate) mod typing;
@@ -109,7 +110,7 @@ pub(crate) struct Start {
 impl RelayClient {
     /// `None` where the session has ended.
     pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
-        let Some(stream) = session.connect()? else {
+        let Some(stream) = reach::connect(session)? else {
             return Ok(None);
         };
         let what = format!("reach the relay of session '{}'", session.handle());
@@ -118,6 +119,12 @@ impl RelayClient {
         }
         stream.set_nonblocking(true).trying(&what)?;
         Ok(Some(RelayClient::over(stream, session.handle().clone(), session.patience())))
+    }
+
+    /// Is it alive, and does its relay say that this is its keeper?
+    pub(crate) fn is_kept_by(session: &SessionDir, pid: u32) -> bool {
+        let client = RelayClient::open(session).ok().flatten();
+        client.is_some_and(|mut client| client.keeper().ok().flatten() == Some(pid))
     }
 
     fn over(stream: UnixStream, handle: Handle, patience: Patience) -> RelayClient {

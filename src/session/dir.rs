@@ -13,26 +13,22 @@ mod spec;
 use std::{
     fs::{File, TryLockError},
     io,
-    os::unix::net::UnixStream,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
     jail,
-    json::Object,
     numbers::{self, number},
     outcome::{Failure, Result, Trying},
     session::{
-        Completion, EndedBy, Events, ExitRecord, Glance, Handle, Name, Notice, OutputLog, Patience, RELAY,
-        REPORT, Report, SESSION_ENV, Settings,
-        client::{RelayClient, typing::Typing},
-        end::names,
+        Completion, EXIT_RECORD, EndedBy, Events, ExitRecord, Handle, LOG_START, Name, Notice, OutputLog,
+        Patience, RELAY, REPORT, Report, SESSION_ENV, Settings,
+        roles::names,
         shell::{Dialect, ShellCommand, Unmarked},
     },
     sorted::Set,
     sys::{
         child::ExitStatus,
-        clock::unix_seconds,
         deadline::Deadline,
         files::{self, Folder},
         host::Host,
@@ -46,13 +42,10 @@ use crate::{
 pub(crate) use spec::{Level, SessionSpec};
 
 pub(crate) const OUTPUT: &str = "output.log";
-/// Where output.log begins by now, if it is bounded.
-pub(crate) const LOG_START: &str = "log_start";
 pub(crate) const INPUT: &str = "input.fifo";
 pub(crate) const COMPLETIONS: &str = "completion.log";
 pub(crate) const CLAIMS: &str = "completion.claims";
 pub(crate) const EXIT_CODE: &str = "exit_code";
-pub(crate) const EXIT_RECORD: &str = "exit.json";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
 pub(super) const ENDING: &str = "ending";
@@ -120,33 +113,6 @@ pub(crate) struct SessionDir {
     handle: Handle,
     pub(super) folder: Folder,
     patience: Patience,
-}
-
-/// What a program is told of a session.
-pub(crate) struct Summary {
-    pub(crate) glance: Glance,
-    /// Byte for byte.
-    pub(crate) command: Vec<u8>,
-    /// Of a dead session, as far as files tell: since when it has been dead.
-    pub(crate) ended: Option<SystemTime>,
-    /// Of a dead session, where anybody knows it.
-    pub(crate) exit_code: Option<i32>,
-    pub(crate) settings: Settings,
-}
-
-impl Summary {
-    pub(crate) fn json(&self) -> Object {
-        let Glance { handle, name, started, .. } = &self.glance;
-        let object = Object::new()
-            .text("handle", handle.as_str())
-            .text("state", self.glance.state())
-            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
-            .bytes("command", &self.command)
-            .number_or_null("exit_code", self.exit_code.map(i64::from))
-            .seconds_or_null("started", started.map(unix_seconds))
-            .seconds_or_null("ended", self.ended.map(unix_seconds));
-        self.settings.describe(object)
-    }
 }
 
 impl SessionDir {
@@ -243,7 +209,7 @@ impl SessionDir {
 
     /// Of one on another machine neither a lock nor a socket tells here: it is alive until
     /// its end is written down.
-    fn is_locked(&self) -> io::Result<bool> {
+    pub(super) fn is_locked(&self) -> io::Result<bool> {
         let elsewhere = || self.elsewhere().is_some() && !self.folder.has(EXIT_RECORD);
         match self.folder.open_file(META) {
             Ok(meta) => Ok(files::is_locked(&meta)? || self.is_served() || elsewhere()),
@@ -264,7 +230,7 @@ impl SessionDir {
     }
 
     /// What to say where it has to be on this machine.
-    fn is_elsewhere(&self, host: &str) -> Failure {
+    pub(super) fn is_elsewhere(&self, host: &str) -> Failure {
         Failure::failed(format!(
             "session '{}' is on the machine '{host}', which has the same state folder; nbs-ts there reaches it",
             self.handle
@@ -326,12 +292,6 @@ impl SessionDir {
     /// Is it alive, and is this what its relay says is its PID?
     pub(crate) fn is_served_by(&self, pid: u32) -> bool {
         self.relay_pid() == Some(pid) && self.is_alive().unwrap_or(false)
-    }
-
-    /// Is it alive, and does its relay say that this is its keeper?
-    pub(crate) fn is_kept_by(&self, pid: u32) -> bool {
-        let client = RelayClient::open(self).ok().flatten();
-        client.is_some_and(|mut client| client.keeper().ok().flatten() == Some(pid))
     }
 
     /// Of the child, for other programs to see.
@@ -452,7 +412,7 @@ impl SessionDir {
     }
 
     /// The last lines with anything visible in them, looked for in the last
-    /// `Diagnosis::TAIL` bytes, as the programs printed them: without our marks.
+    /// `OutputLog::TAIL` bytes, as the programs printed them: without our marks.
     /// None where the log cannot be read.
     pub(crate) fn last_lines(&self) -> Vec<Vec<u8>> {
         let Some(tail) = self.log().ok().and_then(|log| log.tail().ok()) else { return Vec::new() };
@@ -532,25 +492,6 @@ impl SessionDir {
         self.folder.read(SLAVE, LONGEST_COMMAND).is_ok_and(|slave| slave.is_empty())
     }
 
-    /// What there is to say besides.
-    pub(crate) fn summary(&self, glance: Glance) -> Summary {
-        let alive = glance.alive;
-        Summary {
-            glance,
-            command: self.command().unwrap_or_default(),
-            ended: if alive { None } else { self.last_sign() },
-            exit_code: if alive { None } else { self.exit_code().unwrap_or(None) },
-            settings: self.settings(),
-        }
-    }
-
-    /// What was typed last into a session that has ended, if that is known.
-    pub(crate) fn typed(&self) -> Option<Typing> {
-        let lines = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
-        let (anchor, rest) = std::str::from_utf8(&lines).ok()?.lines().next()?.split_once(' ')?;
-        Typing::decode(anchor, rest)
-    }
-
     /// The number of the completion that ends, or would have ended, what was begun last in a
     /// session that has ended. `None` where its relay has not told: it was killed.
     pub(crate) fn begun_last(&self) -> Option<u64> {
@@ -602,32 +543,6 @@ impl SessionDir {
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(error)) => Err(error),
             Ok(()) => self.folder.replace(SCREEN_CACHE, content),
-        }
-    }
-
-    /// Connects to its relay; `None` where the session has ended.
-    pub(crate) fn connect(&self) -> Result<Option<UnixStream>> {
-        let what = format!("reach the relay of session '{}'", self.handle);
-        match socket::connect(&self.folder, SOCKET, self.patience.deadline()) {
-            // It lets go of the lock before it closes the socket; for one that was killed the
-            // kernel may close the socket first.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
-            {
-                let alive = self.is_locked();
-                match (alive, self.elsewhere()) {
-                    (Ok(true), Some(host)) => Err(self.is_elsewhere(&host)),
-                    (Ok(true), None) if !self.ends()? => {
-                        Err(error).trying(format_args!("{what}, which is alive"))
-                    }
-                    _ => Ok(None),
-                }
-            }
-            // As many as the kernel lets queue wait for it already.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(self.patience.failure(&self.handle, self.relay_pid(), ""))
-            }
-            other => other.map(Some).trying(what),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
     session::{
         BRIDGE, EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
         client::{Doing, RelayClient},
+        roles::names,
     },
     sorted::Set,
     sys::{
@@ -402,7 +403,7 @@ impl Members {
         let session = folder.map(|folder| SessionDir::new(handle.clone(), folder));
         session.is_ok_and(|session| match process.name == RELAY {
             true => session.is_served_by(process.pid),
-            false => session.is_kept_by(process.pid),
+            false => RelayClient::is_kept_by(&session, process.pid),
         })
     }
 }
@@ -427,18 +428,6 @@ fn first_sure<T>(mut look: impl FnMut() -> Option<(Vec<T>, bool)>) -> Vec<T> {
         }
     }
     Vec::new()
-}
-
-/// Do its name and its arguments, while it has any, say that it has this role in this
-/// session? Nobody else can be made to look like that.
-pub(super) fn names(process: &Process, role: &str, handle: &Handle) -> bool {
-    let arguments = process.arguments();
-    process.name == role
-        && match &arguments[..] {
-            [first, second, ..] => first == role.as_bytes() && second == handle.as_str().as_bytes(),
-            // It is ending.
-            _ => true,
-        }
 }
 
 /// Waits until these have ended; kills what does not, and tells what is left.

@@ -17,7 +17,10 @@ use std::{
 };
 
 use crate::{
-    session::{Handle, dir::EXIT_RECORD, exit::Notice},
+    session::{
+        Handle,
+        exit::{EXIT_RECORD, Notice},
+    },
     sys::{
         deadline::Deadline,
         files::{self, Folder},

@@ -9,6 +9,9 @@ use crate::{
     sys::{child::ExitStatus, clock::unix_seconds, signals},
 };
 
+/// The file that holds it.
+pub(crate) const EXIT_RECORD: &str = "exit.json";
+
 /// Who or what ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndedBy {

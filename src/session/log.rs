@@ -10,9 +10,11 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
 use crate::{
     numbers::number,
-    session::{LOG_START, client::Diagnosis},
     sys::files::{self, Folder},
 };
+
+/// Where output.log begins by now, if it is bounded.
+pub(crate) const LOG_START: &str = "log_start";
 
 pub(crate) struct OutputLog {
     file: File,
@@ -58,6 +60,9 @@ const PAGE: usize = 4096;
 const LONGEST_START: u64 = 128;
 
 impl OutputLog {
+    /// How much of a log's end is looked at for what was printed last.
+    pub(crate) const TAIL: u64 = 64 * 1024;
+
     pub(crate) fn new(file: File, bounded: Option<Folder>) -> OutputLog {
         OutputLog { file, bounded }
     }
@@ -141,7 +146,7 @@ impl OutputLog {
     /// The end of the log.
     pub(crate) fn tail(&self) -> io::Result<Vec<u8>> {
         let end = self.length()?;
-        self.bytes(end.saturating_sub(Diagnosis::TAIL), end)
+        self.bytes(end.saturating_sub(OutputLog::TAIL), end)
     }
 }
 

@@ -252,7 +252,7 @@ impl StateDir {
 
     /// What a program is told of a session.
     pub(crate) fn summary(&self, glance: &Glance) -> Result<Summary> {
-        Ok(self.open_session(glance.handle.clone())?.summary(glance.clone()))
+        Ok(Summary::of(&self.open_session(glance.handle.clone())?, glance.clone()))
     }
 
     pub(super) fn names(&self) -> Result<Vec<OsString>> {

@@ -23,10 +23,11 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal},
 };
+use signal_hook::consts::SIGKILL;
 
 use crate::{
     sorted::Set,
-    sys::{deadline::Deadline, peers, poll, signals::SIGKILL, socket},
+    sys::{deadline::Deadline, peers, poll, socket},
 };
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).

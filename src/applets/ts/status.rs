@@ -25,7 +25,7 @@ use crate::{
     json::Object,
     outcome::Result,
     session::{
-        EndedBy, Notice, SessionDir, StateDir,
+        EndedBy, Notice, SessionDir, StateDir, Summary,
         client::{Parts, RelayClient, Snapshot},
     },
     ts::frames,
@@ -51,7 +51,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let mut overview = session.overview()?.ok_or_else(|| session.removed())?;
-    let mut summary = session.summary(overview.glance.clone());
+    let mut summary = Summary::of(session, overview.glance.clone());
     // A listing shows as empty what cannot be read; who asks of this one is told.
     summary.command = session.command()?;
     let alive = summary.glance.alive;

@@ -5,10 +5,11 @@ use std::{fmt, time::Duration};
 use crate::{
     numbers,
     session::{
-        SessionDir,
+        OutputLog, SessionDir,
         client::{
             Doing, RelayClient,
             snapshot::Parts,
+            typing::Typing,
             waiting::{HELD, Waits},
         },
     },
@@ -29,9 +30,6 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// How much of a log's end is looked at for what was printed last.
-    pub(crate) const TAIL: u64 = 64 * 1024;
-
     /// What was printed last since something was typed, without its echo, in one
     /// line that can be shown; and nothing that was printed before the place `since`
     /// in the log.
@@ -39,11 +37,11 @@ impl Diagnosis {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
         let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
-        let typing = typing.or_else(|| session.typed()).filter(|typing| typing.total > 0);
+        let typing = typing.or_else(|| Typing::last_of(session)).filter(|typing| typing.total > 0);
         // The echo of what was typed before is before it, too.
         let typing = typing.filter(|typing| typing.anchor >= since);
         let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
-        let from = anchor.max(end.saturating_sub(Diagnosis::TAIL));
+        let from = anchor.max(end.saturating_sub(OutputLog::TAIL));
         let (mut echo, start) = session.echo_from(&log, typing.as_ref(), from).ok()?;
         let mut seen = Vec::new();
         echo.feed(&log.bytes(start, end).ok()?, &mut seen);

@@ -1,6 +1,9 @@
 //! What has been typed into a session, as its relay remembers it.
 
-use crate::numbers::{hex, parse_hex};
+use crate::{
+    numbers::{hex, parse_hex},
+    session::{SessionDir, TYPED, dir::LONGEST_COMMAND},
+};
 
 /// Some bytes that were typed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,13 @@ pub(crate) struct Typing {
 }
 
 impl Typing {
+    /// What was typed last into a session that has ended, if that is known.
+    pub(crate) fn last_of(session: &SessionDir) -> Option<Typing> {
+        let lines = session.folder.read(TYPED, LONGEST_COMMAND).ok()?;
+        let (anchor, rest) = std::str::from_utf8(&lines).ok()?.lines().next()?.split_once(' ')?;
+        Typing::decode(anchor, rest)
+    }
+
     pub(crate) fn encode(&self) -> String {
         let mut line = String::new();
         self.encode_onto(&mut line);

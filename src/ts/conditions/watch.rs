@@ -183,7 +183,7 @@ impl<'a> SessionWatch<'a> {
                 None => 0,
             },
         });
-        let typing = typing.or_else(|| session.typed());
+        let typing = typing.or_else(|| Typing::last_of(session));
         let cache = match conditions.stable {
             // As somebody has left it; what has come since, the steps put onto it.
             Some(_) => Some((ScreenCache::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
@@ -321,7 +321,7 @@ impl<'a> SessionWatch<'a> {
             Some(client) if !self.conditions.are_at_a_glance() => client.hear_typing()?,
             _ => None,
         };
-        if let Some(typing) = typing.or_else(|| known_after(self.session.typed(), self.known)) {
+        if let Some(typing) = typing.or_else(|| known_after(Typing::last_of(self.session), self.known)) {
             if typing.total > self.known {
                 self.typed_at = Some(typing.anchor);
             }

@@ -30,6 +30,8 @@ type Names = Vec<String>;
 struct Source {
     module: Names,
     text: String,
+    /// The same without what it hands on of others.
+    code: String,
     /// What each name in it stands for, and whether others may use it from here.
     names: Vec<(String, Names, bool)>,
 }
@@ -108,14 +110,16 @@ fn source(module: Names, text: &str) -> Source {
     let text = text.split("\n#[cfg(test)]\nmod tests").next().unwrap();
     let code = |line: &str| line.split("//").next().unwrap().to_owned();
     let text: String = text.lines().map(|line| code(line) + "\n").collect();
-    let mut names = Vec::new();
-    for statement in statements(&text) {
-        let (is_public, tree) = statement;
+    let (mut names, mut code) = (Vec::new(), text.clone());
+    for (is_public, tree) in statements(&text) {
+        if is_public {
+            code = code.replace(&tree, "");
+        }
         let mut found = Vec::new();
         expand(&module, &[], tree.trim(), &mut found);
         names.extend(found.into_iter().map(|(name, path)| (name, path, is_public)));
     }
-    Source { module, text, names }
+    Source { module, text, code, names }
 }
 
 /// The trees of all `use` lines.
@@ -231,7 +235,7 @@ impl Source {
     /// What stands behind `name::` in the code.
     fn behind(&self, name: &str) -> BTreeSet<String> {
         let mut items = BTreeSet::new();
-        let mut code = self.text.as_str();
+        let mut code = self.code.as_str();
         let prefix = format!("{name}::");
         while let Some(at) = code.find(&prefix) {
             let is_whole =
@@ -249,23 +253,7 @@ impl Source {
 
 /// The uses that close a circle. A list that only becomes shorter: a file that is to be used by
 /// what it uses is better cut in two.
-const TO_BE_CUT: &[&str] = &[
-    "applets/ts -> applets",
-    "applets/ts/help -> applets",
-    "helper/keeper -> helper",
-    "relay/ending -> relay",
-    "relay/recorder -> relay",
-    "session/dir -> session",
-    "session/dir -> session/client",
-    "session/dir -> session/end",
-    "session/dir -> session/events",
-    "session/dir -> session/glance",
-    "session/dir -> session/log",
-    "session/end -> session",
-    "session/log -> session/client/diagnosis",
-    "session/shell/run_script -> session/shell/inner",
-    "sys/signals -> sys/processes",
-];
+const TO_BE_CUT: &[&str] = &["applets/ts -> applets", "session/shell/run_script -> session/shell/inner"];
 
 /// Follows uses from a file, and gives the first way that leads back to a file on it.
 fn circle<'a>(

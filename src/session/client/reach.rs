@@ -1,0 +1,33 @@
+//! How a relay is reached.
+
+use std::{io, os::unix::net::UnixStream};
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{SOCKET, SessionDir},
+    sys::socket,
+};
+
+/// Connects to its relay; `None` where the session has ended.
+pub(super) fn connect(session: &SessionDir) -> Result<Option<UnixStream>> {
+    let what = format!("reach the relay of session '{}'", session.handle());
+    match socket::connect(&session.folder, SOCKET, session.patience().deadline()) {
+        // It lets go of the lock before it closes the socket; for one that was killed the
+        // kernel may close the socket first.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            let alive = session.is_locked();
+            match (alive, session.elsewhere()) {
+                (Ok(true), Some(host)) => Err(session.is_elsewhere(&host)),
+                (Ok(true), None) if !session.ends()? => {
+                    Err(error).trying(format_args!("{what}, which is alive"))
+                }
+                _ => Ok(None),
+            }
+        }
+        // As many as the kernel lets queue wait for it already.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(session.patience().failure(session.handle(), session.relay_pid(), ""))
+        }
+        other => other.map(Some).trying(what),
+    }
+}
