@@ -31,71 +31,25 @@ use std::{
 };
 
 use crate::{
-    call::{CommandLine, Form, Operand, OptionSyntax, Syntax},
+    applet::{self, Applet, Run, find, listing},
+    call::{Form, Operand, OptionSyntax, Syntax},
     cli::{self, Args},
     help::{
         self, completion,
         page::Page,
         roff,
         texts::Text,
-        topics::{self, TOPICS, Topic},
+        topics::{self, TOPICS},
     },
-    install,
-    json::Object,
-    machine,
+    install, machine,
     outcome::{Failure, Result, Trying},
     sys::{
         files, inherited, links,
         signals::{self, SIGPIPE},
     },
-    ts::elsewhere,
 };
 
-/// One thing that can be called by name.
-///
-/// Invariant: all but `run` come from the header of its file, which [`manual`] can read
-/// unless it is an internal role's.
-#[derive(Clone, Copy)]
-pub(crate) struct Applet {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    header: Text,
-    run: Run,
-    pub(crate) syntax: &'static Syntax,
-}
-
-/// What an applet is run with.
-#[derive(Clone, Copy)]
-pub(crate) enum Run {
-    /// Its words, as they are.
-    Words(fn(&mut Args) -> Result<()>),
-    /// What its header declares, as it was given.
-    Call(fn(&CommandLine) -> Result<()>),
-}
-
 include!(concat!(env!("OUT_DIR"), "/applets.rs"));
-
-impl Applet {
-    pub(crate) fn help(&self) -> &'static str {
-        self.header.get()
-    }
-
-    /// The same, read.
-    pub(crate) fn page(&self) -> Page<'static> {
-        help::parse(self.help())
-    }
-}
-
-/// Finds a row by its name.
-pub(crate) fn find(table: &'static [Applet], name: &OsStr) -> Option<&'static Applet> {
-    table.iter().find(|applet| name == applet.name)
-}
-
-/// A line for each row: its name and what it does.
-pub(crate) fn listing(table: &[Applet]) -> String {
-    let width = table.iter().map(|applet| applet.name.len()).max().unwrap_or(0);
-    table.iter().map(|applet| format!("  {:width$}  {}\n", applet.name, applet.summary)).collect()
-}
 
 /// Runs what was called as `called_as`, prints what it has to say, and tells
 /// how the process shall exit.
@@ -164,7 +118,7 @@ fn applet(name: &OsStr) -> Result<&'static Applet> {
 fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     use lexopt::Arg::{Long, Value};
     let ours = match args.next() {
-        Ok(None) | Err(Failure::HelpAsked) => help(None, args.json_asked()),
+        Ok(None) | Err(Failure::HelpAsked) => overall_help(args.json_asked()),
         Ok(Some(Long("list"))) => cli::print(link_names()),
         Ok(Some(Long("install"))) => install(called_as, args),
         Ok(Some(Long("completions"))) => completions(args),
@@ -182,7 +136,7 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
 
 /// Runs what was called; where it was called wrongly, its usage is told.
 fn run_called(applet: &'static Applet, args: &mut Args) -> Result<()> {
-    run(applet, args).map_err(|failure| match (failure, applet.run) {
+    applet::run(applet, args).map_err(|failure| match (failure, applet.run) {
         (Failure::BadArgs(why), Run::Call(_)) => {
             Failure::bad_args(format!("{why}; usage: {}", applet.page().usage[0]))
         }
@@ -190,56 +144,24 @@ fn run_called(applet: &'static Applet, args: &mut Args) -> Result<()> {
     })
 }
 
-/// Runs an applet; prints its help instead, if that was asked for.
-pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
-    let done = match applet.run {
-        Run::Words(run) => run(args),
-        Run::Call(run) => CommandLine::read(applet.syntax, args).and_then(|call| {
-            if let Some(done) = elsewhere::call(applet.name, &call) {
-                return done;
-            }
-            if let Some(option) = call.option_in_text() {
-                cli::warn("nbs-ts", &format!("'--{option}' is typed as text; options go before SESSION"));
-            }
-            run(&call)?;
-            call.check_heeded();
-            Ok(())
-        }),
-    };
-    match done {
-        Err(Failure::HelpAsked) => help(Some(applet), args.json_asked()),
-        other => other,
-    }
-}
-
-/// The help of an applet, or of `nbs`: as text, or as an object.
-pub(crate) fn help(applet: Option<&Applet>, json: bool) -> Result<()> {
-    match (applet, json) {
-        (Some(applet), true) => cli::print(object(applet).line()),
-        (Some(applet), false) => cli::print(applet.help()),
-        (None, true) => cli::print(objects(APPLETS)),
-        (None, false) => cli::print(overview()),
-    }
+/// The help of `nbs`: as text, or as an object.
+fn overall_help(json: bool) -> Result<()> {
+    if json { cli::print(applet::objects(APPLETS)) } else { cli::print(overview()) }
 }
 
 /// `nbs help [APPLET|TOPIC]`.
 fn help_operand(args: &mut Args) -> Result<()> {
-    let Some(word) = sole_word(args)? else { return help(None, args.json_asked()) };
+    let Some(word) = sole_word(args)? else { return overall_help(args.json_asked()) };
     match (applet(&word), topics::find(&word)) {
         // Of an applet that is a topic, too, `--help` prints the page.
-        (_, Some(topic)) => help_on(topic, args.json_asked()),
+        (_, Some(topic)) => applet::help_on(topic, args.json_asked()),
         (Ok(applet), _) if applet.name == "ts" => ts::overview(args.json_asked()),
-        (Ok(applet), _) => help(Some(applet), args.json_asked()),
+        (Ok(applet), _) => applet::help(applet, args.json_asked()),
         (Err(_), None) => Err(Failure::bad_args(format!(
             "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
             word.display()
         ))),
     }
-}
-
-/// A topic: as text, or as an object.
-pub(crate) fn help_on(topic: &Topic, json: bool) -> Result<()> {
-    if json { cli::print(topic.object().line()) } else { cli::print(topic.text()) }
 }
 
 /// The one operand that there may be.
@@ -252,15 +174,6 @@ pub(crate) fn sole_word(args: &mut Args) -> Result<Option<OsString>> {
         }
     }
     Ok(sole)
-}
-
-/// All commands of a table in one object.
-pub(crate) fn objects(table: &[Applet]) -> String {
-    Object::new().objects("commands", table.iter().map(object)).line()
-}
-
-fn object(applet: &Applet) -> Object {
-    help::object(&applet.page(), applet.syntax, &help::parse(ts::header()).exits)
 }
 
 /// `nbs --man NAME`.
@@ -337,7 +250,7 @@ pub(crate) fn run_verb(args: &mut Args) -> Result<()> {
 
 /// Executes a call of `nbs-spawn-worker`.
 pub(crate) fn run_worker(args: &mut Args) -> Result<()> {
-    run(applet(machine::WORKER.as_ref())?, args)
+    applet::run(applet(machine::WORKER.as_ref())?, args)
 }
 
 /// The commands that an applet has.

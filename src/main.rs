@@ -4,6 +4,7 @@
 //! the last sync, wipe a secret) is done; but a panic ends it, and drops nothing. And
 //! nothing below here prints an error, so all of nbs speaks with one voice.
 
+mod applet;
 mod applets;
 mod call;
 mod cli;

@@ -49,7 +49,7 @@ mod wait_complete;
 mod wait_pattern;
 
 use crate::{
-    applets::{self, APPLETS, Applet, Run, find},
+    applet::{self, Applet, Run, TS, find},
     call::{Form, Operand, OptionSyntax, Syntax},
     cli::{self, Args},
     help::{texts::Text, topics},
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Failure::bad_args(format!("'{}' is no command of nbs-ts; {next}", word.display()))
     })?;
     check_stdout(verb)?;
-    applets::run(verb, args).map_err(|failure| with_next_step(failure, verb))
+    applet::run(verb, args).map_err(|failure| with_next_step(failure, verb))
 }
 
 /// The commands that act, and seldom print anything: they may be wanted without standard output.
@@ -138,11 +138,11 @@ fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
 /// What `nbs-ts help` prints.
 pub(crate) fn overview(json: bool) -> Result<()> {
     if json {
-        return cli::print(applets::objects(VERBS));
+        return cli::print(applet::objects(VERBS));
     }
     cli::print(format!(
         "{}\n{}\nTopics:\n{}\nMore: nbs-ts help COMMAND, nbs-ts help TOPIC\n",
-        header(),
+        TS.get(),
         by_task(),
         topics::listing()
     ))
@@ -158,11 +158,6 @@ fn by_task() -> String {
         }
     }
     lines
-}
-
-/// The header of this file.
-pub(crate) fn header() -> &'static str {
-    APPLETS.iter().find(|applet| applet.name == "ts").expect("this file is its row").help()
 }
 
 #[cfg(test)]

@@ -20,10 +20,8 @@
 //!   nbs-ts help send
 
 use crate::{
-    applets::{
-        self, find,
-        ts::{self, VERBS},
-    },
+    applet::{self, find},
+    applets::ts::{self, VERBS},
     call::CommandLine,
     cli,
     help::{texts::Text, topics},
@@ -43,8 +41,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     let Some(word) = wanted else { return ts::overview(call.json()) };
     match (find(VERBS, word), topics::find(word)) {
-        (Some(verb), _) if !topic => applets::help(Some(verb), call.json()),
-        (_, Some(topic)) => applets::help_on(topic, call.json()),
+        (Some(verb), _) if !topic => applet::help(verb, call.json()),
+        (_, Some(topic)) => applet::help_on(topic, call.json()),
         _ => {
             let what = if topic { "no topic" } else { "no command and no topic" };
             Err(Failure::bad_args(format!(
