@@ -18,7 +18,6 @@
 pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
-mod checksum;
 pub(crate) mod content;
 mod daemon;
 pub(crate) mod far;

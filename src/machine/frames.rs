@@ -18,7 +18,7 @@
 
 use std::io::{self, Write};
 
-use crate::machine::{checksum::crc32, outbox::Outbox};
+use crate::machine::outbox::Outbox;
 
 /// Increase this number when older versions would not understand the frames.
 pub(crate) const PROTOCOL: u8 = 2;
@@ -406,6 +406,13 @@ impl Body<'_> {
     fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0).to_vec()
     }
+}
+
+/// CRC-32 as IEEE 802.3 defines it, of these pieces one behind the other.
+fn crc32(pieces: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    pieces.iter().for_each(|piece| hasher.update(piece));
+    hasher.finalize()
 }
 
 /// Of the header of the frame of that number on its connection, but for this checksum itself.
