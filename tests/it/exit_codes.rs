@@ -152,7 +152,12 @@ fn an_error_names_what_was_probably_meant() {
 #[test]
 fn every_command_that_takes_a_session_says_when_there_is_none() {
     let scratch = Scratch::new();
-    assert_eq!(OF_SESSIONS.map(|(verb, ..)| verb).to_vec(), scratch.commands_of_sessions());
+    let cases = OF_SESSIONS.iter().map(|(verb, ..)| *verb).chain(["create", "ensure"]);
+    scratch.check_all_have_cases(
+        cases,
+        "OF_SESSIONS in tests/it/exit_codes.rs: its name, the words that it must be given after the session, \
+         and its exit code where there is no such session",
+    );
     scratch.create("true");
     for (verb, words, code) in OF_SESSIONS {
         let call = |session: &[&str]| scratch.ts(&[&[verb], session, words].concat());

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Ran, Running, Scratch, eventually, field, run, start, state_of};
+use crate::support::{Ran, Running, Scratch, eventually, run, start, state_of};
 
 /// Stops a process, or lets it go on.
 fn signal(name: &str, pid: &str) {
@@ -105,14 +105,12 @@ const BY_OPTION: [&[&str]; 2] =
 #[test]
 fn a_stopped_relay_holds_nobody_up_and_is_named() {
     let scratch = Scratch::new();
-    let usages = scratch.ts(&["help", "--json"]).code(0).out();
-    for command in usages.split("{\"name\":\"").skip(1).filter(|one| one.contains(",\"usage\":\"nbs-ts ")) {
-        let name = command.split('"').next().unwrap();
-        let takes_one =
-            field(command, "usage").contains("SESSION") || command.contains("\"value\":\"SESSION\"");
-        let is_there = CALLS.iter().map(|(before, ..)| before[0]).chain(BY_OPTION.map(|words| words[0]));
-        assert!(!takes_one || name == "kill" || is_there.into_iter().any(|one| one == name), "{name}");
-    }
+    let cases = CALLS.iter().map(|(before, ..)| before[0]).chain(BY_OPTION.map(|words| words[0]));
+    scratch.check_all_have_cases(
+        cases.chain(["kill"]),
+        "CALLS in tests/it/stopped.rs: its words before the session and after it, and what comes of it \
+         where the relay is stopped (To(CODE): it works; Short(CODE): it says that the relay is)",
+    );
     let handle = shell(&scratch);
     let relay = relay(&scratch, &handle);
     let length = || fs::metadata(scratch.folder(&handle).join("output.log")).unwrap().len();

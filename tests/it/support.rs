@@ -196,19 +196,25 @@ impl Scratch {
         handle
     }
 
-    /// Every command that takes a session, as the help has it, in its order.
-    pub(crate) fn commands_of_sessions(&self) -> Vec<String> {
-        let help = self.ts(&["help", "--json"]).code(0).out();
-        let commands = help.split("{\"name\":\"").filter(|rest| rest.contains("\"usage\":"));
-        let takes_one = |command: &&str| {
-            let usage = field(&format!("{{{}", command.split_once(',').unwrap().1), "usage");
-            let operands = usage.trim_matches('"').replace("\\n", " ");
-            operands.split(' ').any(|word| word.trim_matches(['[', ']', '.']) == "SESSION")
+    /// Fails where a command that takes a session, as an operand or in an option, is not among
+    /// those that a list of cases has; `list` says which list, and what belongs in it.
+    pub(crate) fn check_all_have_cases<'a>(&self, cases: impl IntoIterator<Item = &'a str>, list: &str) {
+        let help: serde_json::Value =
+            serde_json::from_str(&self.ts(&["help", "--json"]).code(0).out()).unwrap();
+        let takes_one = |command: &&serde_json::Value| {
+            let has = |list: &str, key: &str| {
+                command[list].as_array().unwrap().iter().any(|one| one[key] == "SESSION")
+            };
+            has("operands", "name") || has("options", "value")
         };
-        let name = |command: &str| command.split('"').next().unwrap().to_owned();
-        let commands: Vec<String> = commands.filter(takes_one).map(name).collect();
-        assert!(commands.iter().any(|name| name == "send") && commands.len() > 10, "{commands:?}");
-        commands
+        let cases: Vec<&str> = cases.into_iter().collect();
+        let names = help["commands"].as_array().unwrap().iter().filter(takes_one);
+        let names: Vec<&str> = names.map(|command| command["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"send") && names.len() > 10, "{names:?}");
+        let missing: Vec<&&str> = names.iter().filter(|name| !cases.contains(name)).collect();
+        assert!(missing.is_empty(), "{missing:?} has no case: add one to {list}");
+        let unknown: Vec<&&str> = cases.iter().filter(|name| !names.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} takes no session: take its case out of {list}");
     }
 
     /// Waits until the session has ended.
