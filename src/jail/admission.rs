@@ -65,8 +65,8 @@ pub(crate) struct Admission {
 /// A look at a process opens no more at the same time: a pidfd, a directory, and a file.
 const SPARES: usize = 3;
 
-/// So often all processes are looked at for a confined one, where others come and go meanwhile.
-const MOST_LOOKS: u32 = 8;
+/// So often all processes are looked at for a confined one if others start or end meanwhile.
+const MOST_LOOKS: u32 = 64;
 
 impl Admission {
     /// For sockets of this process that serve its own user. `own` is the number of the session that
@@ -185,15 +185,7 @@ impl Admission {
     /// of another PID namespace; but also a confined process that has its socket where /proc/PID/fd
     /// does not show it, as in a queue of another socket. So then nobody may be confined.
     fn judge_holders(&self, inode: u32) -> Result<(), Denial> {
-        for _ in 0..MOST_LOOKS {
-            match self.look(&[inode]) {
-                Look::Confined => return Err(Denial::Confined),
-                Look::Held | Look::Hidden { is_anybody_confined: false, saw_all: true } => return Ok(()),
-                Look::Hidden { is_anybody_confined: true, .. } | Look::Failed => return deny_unknown(),
-                Look::Hidden { .. } => {}
-            }
-        }
-        Ok(())
+        judge_looks(|| self.look(&[inode])).map_or_else(deny_unknown, |admitted| admitted)
     }
 
     /// Looks at all processes for who has the other end of a connection open, which is one of
@@ -235,7 +227,23 @@ impl Admission {
     }
 }
 
+/// What looks at all processes come to; `None` if they do not show who has the connection open, nor
+/// that nobody is confined. One look that saw all must do: a process that ended during a look may
+/// have left the connection to another.
+fn judge_looks(mut look: impl FnMut() -> Look) -> Option<Result<(), Denial>> {
+    for _ in 0..MOST_LOOKS {
+        match look() {
+            Look::Confined => return Some(Err(Denial::Confined)),
+            Look::Held | Look::Hidden { is_anybody_confined: false, saw_all: true } => return Some(Ok(())),
+            Look::Hidden { is_anybody_confined: true, .. } | Look::Failed => return None,
+            Look::Hidden { .. } => {}
+        }
+    }
+    None
+}
+
 /// What a look at all processes has shown.
+#[derive(Clone, Copy)]
 enum Look {
     /// One that we do not serve has it open, or may have, where nobody is seen to have it.
     Confined,
@@ -301,6 +309,25 @@ mod tests {
         }
         drop(ours);
         assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_holder_that_no_look_shows_is_admitted_only_after_a_look_that_saw_all() {
+        let hidden = |is_anybody_confined, saw_all| Look::Hidden { is_anybody_confined, saw_all };
+        for (looks, expected) in [
+            (&[Look::Held][..], Some(Ok(()))),
+            (&[Look::Confined], Some(Err(Denial::Confined))),
+            (&[hidden(false, true)], Some(Ok(()))),
+            (&[hidden(false, false), hidden(false, true)], Some(Ok(()))),
+            (&[hidden(false, false), Look::Confined], Some(Err(Denial::Confined))),
+            (&[hidden(true, true)], None),
+            (&[hidden(false, false), hidden(true, false)], None),
+            (&[Look::Failed], None),
+            (&[hidden(false, false)], None),
+        ] {
+            let mut next = looks.iter().chain(looks.last().into_iter().cycle());
+            assert_eq!(judge_looks(|| *next.next().unwrap()), expected);
+        }
     }
 
     #[test]
