@@ -66,7 +66,7 @@ pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
     let make = || {
         let folder = inside(&Folder::open(state_dir.path())?, name.as_ref())?;
         if folder.may_be_shared() {
-            inside(&folder, OsStr::from_bytes(&Host::ours()?.name))
+            inside(&folder, OsStr::from_bytes(&Host::ours()?.place()))
         } else {
             Ok(folder)
         }

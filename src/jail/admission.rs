@@ -185,7 +185,7 @@ impl Admission {
     /// of another PID namespace; but also a confined process that has its socket where /proc/PID/fd
     /// does not show it, as in a queue of another socket. So then nobody may be confined.
     fn judge_holders(&self, inode: u32) -> Result<(), Denial> {
-        judge_looks(|| self.look(&[inode])).map_or_else(deny_unknown, |admitted| admitted)
+        judge_looks(|| self.look(&[inode])).unwrap_or_else(deny_unknown)
     }
 
     /// Looks at all processes for who has the other end of a connection open, which is one of

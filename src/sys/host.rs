@@ -47,6 +47,27 @@ impl Host {
         Some(Host { boot: word()?, name: word()?, machine: word() })
     }
 
+    /// What names it among those that share a directory, from one start of it to the next: its name
+    /// and, if it has a lasting machine-id, what is made of that.
+    pub(crate) fn place(&self) -> Vec<u8> {
+        [Some(&self.name), self.machine.as_ref()]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(&b' ')
+    }
+
+    /// The name in a place, if that is not this machine's. One that was written without an id is known
+    /// by its name alone.
+    pub(crate) fn other_name<'a>(&self, place: &'a [u8]) -> Option<&'a [u8]> {
+        let mut words = place.split(|byte| *byte == b' ');
+        let (name, machine) = (words.next()?, words.next());
+        let is_other_machine =
+            self.machine.as_ref().zip(machine).is_some_and(|(ours, theirs)| ours.as_slice() != theirs);
+        (self.name != name || is_other_machine).then_some(name)
+    }
+
     /// Is that another machine, and not this one before it was started again? What has
     /// our kernel sees our locks and sockets, whatever it is called.
     pub(crate) fn is_another(&self, other: &Host) -> bool {
@@ -67,6 +88,22 @@ fn machine_of(id: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_of_this_machine_if_its_name_and_its_id_are() {
+        let host = |line: &str| Host::parse(line.as_bytes()).unwrap();
+        for (ours, other, name) in [
+            ("1-2 node1\n", "3-4 node1\n", None),
+            ("1-2 node1\n", "1-2 box\n", Some("box")),
+            ("1-2 node1 a\n", "3-4 node1 a\n", None),
+            ("1-2 node1 a\n", "3-4 node1 b\n", Some("node1")),
+            ("1-2 node1 a\n", "3-4 node1\n", None),
+            ("1-2 node1\n", "3-4 node1 a\n", None),
+        ] {
+            let place = host(other).place();
+            assert_eq!(host(ours).other_name(&place), name.map(str::as_bytes), "{ours}{other}");
+        }
+    }
 
     #[test]
     fn a_host_is_another_where_its_kernel_is_and_its_name_or_its_machine() {

@@ -133,8 +133,8 @@ impl TaskFile {
         let folder = Folder::open(&self.folder).ok().filter(Folder::may_be_shared)?;
         let content = folder.read(&self.name(), LONGEST).ok()?;
         let machine = status::field(&content, MACHINE)?;
-        let is_another = Host::ours().is_ok_and(|ours| ours.name != machine);
-        is_another.then(|| String::from_utf8_lossy(machine).into_owned())
+        let ours = Host::ours().ok()?;
+        ours.other_name(machine).map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
     pub(crate) fn reading(&self) -> Result<Reading> {
@@ -212,7 +212,7 @@ fn content(
     let started = clock::plain(started);
     content.extend(format!("\n## Status\n\nState: running\nStarted: {started}\n").bytes());
     if let Some(machine) = machine {
-        content.extend([MACHINE.as_bytes(), b": ", &machine.name, b"\n"].concat());
+        content.extend([MACHINE.as_bytes(), b": ", &machine.place(), b"\n"].concat());
     }
     content.extend(b"Completed:\n\n## Log\n\n");
     content
