@@ -157,10 +157,9 @@ fn help_operand(args: &mut Args) -> Result<()> {
         (_, Some(topic)) => applet::help_on(topic, args.json_asked()),
         (Ok(applet), _) if applet.name == "ts" => ts::overview(args.json_asked()),
         (Ok(applet), _) => applet::help(applet, args.json_asked()),
-        (Err(_), None) => Err(Failure::bad_args(format!(
-            "'{}' is no applet and no topic of nbs; 'nbs help' lists them",
-            word.display()
-        ))),
+        (Err(_), None) => {
+            Err(Failure::bad_args(format!("nbs has no applet or topic '{}'; try 'nbs help'", word.display())))
+        }
     }
 }
 
@@ -197,7 +196,9 @@ fn man_page(applet: Option<&Applet>) -> String {
 /// `nbs --completions SHELL`.
 fn completions(args: &mut Args) -> Result<()> {
     let shell = sole_word(args)?.unwrap_or_default();
-    let none = || Failure::bad_args(format!("'{}' is none of bash, zsh and fish", shell.display()));
+    let none = || {
+        Failure::bad_args(format!("nbs has no completions for '{}'; try bash, zsh or fish", shell.display()))
+    };
     cli::print(completion_script(&shell.to_string_lossy()).ok_or_else(none)?)
 }
 
@@ -260,12 +261,13 @@ fn commands(applet: &Applet) -> &'static [Applet] {
 
 fn unknown(name: &OsStr) -> Failure {
     let names: Vec<String> = APPLETS.iter().map(|applet| format!("nbs-{}", applet.name)).collect();
-    Failure::bad_args(format!("'{}' is no applet of nbs; there are: {}", name.display(), names.join(", ")))
+    Failure::bad_args(format!("nbs has no applet '{}'; try one of: {}", name.display(), names.join(", ")))
 }
 
 fn overview() -> String {
     format!(
-        "nbs - terminal sessions for programs\n\nUsage: nbs APPLET [arguments], or a link named nbs-APPLET\n\n{}\n\
+        "nbs - terminal sessions for programs\n\nUsage: nbs APPLET [arguments], or a link named \
+         nbs-APPLET\n\n{}\n\
          Options:\n  \
          --list                    the link names, one a line\n  \
          --install [--symlink|--hard] [--force] DIR\n                            \
@@ -309,7 +311,7 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
         }
     }
     if hard && symbolic {
-        return Err(Failure::bad_args("--symlink and --hard exclude each other".into()));
+        return Err(Failure::bad_args("cannot use --symlink with --hard".into()));
     }
     let kind = if hard { links::LinkKind::Hard } else { links::LinkKind::Symbolic };
     let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
@@ -319,17 +321,16 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
         Ok(ourselves)
     };
     match (prefix, folder) {
-        (Some(_), Some(_)) => {
-            Err(Failure::bad_args("--prefix and a folder for the links exclude each other".into()))
-        }
+        (Some(_), Some(_)) => Err(Failure::bad_args("cannot use --prefix with DIR".into())),
         (Some(prefix), None) if prefix.is_empty() => Err(Failure::bad_args("--prefix is empty".into())),
         (Some(prefix), None) => {
             install::below(Path::new(&prefix), &our_file()?, manuals_and_completions(), &names, kind, force)
         }
-        (None, None) => Err(Failure::bad_args("missing the folder for the links".into())),
-        (None, Some(folder)) if !Path::new(&folder).is_dir() => {
-            Err(Failure::failed(format!("cannot make links in '{}': it is no folder", folder.display())))
-        }
+        (None, None) => Err(Failure::bad_args("missing DIR, the directory for the links".into())),
+        (None, Some(folder)) if !Path::new(&folder).is_dir() => Err(Failure::failed(format!(
+            "cannot make links in '{}': it is not a directory",
+            folder.display()
+        ))),
         (None, Some(folder)) => {
             let folder = Path::new(&folder);
             links::make(&our_file()?, folder, &names, kind, force)

@@ -215,7 +215,7 @@ impl CommandLine {
             if !names.iter().any(|name| self.is_given(name)) {
                 let name = self.syntax.option(names[0]).map_or(names[0].to_owned(), OptionSyntax::term);
                 return Err(Failure::bad_args(match self.given_of(form.chosen_by()) {
-                    Some(chosen) => format!("--{chosen} goes with --{name}"),
+                    Some(chosen) => format!("--{chosen} requires --{name}"),
                     None => format!("missing --{name}"),
                 }));
             }
@@ -226,7 +226,7 @@ impl CommandLine {
                 continue;
             }
             return Err(match &self.word {
-                Some(word) => Failure::bad_args(format!("--{name} is not for '{}'", word.display())),
+                Some(word) => Failure::bad_args(format!("cannot use --{name} with '{}'", word.display())),
                 None => self.exclude(form.chosen_by(), &[name]),
             });
         }
@@ -237,7 +237,7 @@ impl CommandLine {
             }
         }
         match self.syntax.needs.iter().find(|(name, other)| self.is_given(name) && !self.is_given(other)) {
-            Some((name, other)) => Err(Failure::bad_args(format!("--{name} goes with --{other}"))),
+            Some((name, other)) => Err(Failure::bad_args(format!("--{name} requires --{other}"))),
             None => Ok(()),
         }
     }
@@ -260,7 +260,7 @@ impl CommandLine {
         let there = self.operands.len();
         Err(match (self.given_of(self.form.chosen_by()), self.syntax.forms[0].operands.get(there)) {
             (Some(chosen), Some(operand)) => {
-                Failure::bad_args(format!("{} and --{chosen} exclude each other", operand.in_words()))
+                Failure::bad_args(format!("cannot use --{chosen} with {}", operand.name))
             }
             _ => lexopt::Arg::Value(surplus).unexpected().into(),
         })
@@ -281,7 +281,7 @@ impl CommandLine {
 
     fn exclude(&self, one: &[&'static str], other: &[&'static str]) -> Failure {
         let name = |names| self.given_of(names).unwrap_or_default();
-        Failure::bad_args(format!("--{} and --{} exclude each other", name(one), name(other)))
+        Failure::bad_args(format!("cannot use --{} with --{}", name(one), name(other)))
     }
 }
 
@@ -431,18 +431,7 @@ impl Operand {
     fn missing(&self) -> Failure {
         match self.name {
             "SESSION" => cli::missing_handle(),
-            "COMMAND" => Failure::bad_args("missing a command to run".into()),
-            _ => Failure::bad_args(format!("missing {}", self.in_words())),
-        }
-    }
-
-    fn in_words(&self) -> String {
-        match self.name {
-            "COLSxROWS" => "a size like 80x24".to_owned(),
-            name => {
-                let name = name.to_ascii_lowercase();
-                format!("a{} {name}", if name.starts_with(['a', 'e', 'i', 'o']) { "n" } else { "" })
-            }
+            name => Failure::bad_args(format!("missing {name}")),
         }
     }
 }

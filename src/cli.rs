@@ -132,7 +132,7 @@ pub(crate) fn umask(word: &OsStr) -> Result<u32> {
 }
 
 pub(crate) fn missing_handle() -> Failure {
-    Failure::bad_args("missing a session: a handle or @name".into())
+    Failure::bad_args("missing SESSION: a handle or @NAME".into())
 }
 
 pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
@@ -140,7 +140,7 @@ pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
         let is_name = || StateDir::open().ok()?.newest(&Name::parse(word.as_bytes())?).ok();
         let meant = is_name().map(|_| format!("; did you mean '@{}'?", word.display())).unwrap_or_default();
         let shown = word.display();
-        Failure::bad_args(format!("'{shown}' is neither a handle (8 of 0-9 and a-f) nor @name{meant}"))
+        Failure::bad_args(format!("'{shown}' is not a handle (8 of 0-9 and a-f) or @NAME{meant}"))
     })
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn terminal_size(option: &str, value: &OsStr) -> Result<Size> {
 
 pub(crate) fn regex(option: &str, value: &OsStr) -> Result<Regex> {
     Regex::new(&text(option, value)?)
-        .map_err(|error| bad_value(option, value, &format!("is no regex: {error}")))
+        .map_err(|error| bad_value(option, value, &format!("is not a regex: {error}")))
 }
 
 pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
@@ -287,7 +287,7 @@ pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
             Err(error) => return Err(error).trying(what),
         }
     }
-    Err(Failure::timed_out(format!("cannot {what}: its end has not come in time")))
+    Err(Failure::timed_out(format!("cannot {what}: timed out before its end")))
 }
 
 /// Says on standard error what the caller should know though it got its answer.

@@ -95,7 +95,7 @@ enum HelperEvent {
 pub(crate) fn serve(start: HelperStart, stop: &mut Signals) -> Result<()> {
     let mut helper = Helper::new(start).trying("prepare to serve")?;
     helper.log.say(&format!("nbs-ts-helper started (pid {})", std::process::id()));
-    while helper.serve_once(stop).trying("wait for something to happen")? {}
+    while helper.serve_once(stop).trying("wait for an event")? {}
     stop.take();
     helper.stop();
     Ok(())
@@ -231,7 +231,7 @@ impl Helper {
             RequestProgress::OtherVersion(version) => {
                 conversation.tell_version();
                 self.refuse(
-                    &format!("it speaks version {version} of the protocol, and not {}", protocol::VERSION),
+                    &format!("it uses version {version} of the protocol, not {}", protocol::VERSION),
                     peer,
                 );
             }

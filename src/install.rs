@@ -95,7 +95,7 @@ enum Place {
     Taken,
 }
 
-/// Fails where our own file is not all there: what runs of it now may not the next time.
+/// Fails where our own file is incomplete: what runs of it now may not the next time.
 pub(crate) fn check_ourselves(ourselves: &Path) -> Result<()> {
     match Program::look(ourselves) {
         Ok(Some(program)) if !program.is_whole() => refused(ourselves, &format!("it is {program}")),
@@ -145,7 +145,7 @@ pub(crate) fn below(
     for (path, item, place) in wanted {
         match place {
             Place::Closed => fs::set_permissions(&path, fs::Permissions::from_mode(item.mode))
-                .trying(format!("let everybody use '{}'", path.display()))?,
+                .trying(format!("make '{}' usable by everybody", path.display()))?,
             _ => item.put(&path).trying(format!("put '{}' there", path.display()))?,
         }
     }

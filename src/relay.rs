@@ -184,19 +184,19 @@ pub(crate) struct Relay {
     phase: Phase,
     ending: Ending,
     started: Option<SystemTime>,
-    // When it was first tried to write down the end.
+    // When it was first tried to record the end.
     ended: Option<SystemTime>,
 }
 
 impl Relay {
     /// All files of the session are there by now.
     pub(crate) fn new(start: RelayStart) -> Result<Relay> {
-        let size @ Size { cols, rows } = start.master.size().trying("ask the size of the terminal")?;
+        let size @ Size { cols, rows } = start.master.size().trying("read the size of the terminal")?;
         let recorder = Recorder::open(&start.pending.folder, &start.settings, start.interactive, size)
             .trying("open the logs")?;
         let fifo = start.pending.folder.open_fifo(INPUT).trying("open the input")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
-        let session = start.pending.session().trying("open the session's folder")?;
+        let session = start.pending.session().trying("open the session's directory")?;
         let started = session.started();
         let admission = Admission::with_root(Some(start.pending.handle.number()));
         let now = Instant::now();
@@ -252,16 +252,16 @@ impl Relay {
 
     /// Takes back a session that nobody knows of; its child has not begun.
     pub(crate) fn withdraw(self) -> Result<()> {
-        self.pending.withdraw().trying("take the session back")
+        self.pending.withdraw().trying("remove the half-made session")
     }
 
     /// Serves the session until it has ended and all of it is written down.
     pub(crate) fn serve(mut self, mut caught: Caught) -> Result<()> {
         loop {
-            if self.phase.over().is_some() && self.conclude().trying("write down the end")? {
+            if self.phase.over().is_some() && self.conclude().trying("record the end")? {
                 return self.let_go();
             }
-            let events = self.next_events(&caught).trying("wait for something to happen")?;
+            let events = self.next_events(&caught).trying("wait for an event")?;
             self.note_size();
             for event in events {
                 match event {
@@ -309,7 +309,7 @@ impl Relay {
             if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
                 self.recorder.claim(None);
             }
-            self.keep_limits().trying("keep the session's limits")?;
+            self.keep_limits().trying("enforce the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
             let (length, told) = (self.recorder.output_bytes(), self.recorder.told());

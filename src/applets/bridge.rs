@@ -18,6 +18,6 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let [machine, _folder] = &words[..] else { return Err(cli::by_hand()) };
     let machine = MachineName::parse(machine.as_bytes()).ok_or_else(cli::by_hand)?;
     cli::started_by_us()?;
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     bridge::serve(&machine)
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         pty::adopt_stdin_as_terminal().trying("take the terminal")?;
     }
     if machine::waits(words.iter().map(|word| word.as_bytes())) {
-        child::die_with_parent(parent).trying("end with who started this")?;
+        child::die_with_parent(parent).trying("end with the parent process")?;
     }
     match words {
         [worker, words @ ..] if worker.as_bytes() == machine::WORKER.as_bytes() => {

@@ -34,12 +34,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let (folders, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
     let umask = cli::umask(umask)?;
-    inherited::shed_for_exec().trying("shed what was inherited")?;
+    inherited::shed_for_exec().trying("close inherited descriptors")?;
     if !pty::adopt_stdin_as_terminal().map_err(|_| cli::by_hand())? {
         // As the command would have ended, had it come so far.
         signals::end_as_by(SIGHUP);
     }
-    if !told_to_go().trying("wait for the word to go")? {
+    if !told_to_go().trying("wait for the start signal")? {
         return Ok(());
     }
     pty::point_stderr_at_stdin().trying("use the terminal for errors")?;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         let session = session.and_then(|name| Handle::parse(name.as_encoded_bytes()));
         let number = session.ok_or_else(cli::by_hand)?.number();
         let confinement = Confinement { private, roots };
-        confinement.enforce(number).trying("let the command write to its own folders only")?;
+        confinement.enforce(number).trying("restrict where the command may write")?;
     }
     let mut command = Command::new(program);
     Err(command.args(arguments).exec()).trying(format_args!("run '{}'", program.display()))

@@ -23,12 +23,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         ["connect", bridge, content]
             if is_digits(bridge) && is_digits(content) && !io::stdin().is_terminal() =>
         {
-            inherited::shed().trying("shed what was inherited")?;
+            inherited::shed().trying("close inherited descriptors")?;
             far::connect(bridge, content)
         }
         ["serve", bridge, content] if is_digits(bridge) && is_digits(content) => {
             cli::started_by_us()?;
-            inherited::shed().trying("shed what was inherited")?;
+            inherited::shed().trying("close inherited descriptors")?;
             far::serve(bridge, content)
         }
         _ => Err(cli::by_hand()),

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let peer = number(peer).ok_or_else(cli::by_hand)?;
     let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);
     let length = length.ok_or_else(cli::by_hand)?;
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
     if !socket::leads_to_us(&relay).unwrap_or(false) {
         return Err(cli::by_hand());

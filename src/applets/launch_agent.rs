@@ -35,11 +35,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     operands.extend(args.words()?);
     let [handle, root, agent, prompt] = &operands[..] else {
         return Err(Failure::bad_args(format!(
-            "{} operands of four; usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT",
+            "got {} operands, need four; usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT",
             operands.len()
         )));
     };
 
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     Launch::check(handle, root, agent)?.start(prompt)
 }

@@ -40,7 +40,7 @@ use crate::{
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if io::stdin().is_terminal() {
         let hint =
-            "waits for messages of the model context protocol, which a client sends; see 'nbs-mcp --help'";
+            "standard input is a terminal, but a client's messages should come there; see 'nbs-mcp --help'";
         cli::warn("nbs-mcp", hint);
     }
     mcp::serve(&Tools::new(applets::page_of_verb), call.has("owner"))

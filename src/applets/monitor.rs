@@ -28,7 +28,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
     let worker = WorkerHandle::parse(worker.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let limits = WorkerLimits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     let word = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
     if !socket::leads_to_us(&word).unwrap_or(false) {
         return Err(cli::by_hand());

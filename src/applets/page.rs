@@ -52,7 +52,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     let machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
     let state_dir = StateDir::open_or_make()?;
-    let token = Token::of(&state_dir, new_token).trying("keep a token in the state folder")?;
+    let token = Token::of(&state_dir, new_token).trying("keep a token in the state directory")?;
     // Two connections to each relay.
     child::raise_open_files().trying("raise the limit of open files")?;
     let mut ending = Signals::catch(&[SIGINT, SIGTERM, SIGHUP]).trying("catch signals")?;
@@ -62,7 +62,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     // Where it cannot be kept, the next one is another.
     let _ = page::keep_port(&state_dir, address.port());
     if !address.ip().is_loopback() {
-        let warning = format!("others can reach {address}, and what is sent can be read on the way");
+        let warning = format!("others can reach {address}, and the connection is not encrypted");
         cli::warn("nbs-page", &warning);
     }
     announce(address, &token, call.json())?;
@@ -71,7 +71,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 fn address(option: &str, value: &OsStr) -> Result<SocketAddr> {
     let address = value.to_str().and_then(|text| text.parse().ok());
-    let why = "is no address and port like 127.0.0.1:8080 or [::1]:0";
+    let why = "is not an address and port like 127.0.0.1:8080 or [::1]:0";
     address.ok_or_else(|| cli::bad_value(option, value, why))
 }
 

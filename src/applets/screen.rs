@@ -23,11 +23,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let [handle, sessions, job] = &words[..] else {
         return Err(cli::by_hand());
     };
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     let session = cli::session_of_parent(handle, sessions)?;
-    child::call_ourselves(session::SCREEN).trying("take our name")?;
+    child::call_ourselves(session::SCREEN).trying("set the process name")?;
     if job == "keep" {
-        child::be_nice().trying("give way to others")?;
+        child::be_nice().trying("lower the priority")?;
         return ScreenCache::look(&session).map(|_| ());
     }
     let stdin = io::stdin().as_fd().try_clone_to_owned().trying("take standard input")?;

@@ -81,27 +81,27 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let starts = call.has("startup") || call.has("agent") || call.has("foreground");
     let (lists, wait_for) = (call.has("list"), call.optional("wait", worker_handle)?);
     if starts && (lists || wait_for.is_some()) {
-        return exclude("--startup, --agent and --foreground belong to a worker that is started");
+        return exclude("cannot use --startup, --agent or --foreground with --list or --wait");
     }
     if let Some(worker) = wait_for {
         return wait(Path::new(&root.unwrap_or(".".into())), &worker, timeout, call.json());
     }
     if !lists {
         return if root.is_some() {
-            exclude("--root belongs to --wait or --list")
+            exclude("--root requires --wait or --list")
         } else {
             spawn(call, timeout)
         };
     }
     match (root.as_deref(), call.operand("PROJECT-ROOT")) {
-        _ if timeout.is_some() => exclude("--list does not wait"),
-        (Some(_), Some(_)) => exclude("--list takes one project"),
+        _ if timeout.is_some() => exclude("cannot use --timeout with --list"),
+        (Some(_), Some(_)) => exclude("--list needs at most one project"),
         (root, operand) => list(Path::new(root.or(operand).unwrap_or(".".as_ref())), call.json()),
     }
 }
 
 fn worker_handle(option: &str, value: &OsStr) -> Result<WorkerHandle> {
-    let why = "is not the handle of a worker, as tester-0123abcd";
+    let why = "is not a worker's handle like tester-0123abcd";
     WorkerHandle::parse(value.as_encoded_bytes()).ok_or_else(|| cli::bad_value(option, value, why))
 }
 
@@ -115,7 +115,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     let instructions = word("INSTRUCTIONS");
     let role = Role::parse(role.as_encoded_bytes()).ok_or_else(|| {
         Failure::bad_args(format!(
-            "'{}' is not a role: 1 to 46 of a-z, A-Z, 0-9, '_', '.' and '-', and no dot first",
+            "'{}' is not a role: 1 to 46 of a-z, A-Z, 0-9, '_', '.' and '-', and must not begin with a dot",
             role.display()
         ))
     })?;
@@ -126,7 +126,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
 
     // What the skill's name may stand for, as /dev/fd/63, is shed after it.
     let skill = read_skill(Path::new(skill))?;
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     let root = &project(Path::new(root))?;
     StateDir::open()?;
     let agent = call.optional("agent", cli::some)?.map_or_else(|| worker::find_agent(root), Ok)?;
@@ -236,7 +236,7 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     let task = TaskFile::of(&project(root)?, worker.clone());
     let Some(ended) = worker::wait(&task, deadline)? else {
         return Err(Failure::timed_out(format!(
-            "cannot wait for worker '{worker}': timed out after {:?}; it is still at work",
+            "cannot wait for worker '{worker}': timed out after {:?}; it is still working",
             timeout.unwrap_or_default()
         )));
     };
@@ -254,7 +254,7 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: b
         WorkerEnd::State(_, true) => Ok(()),
         WorkerEnd::State(..) => Err(Failure::Quiet),
         WorkerEnd::TimedOut => Err(Failure::timed_out(format!(
-            "worker '{worker}' has timed out{}, and was ended; see '{}'",
+            "worker '{worker}' timed out{} and was ended; see '{}'",
             timeout.map_or(String::new(), |timeout| format!(" after {timeout:?}")),
             path.display()
         ))),
@@ -263,7 +263,7 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: b
             path.display()
         ))),
         WorkerEnd::Lost => Err(Failure::failed(format!(
-            "worker '{worker}' is lost: its session has ended, and it has not said how; see '{}'",
+            "worker '{worker}' is lost: its session ended without a final state; see '{}'",
             path.display()
         ))),
     }

@@ -23,10 +23,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let [handle, sessions, cause] = words else {
         return Err(cli::by_hand());
     };
-    inherited::shed().trying("shed what was inherited")?;
+    inherited::shed().trying("close inherited descriptors")?;
     let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let session = cli::session_of_parent(handle, sessions)?;
-    child::call_ourselves(session::TERMINATOR).trying("take our name")?;
+    child::call_ourselves(session::TERMINATOR).trying("set the process name")?;
     session::end_from_below(&session, grace, cause)?;
     Ok(())
 }

@@ -101,15 +101,14 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
         Ok(None) => {
-            return Err(Failure::bad_args("missing a command; 'nbs-ts help' lists them".into()));
+            return Err(Failure::bad_args("missing COMMAND; try 'nbs-ts help'".into()));
         }
         Err(failure) => return Err(failure),
     };
     let verb = find(VERBS, &word).ok_or_else(|| {
         let ours = OTHERS.iter().find(|(theirs, _)| word == *theirs);
-        let next =
-            ours.map_or("'nbs-ts help' lists them".to_owned(), |(_, ours)| format!("try 'nbs-ts {ours}'"));
-        Failure::bad_args(format!("'{}' is no command of nbs-ts; {next}", word.display()))
+        let next = ours.map_or("try 'nbs-ts help'".to_owned(), |(_, ours)| format!("try 'nbs-ts {ours}'"));
+        Failure::bad_args(format!("nbs-ts has no command '{}'; {next}", word.display()))
     })?;
     check_stdout(verb)?;
     applet::run(verb, args).map_err(|failure| with_next_step(failure, verb))

@@ -55,7 +55,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 }
 
 fn serve(umask: u32) -> Result<()> {
-    let handed = inherited::shed_all_but_handed_socket().trying("take the socket of LISTEN_FDS")?;
+    let handed = inherited::shed_all_but_handed_socket().trying("use the socket of LISTEN_FDS")?;
     let state_dir = StateDir::open_or_make()?;
     let folder =
         Folder::open(state_dir.path()).trying(format_args!("open '{}'", state_dir.path().display()))?;
@@ -146,8 +146,8 @@ fn unit(program: &Path, home: Option<&str>) -> String {
 fn unit_path() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
-    let folder =
-        folder.ok_or_else(|| Failure::failed("cannot find the folder for units: HOME is not set".into()))?;
+    let folder = folder
+        .ok_or_else(|| Failure::failed("cannot find the directory for units: HOME is not set".into()))?;
     Ok(folder.join("systemd/user").join(UNIT))
 }
 
@@ -157,7 +157,7 @@ fn install_service() -> Result<()> {
     let program = own_path()?;
     let home = env::var("NBS_TS_HOME").ok().filter(|home| !home.is_empty());
     let home = home.map(|home| std::path::absolute(home).map(|home| home.display().to_string()));
-    let home = home.transpose().trying("find the state folder")?;
+    let home = home.transpose().trying("find the state directory")?;
     let folder = path.parent().expect("it has a file name");
     fs::create_dir_all(folder).trying(format_args!("make '{}'", folder.display()))?;
     fs::write(&path, unit(&program, home.as_deref())).trying(format_args!("write '{}'", path.display()))?;
@@ -200,12 +200,8 @@ fn own_path() -> Result<PathBuf> {
             .map(|folder| folder.join("nbs-ts-helper"))
             .find(|link| link.is_absolute() && link.exists())
     };
-    link.or_else(on_path).ok_or_else(|| {
-        Failure::failed(
-            "cannot tell what to start: no link nbs-ts-helper is on PATH; 'nbs --install DIR' makes it"
-                .into(),
-        )
-    })
+    link.or_else(on_path)
+        .ok_or_else(|| Failure::failed("cannot find nbs-ts-helper on PATH; try 'nbs --install DIR'".into()))
 }
 
 /// systemctl's own words are of buses; ours are of what is the matter.

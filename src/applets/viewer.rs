@@ -31,8 +31,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let is_ours = words.is_empty() || words == [attach::READ_ONLY];
     let handle = Handle::parse(shown.as_bytes()).filter(|_| is_ours);
     cli::started_by_us()?;
-    inherited::shed().trying("shed what was inherited")?;
-    child::call_ourselves(session::VIEWER).trying("take our name")?;
+    inherited::shed().trying("close inherited descriptors")?;
+    child::call_ourselves(session::VIEWER).trying("set the process name")?;
     let viewed = match (machine, handle) {
         (None, None) if shown == attach::BY_TOP => {
             let scope = top::Scope::parse(words).ok_or_else(cli::by_hand)?;

@@ -87,7 +87,7 @@ pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
         }
     }
     // Not to hold on to the folder that the helper is in.
-    std::env::set_current_dir("/").trying("leave the helper's folder")?;
+    std::env::set_current_dir("/").trying("leave the helper's directory")?;
     keeper.relay = Some(relay);
     keeper.serve().trying("wait for the child")
 }

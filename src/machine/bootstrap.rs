@@ -99,12 +99,12 @@ impl Bootstrap {
                 self.noise += self.bytes.len() - keep;
                 self.bytes.drain(..self.bytes.len() - keep);
                 return (self.noise > MOST_NOISE)
-                    .then(|| Step::Failed("it prints without end, and does not do what it is told".into()));
+                    .then(|| Step::Failed("its output does not end, and it ignores commands".into()));
             };
             let after = at + self.mark.len();
             let Some(length) = memchr::memchr(b'\n', &self.bytes[after..]) else {
                 let too_long = self.bytes.len() - after > LONGEST_LINE;
-                return too_long.then(|| Step::Failed("it says what our script does not say".into()));
+                return too_long.then(|| Step::Failed("it sent text that is not from our script".into()));
             };
             let line = String::from_utf8_lossy(&self.bytes[after..after + length]).into_owned();
             self.bytes.drain(..after + length + 1);
@@ -124,7 +124,13 @@ impl Bootstrap {
             }
             "passed" => {
                 self.passed.push(rest.to_owned());
-                (self.passed.len() > 8).then(|| Step::Failed("it says what our script does not say".into()))
+                (self.passed.len() > 8).then(|| {
+                    Step::Failed(
+                        "it sent text that is not from our \
+                    script"
+                            .into(),
+                    )
+                })
             }
             "send" => {
                 self.copied = true;
@@ -135,13 +141,13 @@ impl Bootstrap {
                 Some(Step::Gone(std::mem::take(&mut self.bytes)))
             }
             "terminal" => {
-                Some(Step::Failed("its command gives a terminal, and must give pipes: leave out -t".into()))
+                Some(Step::Failed("its command gives a terminal, but must give pipes; leave out -t".into()))
             }
             "no-file" => Some(Step::Missing(rest.to_owned())),
             "no-folder" => {
-                Some(Step::Failed(format!("there is no place for our file: {}", self.passed.join("; "))))
+                Some(Step::Failed(format!("there is no directory for our file: {}", self.passed.join("; "))))
             }
-            _ => Some(Step::Failed("it says what our script does not say".into())),
+            _ => Some(Step::Failed("it sent text that is not from our script".into())),
         }
     }
 }

@@ -75,7 +75,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Why a connection was given up whose frames have wrong checksums.
-const CHANGED: &str = "its line is at fault: it changes what passes over it";
+const CHANGED: &str = "its line is at fault: it changes the data";
 
 /// So much waits for the connection at most, before more is taken of any call.
 const MOST_UNSENT: usize = 256 * 1024;
@@ -88,7 +88,7 @@ pub(crate) fn serve(machine: &MachineName) -> Result<()> {
         Failure::Quiet
     })?;
     while !bridge.is_over() {
-        bridge.turn().trying("wait for something to happen")?;
+        bridge.turn().trying("wait for an event")?;
     }
     bridge.close();
     bridge.end();
@@ -110,7 +110,7 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     bridge.until = Deadline::after(bridge.idle);
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
     // Not to hold on to the folder that we were started in.
-    env::set_current_dir("/").trying("leave the caller's folder")?;
+    env::set_current_dir("/").trying("leave the caller's directory")?;
     bridge.door = Some(Door { listener, folder, file: daemon::socket(machine.as_str()) });
     Ok(bridge)
 }
@@ -357,10 +357,10 @@ impl Bridge {
         };
         if is_late {
             let time = self.start_timeout().as_secs();
-            self.lose(&format!("it does not answer for {time} s"), PATIENCE);
+            self.lose(&format!("it has not responded for {time} s"), PATIENCE);
         }
         if is_silent {
-            let why = format!("nothing has come from it for {} s", SILENCE.as_secs());
+            let why = format!("it has sent nothing for {} s", SILENCE.as_secs());
             // For so long, calls have waited already.
             self.lose_since(&why, PATIENCE, SILENCE);
         }
@@ -677,9 +677,9 @@ impl Bridge {
             Err(nonsense) => {
                 let is_up = matches!(self.link, Link::Up { .. });
                 let why = match nonsense {
-                    Nonsense::Malformed(what) => format!("it sends {what}"),
+                    Nonsense::Malformed(what) => format!("it sent {what}"),
                     Nonsense::Changed if is_up => CHANGED.to_owned(),
-                    Nonsense::Changed => "it sends what is no frame, or the line changes it".to_owned(),
+                    Nonsense::Changed => "it sent an invalid frame, or the line changed it".to_owned(),
                 };
                 self.lose(&why, PATIENCE_WITH_NONSENSE);
             }
@@ -698,7 +698,7 @@ impl Bridge {
                 self.up(instance);
             }
             (Link::Starting { .. }, Frame::Hello { .. }) => {
-                self.lose("its file speaks another version of our frames", PATIENCE_WITH_NONSENSE);
+                self.lose("its file uses another version of our frames", PATIENCE_WITH_NONSENSE);
             }
             (Link::Up { .. }, Frame::Changed) => self.lose(CHANGED, PATIENCE_WITH_NONSENSE),
             (Link::Up { asked, .. }, Frame::Pong) if number == 0 => {
@@ -720,11 +720,11 @@ impl Bridge {
                 };
                 caller.unsent.put(number, &frame);
                 if caller.unsent.len() > LONGEST_WINDOW {
-                    self.lose("it sends more than it may", PATIENCE_WITH_NONSENSE);
+                    self.lose("it sent more than allowed", PATIENCE_WITH_NONSENSE);
                 }
             }
             (Link::Down { .. }, _) => {}
-            _ => self.lose("it sends what is not its to send", PATIENCE_WITH_NONSENSE),
+            _ => self.lose("it sent a frame that it may not send", PATIENCE_WITH_NONSENSE),
         }
     }
 

@@ -61,7 +61,7 @@ impl Call {
     ) -> Result<Call> {
         let state_dir = StateDir::open_or_make()?;
         let stream = connect(&state_dir, machine, near_end::patience(timeout))?;
-        let key = u128::from_le_bytes(random::bytes().trying("make up a key")?);
+        let key = u128::from_le_bytes(random::bytes().trying("generate a key")?);
         let (terminal, mut environment) =
             terminal.map_or((None, Vec::new()), |(window, kind)| (Some(window), kind));
         environment.push((machine::MACHINE_ENV.into(), machine.as_str().into()));
@@ -165,12 +165,12 @@ impl Call {
     /// The bridge was killed, or has just ended by itself: there is another one.
     fn change_bridge(&mut self) -> Result<()> {
         if socket::peer_pid(&self.stream).is_ok_and(|bridge| !jail::serves_us(bridge, None)) {
-            let why = "its bridge does not serve this process, which counts as confined (as by --write-root)";
+            let why = "its bridge rejects this process, which is confined (as by --write-root)";
             return Err(self.end.lost(why));
         }
         self.starts += 1;
         if self.starts > MOST_BRIDGES {
-            return Err(self.end.lost("its bridge ends time and again"));
+            return Err(self.end.lost("its bridge ends again and again"));
         }
         let patience = self.timeout.map_or(PATIENCE, |time| time.min(PATIENCE));
         self.stream = connect(&self.state_dir, self.end.machine(), patience)
@@ -206,7 +206,7 @@ pub(crate) struct Told {
 
 /// Asks the bridge to a machine how it is; `None` where there is none.
 pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<Told>> {
-    let what = format!("ask the bridge to '{machine}'");
+    let what = format!("query the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
     let deadline = Deadline::after(Duration::from_secs(5));
     let Some(stream) = daemon::connect(&bridges, machine.as_str(), deadline).trying(&what)? else {
@@ -238,7 +238,7 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
             _ => return Ok(None),
         }
     }
-    Err(Failure::timed_out(format!("cannot {what}: it does not answer")))
+    Err(Failure::timed_out(format!("cannot {what}: it does not respond")))
 }
 
 /// Has the bridge to a machine end, since another way leads there: its calls go on with the next.
@@ -263,7 +263,7 @@ fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<
     }
     let bridge = socket::peer_pid(&stream).trying(&what)?;
     let is_stopped = processes::stopped(bridge);
-    Err(Failure::timed_out(format!("cannot {what}: process {bridge} does not answer{is_stopped}")))
+    Err(Failure::timed_out(format!("cannot {what}: bridge process {bridge} does not respond{is_stopped}")))
 }
 
 /// The same, and removes what it was known by; `false` where there was nothing of it.

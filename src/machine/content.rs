@@ -63,16 +63,16 @@ pub(crate) fn missing(machine: &str) -> String {
         return format!("nbs is not built for its architecture, '{machine}'");
     };
     if *architecture == ARCH {
-        return "our own file is not all there".into();
+        return "our own file is incomplete".into();
     }
     let Ok(ourselves) = fs::read_link(OURSELVES) else { return "our own file has no name".into() };
     let (path, sibling) = siblings::look(&ourselves, architecture);
     let (word, is) = match &sibling {
-        Sibling::Usable => ("which", "has come since"),
+        Sibling::Usable => ("which", "has appeared since"),
         Sibling::Absent => ("where", "there is none"),
         Sibling::Unusable(why) => ("which", &**why),
     };
-    format!("it wants nbs for {architecture} from '{}', {word} {is}", path.display())
+    format!("it needs nbs for {architecture} from '{}', {word} {is}", path.display())
 }
 
 /// That of our own file.

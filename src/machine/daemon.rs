@@ -107,7 +107,7 @@ fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<
     let mut said = Vec::new();
     while said != READY {
         if !poll::wait_readable(&reader, patience).trying(what)? {
-            return Err(Failure::timed_out(format!("cannot {what}: it does not get ready")));
+            return Err(Failure::timed_out(format!("cannot {what}: it does not become ready")));
         }
         let mut buffer = [0; 4096];
         match reader.read(&mut buffer).trying(what)? {

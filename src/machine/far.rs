@@ -88,7 +88,7 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         processes: Vec::new(),
     };
     while !far.end.is_over(Instant::now()) {
-        far.turn().trying("wait for something to happen")?;
+        far.turn().trying("wait for an event")?;
     }
     for effect in far.end.end_all(Instant::now()) {
         // What is brief finds out by itself, and whoever collects orphans collects it.

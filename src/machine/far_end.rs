@@ -293,7 +293,7 @@ impl FarEnd {
         call.exit_sent = false;
         let known = call.out.resume(order.stdout) && call.err.resume(order.stderr);
         let answer = match &call.refused {
-            _ if !known => Frame::Refused { why: b"more was received of it than it has printed".to_vec() },
+            _ if !known => Frame::Refused { why: b"more was received than it has printed".to_vec() },
             Some(why) => Frame::Refused { why: why.clone().into_bytes() },
             None => Frame::Opened { stdin: call.came },
         };

@@ -35,7 +35,7 @@ impl FarLines {
 
     /// Why it ended, as `read` finds it in what was said last.
     pub(crate) fn why(&self, read: impl Fn(&[u8]) -> Option<String>) -> String {
-        read(&self.words).unwrap_or_else(|| "there is no news from there any more".into())
+        read(&self.words).unwrap_or_else(|| "its updates have stopped".into())
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn the_last_words_tell_why() {
         let read = |words: &[u8]| String::from_utf8(words.to_vec()).ok().filter(|words| !words.is_empty());
         let mut lines = FarLines::default();
-        assert_eq!(lines.why(read), "there is no news from there any more");
+        assert_eq!(lines.why(read), "its updates have stopped");
         lines.take_words(&[b'x'; MOST_WORDS]);
         lines.take_words(b"it burns");
         let why = lines.why(read);

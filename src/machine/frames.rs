@@ -487,7 +487,7 @@ impl Decoder {
             if number(BODY_CHECKSUM) != crc32(&[body]) {
                 return Err(Nonsense::Changed);
             }
-            let frame = Frame::read(kind, body).ok_or(Nonsense::Malformed("what is no frame"))?;
+            let frame = Frame::read(kind, body).ok_or(Nonsense::Malformed("an invalid frame"))?;
             frames.push((number(5), frame));
             self.count += 1;
             at += HEADER + length;

@@ -323,7 +323,7 @@ impl NearEnd {
         }
         if let Some(opening) = self.opening.as_mut().filter(|opening| now >= opening.until) {
             if opening.suspect {
-                return Err(self.lost("it does not say whether it begins"));
+                return Err(self.lost("it does not report whether the call started"));
             }
             (opening.suspect, opening.until) = (true, opening.since + PATIENCE);
             self.unsent.put(0, &Frame::Ping);
@@ -344,7 +344,7 @@ impl NearEnd {
                 return Err(self.timed_out(&why_stopped(process)));
             }
             if timeout.graces >= MOST_GRACES {
-                return Err(self.timed_out("what executes it there does not end"));
+                return Err(self.timed_out("the process that executes it there does not end"));
             }
         }
         timeout.graces = if timeout.call_got_on { 1 } else { timeout.graces + 1 };
@@ -359,18 +359,18 @@ impl NearEnd {
         let BridgeState { process, stopped } = bridge;
         match &self.trouble {
             _ if !stopped.is_empty() => {
-                self.lost(&format!("its bridge, process {process}, does not answer{stopped}"))
+                self.lost(&format!("its bridge, process {process}, does not respond{stopped}"))
             }
             Some(trouble) => self.lost(&trouble.why),
-            None => self.lost(&format!("its bridge, process {process}, does not answer")),
+            None => self.lost(&format!("its bridge, process {process}, does not respond")),
         }
     }
 
     /// Takes what has come from the bridge.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
         let frames = self.decoder.feed(bytes).map_err(|nonsense| match nonsense {
-            Nonsense::Changed => self.lost("the bridge sends what is no frame"),
-            Nonsense::Malformed(what) => self.lost(&format!("the bridge sends {what}")),
+            Nonsense::Changed => self.lost("the bridge sent an invalid frame"),
+            Nonsense::Malformed(what) => self.lost(&format!("the bridge sent {what}")),
         })?;
         self.silence.end(now);
         self.greeting = None;
@@ -399,7 +399,7 @@ impl NearEnd {
             Frame::Again => return Ok(Wanted::Bridge),
             Frame::Opened { stdin } => self.opened(stdin, now)?,
             Frame::Pong if number != 0 && self.opening.is_some() => {
-                return Err(self.lost("it answers, and does not say that it begins"));
+                return Err(self.lost("it responds, but does not report that the call started"));
             }
             Frame::Pong => {}
             Frame::Data { stream: stream @ (Stream::Stdout | Stream::Stderr), offset, bytes } => {
@@ -425,7 +425,7 @@ impl NearEnd {
             }
             // Which is no exit code of the verb's.
             Frame::Exit { signal, .. } if self.progress.has_begun() => {
-                return Err(self.lost(&format!("what executed it there was ended by signal {signal}")));
+                return Err(self.lost(&format!("signal {signal} ended the process that executed it there")));
             }
             Frame::Refused { why } => {
                 let why = String::from_utf8_lossy(&why).into_owned();
@@ -447,7 +447,7 @@ impl NearEnd {
             Progress::Sent { instance: before } | Progress::Begun { instance: before }
                 if before != instance =>
             {
-                return Err(self.lost("what executed it there has ended"));
+                return Err(self.lost("the process that executed it there has ended"));
             }
             _ => {}
         }
@@ -525,7 +525,7 @@ impl NearEnd {
     }
 
     fn nonsense(&self) -> Failure {
-        self.lost("it sends what makes no sense")
+        self.lost("it sent invalid data")
     }
 
     /// The call's own timeout has passed, and the connection stands.
@@ -537,8 +537,8 @@ impl NearEnd {
     pub(crate) fn lost(&self, why: &str) -> Failure {
         let (known, kind) = match self.progress {
             Progress::NotBegun => ("nothing was done", "unreachable"),
-            _ if self.up.is_some() => ("whether it was done is not known", "lost"),
-            _ => ("the connection was lost, and whether it was done is not known", "lost"),
+            _ if self.up.is_some() => ("it is unknown whether it was done", "lost"),
+            _ => ("the connection was lost, and it is unknown whether it was done", "lost"),
         };
         let machine = &self.machine;
         let message = format!("{machine}: {known}: {why}; see 'nbs-ts machine check {machine}'");
@@ -555,7 +555,7 @@ impl NearEnd {
 }
 
 fn why_stopped(process: u32) -> String {
-    format!("process {process}, which executes it there, is stopped; 'kill -CONT {process}' there resumes it")
+    format!("process {process}, which executes it there, is stopped; try 'kill -CONT {process}' there")
 }
 
 #[cfg(test)]
@@ -675,7 +675,7 @@ mod tests {
         assert!((3..=6).contains(&seconds) && code == 255, "{seconds} {said}");
         assert_eq!(
             said,
-            "box: nothing was done: its bridge, process 5, does not answer, and is stopped; \
+            "box: nothing was done: its bridge, process 5, does not respond, and is stopped; \
              see 'nbs-ts machine check box'"
         );
         // Stopped for a moment only.
@@ -699,7 +699,10 @@ mod tests {
                 talk.says(OURS, &Frame::Pong);
             }
         });
-        assert!(seconds <= 30 && code == 255 && said.contains("does not say that it begins"), "{said}");
+        assert!(
+            seconds <= 30 && code == 255 && said.contains("does not report that the call started"),
+            "{said}"
+        );
         // On a line that is slow, its answer may take longer.
         let mut talk = Talk::begin(None);
         talk.says(0, &UP);
@@ -816,7 +819,7 @@ mod tests {
             talk.says(0, &Frame::Up { instance: 2, connection: 2 });
             assert!(!talk.sent().iter().any(|frame| matches!(frame, Frame::Open(_))));
             let (_, code, said) = talk.ends(0, |_| ());
-            assert!(code == 255 && said.contains("whether it was done is not known"), "{said}");
+            assert!(code == 255 && said.contains("it is unknown whether it was done"), "{said}");
         }
     }
 }

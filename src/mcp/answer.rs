@@ -27,7 +27,7 @@ type Fields = Map<String, Value>;
 pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
     let said = said(&ended.stderr);
     if ended.too_much {
-        return failed("the answer is larger than 32 MB: ask for less of it");
+        return failed("the answer is larger than 32 MB: ask for less");
     }
     if draws && ended.code == 0 {
         let picture = Object::new()
@@ -38,7 +38,7 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
     }
     let stdout = if draws { b"" } else { &ended.stdout[..] };
     let Some(printed) = printed(stdout) else {
-        return failed("the call printed what is no answer");
+        return failed("the call printed an invalid answer");
     };
     let is_error = ended.code != 0 && !is_of_the_command(tool, &printed);
     let (mut text, mut shown, mut room) = (String::new(), 0, MOST);
@@ -58,7 +58,7 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
         text = cut(tool, text);
     }
     if left_out > 0 {
-        text += &format!("[nbs: {left_out} more sessions left out; pick fewer by their name]\n");
+        text += &format!("[nbs: {left_out} more sessions left out; select fewer by name]\n");
     }
     if let Some(message) = &said.message {
         text +=

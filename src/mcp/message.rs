@@ -106,7 +106,7 @@ pub(crate) fn read(frame: &[u8]) -> Message {
         Ok(Value::Array(messages)) => Message::Batch(messages.into_iter().map(one).collect()),
         Ok(value) => one(value),
         Err(error) => {
-            Message::Invalid(Refusal::new(None, PARSE_ERROR, format!("no JSON that can be read: {error}")))
+            Message::Invalid(Refusal::new(None, PARSE_ERROR, format!("it is not valid JSON: {error}")))
         }
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn read_object(text: &str) -> Option<Map<String, Value>> {
 
 fn one(value: Value) -> Message {
     let Value::Object(mut fields) = value else {
-        return invalid(None, "a message is an object");
+        return invalid(None, "a message must be an object");
     };
     let id = fields.get("id").map(Id::of);
     let known = id.clone().flatten();
@@ -131,16 +131,16 @@ fn one(value: Value) -> Message {
     let method = match fields.remove("method") {
         Some(Value::String(method)) => method,
         None if fields.contains_key("result") || fields.contains_key("error") => return Message::Response,
-        _ => return invalid(known, "method is no text"),
+        _ => return invalid(known, "method is not a text"),
     };
     let params = match fields.remove("params") {
         Some(Value::Object(params)) => params,
         None => Map::new(),
-        Some(_) => return invalid(known, "params is no object"),
+        Some(_) => return invalid(known, "params is not an object"),
     };
     match id {
         Some(Some(id)) => Message::Request(Request { id, method, params }),
-        Some(None) => invalid(None, "id is neither text nor a whole number"),
+        Some(None) => invalid(None, "id is not a text or a whole number"),
         None => Message::Notification { method, params },
     }
 }

@@ -312,7 +312,7 @@ impl Server<'_> {
         let in_use = self.calls.iter().any(|call| call.request.id == *id && !call.cancelled)
             || self.subscriptions.iter().any(|(subscription, _)| subscription == id);
         if in_use {
-            let why = "invalid request: another one of this id is not answered yet";
+            let why = "invalid request: another request with this id is open";
             return Err(Refusal::new(Some(id), INVALID_REQUEST, why));
         }
         let stateless = is_stateless(&request)?;
@@ -320,8 +320,8 @@ impl Server<'_> {
         let begins = matches!(&*request.method, "initialize" | "ping");
         if !stateless && !begins && self.handshake.is_none() {
             let why = format!(
-                "invalid params: no {VERSION} in _meta, as version {STATELESS} has it, and no initialize before, \
-                 as those before it have"
+                "invalid params: no {VERSION} in _meta, as in version {STATELESS}, and no initialize \
+                 before, as in older versions"
             );
             return Err(Refusal::new(Some(id), INVALID_PARAMS, why));
         }
@@ -342,7 +342,7 @@ impl Server<'_> {
             }
             ("subscriptions/listen", true) => {
                 if self.subscriptions.len() == SUBSCRIPTIONS {
-                    let why = format!("{SUBSCRIPTIONS} subscriptions are open: cancel one of them");
+                    let why = format!("{SUBSCRIPTIONS} subscriptions are open; cancel one of them");
                     return Err(Refusal::new(Some(id), INTERNAL_ERROR, why));
                 }
                 let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
@@ -376,10 +376,17 @@ impl Server<'_> {
         let arguments = match params.get("arguments") {
             Some(Value::Object(arguments)) => arguments,
             None | Some(Value::Null) => &none,
-            Some(_) => return Err(refuse(INVALID_PARAMS, "invalid params: arguments is no object".into())),
+            Some(_) => {
+                return Err(refuse(
+                    INVALID_PARAMS,
+                    "invalid params: arguments is not an \
+                object"
+                        .into(),
+                ));
+            }
         };
         let Some(name) = params.get("name").and_then(Value::as_str) else {
-            return Err(refuse(INVALID_PARAMS, "invalid params: name is no text".into()));
+            return Err(refuse(INVALID_PARAMS, "invalid params: name is not a text".into()));
         };
         let Some(invocation) = self.tools.invocation(name, arguments) else {
             let name = name.chars().take(100).collect::<String>();
@@ -393,7 +400,7 @@ impl Server<'_> {
             }
         };
         if self.calls.len() == CALLS_AT_ONCE {
-            let why = format!("{CALLS_AT_ONCE} calls are under way: wait for one of them, or cancel it");
+            let why = format!("{CALLS_AT_ONCE} calls are running; wait for one of them, or cancel it");
             self.succeed(&asked, answer::failed(&why));
             return Ok(());
         }
@@ -443,7 +450,7 @@ impl Server<'_> {
                 _ if cancelled => self.reply(request.reply, None),
                 Ok(ended) => self.succeed(&request, answer::result(tool, draws, &ended)),
                 Err(error) => {
-                    let why = format!("cannot see how the call ended: {error}");
+                    let why = format!("cannot read how the call ended: {error}");
                     let refusal = Refusal::new(Some(&request.id), INTERNAL_ERROR, why);
                     self.reply(request.reply, Some(refusal.answer()));
                 }
@@ -491,7 +498,7 @@ fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
     let meta = match request.params.get("_meta") {
         None => return Ok(false),
         Some(Value::Object(meta)) => meta,
-        Some(_) => return Err(refuse(INVALID_PARAMS, "invalid params: _meta is no object".into())),
+        Some(_) => return Err(refuse(INVALID_PARAMS, "invalid params: _meta is not an object".into())),
     };
     match meta.get(VERSION) {
         None => return Ok(false),
@@ -502,7 +509,7 @@ fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
             refusal.data = Some(data.value());
             return Err(refusal);
         }
-        Some(_) => return Err(refuse(INVALID_PARAMS, format!("invalid params: {VERSION} is no text"))),
+        Some(_) => return Err(refuse(INVALID_PARAMS, format!("invalid params: {VERSION} is not a text"))),
     }
     match meta.get(CAPABILITIES) {
         Some(Value::Object(_)) => Ok(true),

@@ -471,7 +471,7 @@ impl Argument<'_> {
                 Takes::Text => "a text",
                 Takes::Texts => "a list of texts",
             };
-            format!("what is given for {} is not {wanted}", self.name)
+            format!("the value of {} is not {wanted}", self.name)
         };
         match (self.takes, value) {
             (Takes::Nothing, Value::Bool(on)) => Ok(if *on { vec![String::new()] } else { Vec::new() }),
@@ -574,7 +574,7 @@ mod tests {
                 "{\"session\":\"a\",\"command\":\"b\",\"json\":true}",
                 "'json' is not an argument of run",
             ),
-            ("run", "{\"session\":{},\"command\":\"b\"}", "what is given for session is not a text"),
+            ("run", "{\"session\":{},\"command\":\"b\"}", "the value of session is not a text"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
             ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "cannot paste keys"),

@@ -226,6 +226,6 @@ mod tests {
         drop(connection);
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("is not known"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("it is unknown whether"), "{answer}");
     }
 }

@@ -51,7 +51,7 @@ pub(crate) type Done = Result<Option<String>, Refusal>;
 enum Standing {
     /// There is no call; the next one is then: never, where nobody looks.
     Pausing(Deadline),
-    /// By this call it has not told anything yet. When that has passed, that is told.
+    /// By this call it has sent nothing yet. When that has passed, that is told.
     Calling(Deadline),
     /// It tells of its sessions.
     Heard,
@@ -245,7 +245,7 @@ impl Machine {
             (self.sessions, self.bytes) = (Map::new(), 0);
             // The next call would tell of as much.
             self.pause = LONGEST_PAUSE;
-            self.lose("it tells of more than can be shown", numbers);
+            self.lose("it sent more than can be shown", numbers);
         }
     }
 
@@ -255,7 +255,7 @@ impl Machine {
             (Standing::Heard, Some(_)) => self.standing = Standing::Silent(Deadline::after(SOON)),
             (Standing::Silent(_), None) => self.hear(),
             (Standing::Calling(due) | Standing::Silent(due), why) if due.has_passed() => {
-                self.miss(why.unwrap_or("it has not told anything yet"), numbers);
+                self.miss(why.unwrap_or("it has sent nothing yet"), numbers);
                 // It may be another reason by then.
                 let next = Deadline::after(LONGEST_PAUSE);
                 self.standing = match self.standing {
@@ -601,7 +601,7 @@ mod tests {
         }
         machine.standing = Standing::Calling(passed);
         machine.look_at_the_clock(None, &mut numbers);
-        assert!(machine.itself.about().contains("not told anything"), "{}", machine.itself.about());
+        assert!(machine.itself.about().contains("it has sent nothing yet"), "{}", machine.itself.about());
         take(&mut machine, b"data: {\"sessions\":[]}\n");
         assert_eq!((machine.standing, machine.pause, machine.is_missing), (Standing::Heard, PAUSE, false));
         machine.look_at_the_clock(Some("a cable"), &mut numbers);

@@ -24,30 +24,28 @@ const fn refusal(status: &'static str, why: &'static str) -> Refusal {
     Refusal { status, why }
 }
 
-pub(crate) const BAD: Refusal = refusal("400 Bad Request", "this is no request of HTTP/1.1");
+pub(crate) const BAD: Refusal = refusal("400 Bad Request", "this is not an HTTP/1.1 request");
 pub(crate) const UNAUTHORIZED: Refusal = refusal("401 Unauthorized", "the token is missing or wrong");
-pub(crate) const FORBIDDEN: Refusal = refusal("403 Forbidden", "another site asks");
+pub(crate) const FORBIDDEN: Refusal = refusal("403 Forbidden", "the request is from another site");
 pub(crate) const CONFINED: Refusal =
-    refusal("403 Forbidden", "a process that counts as confined (as by --write-root) is not served");
-pub(crate) const UNTOLD: Refusal =
-    refusal("403 Forbidden", "it cannot be told whether the process that asks is confined");
-pub(crate) const NOT_FOUND: Refusal = refusal("404 Not Found", "there is no such thing");
-pub(crate) const NOT_ALLOWED: Refusal =
-    refusal("405 Method Not Allowed", "it cannot be asked for in that way");
+    refusal("403 Forbidden", "a confined process (as by --write-root) is not served");
+pub(crate) const UNTOLD: Refusal = refusal("403 Forbidden", "it is unknown whether the process is confined");
+pub(crate) const NOT_FOUND: Refusal = refusal("404 Not Found", "not found");
+pub(crate) const NOT_ALLOWED: Refusal = refusal("405 Method Not Allowed", "method not allowed");
 pub(crate) const GONE: Refusal = refusal("410 Gone", "the session has ended");
-pub(crate) const TOO_LARGE: Refusal = refusal("413 Content Too Large", "that is too much at once");
+pub(crate) const TOO_LARGE: Refusal = refusal("413 Content Too Large", "the request is too large");
 pub(crate) const MISDIRECTED: Refusal =
     refusal("421 Misdirected Request", "this is not the address of this page");
 pub(crate) const TOO_MANY: Refusal =
-    refusal("429 Too Many Requests", "the program has not read what came before");
+    refusal("429 Too Many Requests", "the program has not read earlier input");
 pub(crate) const HEAD_TOO_LARGE: Refusal =
     refusal("431 Request Header Fields Too Large", "the head is too long");
 pub(crate) const NOT_IMPLEMENTED: Refusal = refusal("501 Not Implemented", "a body needs a Content-Length");
 pub(crate) const UNREACHED: Refusal =
-    refusal("502 Bad Gateway", "its machine cannot be reached, and whether it was done is not known");
+    refusal("502 Bad Gateway", "its machine cannot be reached; it is unknown whether it was done");
 /// The same, where it has not been asked.
 pub(crate) const UNASKED: Refusal =
-    refusal("503 Service Unavailable", "its machine cannot be reached, and nothing was done");
+    refusal("503 Service Unavailable", "its machine cannot be reached; nothing was done");
 pub(crate) const UNAVAILABLE: Refusal = refusal("503 Service Unavailable", "too many pages are open");
 
 /// A request whose head has come.

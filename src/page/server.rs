@@ -97,7 +97,7 @@ pub(crate) fn serve(
 /// Tells another machine's page of the sessions here, by our standard input and output.
 pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
     let mut server = Server::new(state_dir)?;
-    server.feed = Some(Feed::new().trying("tell of the sessions")?);
+    server.feed = Some(Feed::new().trying("send the sessions")?);
     // What is asked for at once is there.
     server.watch_or_rest()?;
     while !server.turn(ending)? {}

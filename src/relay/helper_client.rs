@@ -115,11 +115,11 @@ pub(crate) fn ask_helper(
         VERSION_IS => {
             let version = text(&stream, deadline)?;
             Err(Refusal::NotRunning(format!(
-                "one of version {version} is, and this is {}; restart it",
+                "it has version {version}, and this is {}; restart it",
                 helper::OUR_VERSION
             )))
         }
-        _ => Err(failed("it sent rubbish")),
+        _ => Err(failed("it sent an invalid reply")),
     }
 }
 
@@ -131,27 +131,25 @@ fn connect(state_dir: &Path) -> std::result::Result<UnixStream, Refusal> {
     });
     let stream = stream.map_err(|error| {
         Refusal::NotRunning(match error.kind() {
-            io::ErrorKind::NotFound => "start nbs-ts-helper in a login shell".to_owned(),
-            io::ErrorKind::ConnectionRefused => {
-                "it has gone; start nbs-ts-helper in a login shell".to_owned()
-            }
+            io::ErrorKind::NotFound => "try nbs-ts-helper in a login shell".to_owned(),
+            io::ErrorKind::ConnectionRefused => "it has ended; try nbs-ts-helper in a login shell".to_owned(),
             io::ErrorKind::WouldBlock => silent(),
             _ => error.to_string(),
         })
     })?;
     match socket::leads_to_us(&stream) {
         Ok(true) => Ok(stream),
-        Ok(false) => Err(Refusal::NotRunning("its socket is another user's".into())),
+        Ok(false) => Err(Refusal::NotRunning("its socket belongs to another user".into())),
         Err(error) => Err(failed(error)),
     }
 }
 
 fn silent() -> String {
-    format!("it does not answer within {} s; is it stopped?", HELPER_TIMEOUT.as_secs())
+    format!("it did not respond within {} s; is it stopped?", HELPER_TIMEOUT.as_secs())
 }
 
 fn failed(why: impl std::fmt::Display) -> Refusal {
-    Refusal::Failed(Failure::failed(format!("cannot have the helper start the command: {why}")))
+    Refusal::Failed(Failure::failed(format!("cannot start the command through the helper: {why}")))
 }
 
 impl SpawnRequest<'_> {
@@ -203,7 +201,7 @@ fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, 
     loop {
         let mut byte = [0];
         match fdpass::receive(stream, &mut byte) {
-            Ok((0, _)) => return Err(failed("it hung up; its log tells why")),
+            Ok((0, _)) => return Err(failed("it hung up; see its log")),
             Ok((_, descriptors)) => return Ok((byte[0], descriptors)),
             Err(error) => wait(stream, error, deadline)?,
         }
@@ -224,7 +222,7 @@ fn wait(stream: &UnixStream, error: io::Error, mut deadline: Deadline) -> std::r
             }
             Err(Refusal::NotRunning(silent()))
         }
-        io::ErrorKind::ConnectionReset => Err(failed("it hung up; its log tells why")),
+        io::ErrorKind::ConnectionReset => Err(failed("it hung up; see its log")),
         _ => Err(failed(error)),
     }
 }
@@ -272,11 +270,11 @@ fn kept(
         }
         match receive(&stream, deadline)? {
             (byte, _) if inbox.len() < KeeperMessage::LONGEST => inbox.push(byte),
-            _ => return Err(failed("it sent rubbish")),
+            _ => return Err(failed("it sent an invalid reply")),
         }
     };
     let Some(KeeperMessage::Ready { child, keeper }) = KeeperMessage::decode(&line) else {
-        return Err(failed("it sent rubbish"));
+        return Err(failed("it sent an invalid reply"));
     };
     // The PIDs are of the helper's namespace; where ours is another they mean
     // nothing here, and nothing may be done by them. The child stands still, so
@@ -284,7 +282,7 @@ fn kept(
     let pidfd = PidFd::open(child).map_err(failed)?;
     let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
     let (Some(pidfd), true) = (pidfd, is_its_parent) else {
-        return Err(Refusal::NotRunning("it is in another PID namespace than this".into()));
+        return Err(Refusal::NotRunning("it is in another PID namespace".into()));
     };
     let master = Master::received(master).map_err(failed)?;
     let keeper = KeeperClient { stream, pid: keeper, child: pidfd, inbox, gone: false };

@@ -102,10 +102,10 @@ impl Keyboard {
     ) -> Result<(), &'static str> {
         let hidden_elsewhere = seen && !modes.echoes();
         if !modes.hide_line() && !hidden_elsewhere {
-            return Err("no hidden line is asked for");
+            return Err("it is not at a secret prompt");
         }
         if others || now < self.settled || self.line.room_for(secret, modes) < secret.len() {
-            return Err("something else is to be read before it");
+            return Err("the program must read earlier input first");
         }
         Ok(())
     }

@@ -100,10 +100,8 @@ pub(crate) fn start(
         spec.write_rest(pending, sessions, relay)
     };
     let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
-        spec.check_log_limit(&pending.folder).trying(format_args!(
-            "give up a part of a file, as --max-log needs it, in '{}'",
-            sessions.display()
-        ))
+        spec.check_log_limit(&pending.folder)
+            .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
     });
     if made.is_ok() {
         say_ready(&ours).trying(what)?;
@@ -118,7 +116,7 @@ pub(crate) fn start(
     }
     made?;
     heed(&words).map_err(|why| {
-        Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it ended without a word")))
+        Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it exited without a message")))
     })
 }
 

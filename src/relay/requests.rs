@@ -56,7 +56,7 @@ impl Relay {
                 let mark = format!("\x1b]133;H;nbs={secret}.0\x07");
                 match self.slave.as_ref().map(|slave| pty::print_some(slave, mark.as_bytes())) {
                     Some(Ok(count)) if count == mark.len() => Response::Noted,
-                    _ => Response::Refused { why: "its terminal takes nothing".into() },
+                    _ => Response::Refused { why: "its terminal accepts no input".into() },
                 }
             }
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
@@ -108,7 +108,7 @@ impl Relay {
                 Response::Untranslated { ranges: self.recorder.untranslated(since) }
             }
             Request::Resize { cols, rows } | Request::View { cols, rows } if cols == 0 || rows == 0 => {
-                Response::Refused { why: "a terminal has at least one column and one row".into() }
+                Response::Refused { why: "a terminal needs at least one column and one row".into() }
             }
             Request::Resize { cols, rows } => {
                 self.views.note_resized(Size { cols, rows });
@@ -327,7 +327,7 @@ impl Relay {
                 Some(Report { state, text: text.to_vec(), since: now_to_the_microsecond() })
             }
             None if state == b"clear" => None,
-            _ => return Response::Refused { why: "that is no report".into() },
+            _ => return Response::Refused { why: "that is not a report".into() },
         };
         let had_one = self.judge.note_report(report);
         self.keep_report(had_one)
@@ -414,7 +414,7 @@ impl Relay {
     fn press(&mut self, byte: u8) -> Response {
         let Ok(modes) = self.master.modes() else { return Response::Unknown };
         let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
-            return Response::Refused { why: "it is no signal now".into() };
+            return Response::Refused { why: "it is not a signal now".into() };
         };
         if modes.discard_at_signal() {
             self.discard_typed();

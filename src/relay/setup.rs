@@ -59,13 +59,13 @@ pub(crate) fn run(
         return start.pending.abandon().trying("remove the session that failed");
     }
     let relay = Relay::new(start).map_err(tell_failure)?;
-    relay.publish().trying("let the session be seen").map_err(tell_failure)?;
+    relay.publish().trying("publish the session").map_err(tell_failure)?;
     if tell("+").is_err() {
         // Whoever wanted it has gone, and nobody knows its handle.
         return relay.withdraw();
     }
-    child::point_stdout_at_stderr().trying("let go of standard output")?;
-    gate.open().trying("let the command begin")?;
+    child::point_stdout_at_stderr().trying("close standard output")?;
+    gate.open().trying("start the command")?;
     relay.serve(caught)
 }
 
@@ -85,7 +85,7 @@ fn prepare(
     let settings = Settings::read(&pending.folder).trying("read the session's settings")?;
     let owner = settings.owner.map(hold_owner).transpose()?;
     let command = SessionSpec::command(&pending.folder).trying("read the command")?;
-    let confinement = confinement(&pending, sessions, &settings).trying("find the state folder")?;
+    let confinement = confinement(&pending, sessions, &settings).trying("find the state directory")?;
     let confinement = confinement.as_ref();
     let spawned = match via {
         SpawnVia::Relay => None,
@@ -114,10 +114,10 @@ fn prepare(
     // While it gets ready we do what else there is to do.
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     let events = Events::open(state_dir).trying("open the events")?;
-    let alive = events.live().trying("let our end be seen")?;
+    let alive = events.live().trying("hold the events open")?;
     let listener = socket::listen(&pending.folder, SOCKET).trying("listen on the session's socket")?;
     // Not to hold on to the folder that `create` was called in.
-    env::set_current_dir("/").trying("leave the caller's folder")?;
+    env::set_current_dir("/").trying("leave the caller's directory")?;
     child::raise_open_files().trying("raise the limit of open files")?;
     SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
         .trying("write the session's files")?;
@@ -174,7 +174,7 @@ fn spawn_through_helper(
     via: SpawnVia,
 ) -> Result<Option<SpawnedChild>> {
     let environment = changed_environment(&pending.folder).trying("read the session's files")?;
-    let folder = env::current_dir().trying("tell the helper the folder to start in")?;
+    let folder = env::current_dir().trying("send the helper the directory to start in")?;
     let words = SessionSpec::login_words(command, &sessions.join(pending.handle.as_str()));
     let spawn_request = SpawnRequest {
         handle: &pending.handle,
@@ -196,7 +196,7 @@ fn spawn_through_helper(
         Err(Refusal::NotRunning(why)) => {
             // Where `create` has gone, the `+` that follows finds out.
             let _ = tell(&format!(
-                "{WARNING}helper not running: {why}; the session has this call's own environment\n"
+                "{WARNING}helper not running: {why}; the session has this call's environment\n"
             ));
             Ok(None)
         }

@@ -185,7 +185,7 @@ impl StateDir {
                 faults
                     .push(Fault { what: why.to_owned(), fix: "make room for it, and run this again".into() });
             } else if !events.has(session.handle()) || session.notice().is_none() {
-                faults.push(fault(&session, "has ended, and there is no receipt of that"));
+                faults.push(fault(&session, "has ended without an exit record"));
             }
         }
         faults.extend(session.faults(&self.sessions_path().join(session.handle().as_str()).display()));
@@ -209,7 +209,7 @@ impl StateDir {
             if !is_sound && events.has(&handle) {
                 faults.push(Fault {
                     what: format!(
-                        "'{}' holds no receipt of session '{handle}'",
+                        "'{}' is not an exit record of session '{handle}'",
                         path.join(format!("{handle}.json")).display()
                     ),
                     fix: "remove it".into(),
@@ -235,8 +235,8 @@ impl StateDir {
             }
             let pid = process.pid;
             let fix = match self.open_session(handle.clone()) {
-                Ok(_) => format!("'nbs-ts kill {handle}' ends it, if it is not meant to stay"),
-                Err(_) => format!("'kill {pid}' ends it, if it is not meant to stay"),
+                Ok(_) => format!("'nbs-ts kill {handle}' ends it, unless it should stay"),
+                Err(_) => format!("'kill {pid}' ends it, unless it should stay"),
             };
             let what =
                 format!("process {pid} ({}) is left of session '{handle}', which has ended", process.name);
@@ -281,7 +281,7 @@ impl SessionDir {
         let mut faults = strangers(&self.folder, path, nature_of);
         let needed = [dir::META, dir::COMMAND, dir::OUTPUT, dir::INPUT];
         let missing = needed.into_iter().filter(|name| !self.folder.has(name));
-        faults.extend(missing.map(|name| fault(self, &format!("has no '{name}' any more"))));
+        faults.extend(missing.map(|name| fault(self, &format!("has lost its '{name}'"))));
         for found in [self.fault_of_log(), self.fault_of_completions(), self.fault_of_lock()] {
             // What cannot be read is missing, or no file, and told already.
             faults.extend(found.unwrap_or_default().map(|what| fault(self, &what)));
@@ -303,7 +303,12 @@ impl SessionDir {
         let length = log.length()?;
         for (name, cursor) in cursors {
             match cursor {
-                None if self.is_written(&name) => return Ok(Some(format!("'{name}' holds no number"))),
+                None if self.is_written(&name) => {
+                    return Ok(Some(format!(
+                        "'{name}' does not contain a \
+                    number"
+                    )));
+                }
                 Some(cursor) if cursor > length => {
                     return Ok(Some(format!("'{name}' is {cursor}, and the log has {length} bytes")));
                 }
@@ -338,10 +343,10 @@ impl SessionDir {
         let most = last.map_or(first, |last| last.saturating_add(1).max(first));
         Ok(match cursor {
             None if self.is_written(dir::COMPLETION_CURSOR) => {
-                Some(format!("'{}' holds no number", dir::COMPLETION_CURSOR))
+                Some(format!("'{}' does not contain a number", dir::COMPLETION_CURSOR))
             }
             Some(cursor) if cursor > most => {
-                Some(format!("'{}' is {cursor}, and there are no such completions", dir::COMPLETION_CURSOR))
+                Some(format!("'{}' is {cursor}, which is beyond the completions", dir::COMPLETION_CURSOR))
             }
             _ => None,
         })
@@ -419,11 +424,11 @@ fn strangers(
         match known(&name) {
             None => faults.push(unknown(path, &name)),
             Some(expected) if expected != nature => faults.push(Fault {
-                what: format!("'{path}/{}' is {nature}, and should be {expected}", name.display()),
+                what: format!("'{path}/{}' is {nature}, but should be {expected}", name.display()),
                 fix: "move it away".into(),
             }),
             Some(_) if !is_private => faults.push(Fault {
-                what: format!("'{path}/{}' can be used by others", name.display()),
+                what: format!("'{path}/{}' is accessible to others", name.display()),
                 fix: "'chmod go-rwx' it".into(),
             }),
             Some(_) => {}
@@ -433,10 +438,7 @@ fn strangers(
 }
 
 fn unknown(path: &std::path::Display, name: &OsStr) -> Fault {
-    Fault {
-        what: format!("'{path}/{}' is nothing that nbs made", name.display()),
-        fix: "move it away".into(),
-    }
+    Fault { what: format!("'{path}/{}' is not a file of nbs", name.display()), fix: "move it away".into() }
 }
 
 /// What to do is the same for all that is wrong within a session.
@@ -445,7 +447,8 @@ fn fault(session: &SessionDir, what: &str) -> Fault {
     Fault {
         what: format!("session '{handle}': {what}"),
         fix: format!(
-            "read what you need of it, then 'nbs-ts kill {handle}'; if you did not change its files, this is a fault of nbs"
+            "save what you need of it, then 'nbs-ts kill {handle}'; if you did not change its files, this \
+             is a bug of nbs"
         ),
     }
 }

@@ -115,7 +115,7 @@ impl RelayClient {
         };
         let what = format!("reach the relay of session '{}'", session.handle());
         if !socket::leads_to_us_or_root(&stream).trying(&what)? {
-            return Err(Failure::failed(format!("cannot {what}: it is another user's")));
+            return Err(Failure::failed(format!("cannot {what}: it belongs to another user")));
         }
         stream.set_nonblocking(true).trying(&what)?;
         Ok(Some(RelayClient::over(stream, session.handle().clone(), session.patience())))
@@ -167,9 +167,7 @@ impl RelayClient {
         }
         match self.hear(self.patience())? {
             Received::Response(Response::Noted) => Ok(true),
-            Received::Response(Response::Refused { why }) => {
-                Err(self.refused("keep what was reported", &why))
-            }
+            Received::Response(Response::Refused { why }) => Err(self.refused("store the report", &why)),
             Received::Response(_) => Err(self.misunderstood()),
             Received::End => Ok(false),
             Received::Nothing => Err(self.silent()),
@@ -233,7 +231,7 @@ impl RelayClient {
         // Where the relay has gone, hearing tells.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         match self.hear(self.patience())? {
-            Received::Nothing => Err(self.silent_and("; no more of the text will be typed")),
+            Received::Nothing => Err(self.silent_and("; the call's remaining text is never typed")),
             heard => self.typed(heard),
         }
     }
@@ -415,7 +413,7 @@ impl RelayClient {
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
         match self.ask(&Request::Modes)? {
             Some(Response::Modes(modes)) => Ok(Some(modes)),
-            Some(Response::Refused { why }) => Err(self.refused("look at the terminal", &why)),
+            Some(Response::Refused { why }) => Err(self.refused("inspect the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -448,7 +446,7 @@ impl RelayClient {
                 Ok(Some(true))
             }
             Received::Response(Response::Typed { .. }) => {
-                Err(self.refused("type the secret into the terminal", "only a part went in"))
+                Err(self.refused("type the secret into the terminal", "only a part was typed"))
             }
             Received::Response(Response::Refused { .. }) => Ok(Some(false)),
             Received::Response(_) => Err(self.misunderstood()),
@@ -459,7 +457,7 @@ impl RelayClient {
 
     /// Where the foreground process is. `None` where the session has ended.
     pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
-        let what = "find the current folder";
+        let what = "find the current directory";
         match self.ask(&Request::Folder)? {
             Some(Response::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
             Some(Response::Folder { path, removed: true }) => {

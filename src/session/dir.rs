@@ -169,7 +169,7 @@ impl SessionDir {
             && !jail::serves_us(relay, Some(self.handle.number()))
         {
             return Failure::failed(format!(
-                "session '{}' does not serve this process, which counts as confined (as by --write-root)",
+                "session '{}' rejects this process, which is confined (as by --write-root)",
                 self.handle
             ));
         }
@@ -186,13 +186,13 @@ impl SessionDir {
         let settings = self.settings();
         let after = |option: &str, limit: Option<Duration>| {
             let limit = limit.map(|limit| format!(" of {}", numbers::shown_seconds(limit)));
-            format!("; it was ended by its {option}{}", limit.unwrap_or_default())
+            format!("; its {option}{} ended it", limit.unwrap_or_default())
         };
         match self.ended_by() {
             Some(EndedBy::Timeout) => after("--timeout", settings.timeout),
             Some(EndedBy::IdleTimeout) => after("--idle-timeout", settings.idle_timeout),
-            Some(EndedBy::Owner) => "; it was ended because the process of its --owner has ended".to_owned(),
-            Some(EndedBy::Kill) => "; it was ended by a kill".to_owned(),
+            Some(EndedBy::Owner) => "; its --owner has ended".to_owned(),
+            Some(EndedBy::Kill) => "; a kill ended it".to_owned(),
             None if !self.folder.has(META) => "; it has been removed".to_owned(),
             Some(EndedBy::Itself | EndedBy::Unknown) | None => String::new(),
         }
@@ -204,7 +204,7 @@ impl SessionDir {
     }
 
     pub(crate) fn is_alive(&self) -> Result<bool> {
-        self.trying(self.is_locked(), "look at the lock")
+        self.trying(self.is_locked(), "read the lock")
     }
 
     /// Of one on another machine neither a lock nor a socket tells here: it is alive until
@@ -232,7 +232,7 @@ impl SessionDir {
     /// What to say where it has to be on this machine.
     pub(super) fn is_elsewhere(&self, host: &str) -> Failure {
         Failure::failed(format!(
-            "session '{}' is on the machine '{host}', which has the same state folder; nbs-ts there reaches it",
+            "session '{}' is on the machine '{host}', which shares the state directory; call nbs-ts there",
             self.handle
         ))
     }
@@ -340,7 +340,7 @@ impl SessionDir {
 
     pub(crate) fn note_restarted_as(&self, handle: &Handle) -> Result<()> {
         let noted = self.folder.replace(RESTARTED_AS, handle.as_str().as_bytes());
-        self.trying(noted, "note the restart")
+        self.trying(noted, "record the restart")
     }
 
     /// The exit record of a dead session, if there is one by now.
@@ -548,10 +548,10 @@ impl SessionDir {
 
     /// Refuses a session whose input is not the FIFO that it was made with.
     pub(crate) fn check_input(&self) -> Result<()> {
-        let what = "look at the input";
+        let what = "inspect the input";
         match self.trying(self.folder.has_fifo(INPUT), what)? {
             true => Ok(()),
-            false => self.trying(Err(io::Error::other(format!("'{INPUT}' is no FIFO of ours"))), what),
+            false => self.trying(Err(io::Error::other(format!("'{INPUT}' is not nbs's FIFO"))), what),
         }
     }
 
@@ -569,7 +569,7 @@ impl SessionDir {
     /// that is there, it is known.
     pub(crate) fn claims(&self) -> Result<Set<u64>> {
         let claims = self.read_if_there(CLAIMS, LONGEST_COMPLETIONS);
-        let claims = self.trying(claims, "read whose completions there are")?;
+        let claims = self.trying(claims, "read the claimed completions")?;
         Ok(claims.split(|byte| *byte == b'\n').filter_map(number).collect())
     }
 

@@ -51,7 +51,7 @@ enum Ended {
 /// them nobody is left, and nobody comes back: so who ends many looks for all at once.
 pub(crate) fn borne() -> Result<Set<Handle>> {
     let mut borne = Vec::new();
-    for process in processes::all().trying("look for the processes of sessions")? {
+    for process in processes::all().trying("list the processes of sessions")? {
         let environment = process.environment();
         let entries = environment.split(|byte| *byte == 0);
         let values =
@@ -69,12 +69,12 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
     }
     if let Ended::But(left) = end(session, grace, cause)? {
         return Err(Failure::failed(format!(
-            "cannot end all of session '{handle}': still there: {}",
+            "cannot end all processes of session '{handle}': these remain: {}",
             shown(&left)
         )));
     }
     if session.is_alive()? {
-        return Err(Failure::failed(format!("cannot end session '{handle}': its relay is still there")));
+        return Err(Failure::failed(format!("cannot end session '{handle}': its relay remains")));
     }
     Ok(())
 }
@@ -113,10 +113,10 @@ pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: Ended
     Ok(())
 }
 
-/// Ends a session whose folder is gone, or out of reach; its relay, `held`, is held
+/// Ends a session whose directory is gone, or out of reach; its relay, `held`, is held
 /// on to.
 pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> Result<()> {
-    let what = || format!("end session '{handle}', whose folder is gone");
+    let what = || format!("end session '{handle}', whose directory is gone");
     let root = Root::new(relay, pidfd).trying(what())?;
     let members = Members {
         handle: handle.clone(),
@@ -135,7 +135,7 @@ pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> 
     ended.trying(what())?;
     match &left[..] {
         [] => Ok(()),
-        left => Err(Failure::failed(format!("cannot {}: still there: {}", what(), shown(left)))),
+        left => Err(Failure::failed(format!("cannot {}: these remain: {}", what(), shown(left)))),
     }
 }
 

@@ -62,13 +62,13 @@ impl LeftRun {
 impl SessionDir {
     /// The command that the last `run` has left, if it has.
     pub(crate) fn left_run(&self) -> Result<Option<LeftRun>> {
-        let what = format!("look for what 'run' has left in session '{}'", self.handle());
+        let what = format!("read the command that 'run' left in session '{}'", self.handle());
         let line = self.read_if_there(RUN_LEFT, dir::LONGEST_WORD).trying(what)?;
         Ok(LeftRun::decode(&line))
     }
 
     pub(crate) fn leave_run(&self, left: LeftRun) -> Result<()> {
-        let what = format!("note what 'run' leaves in session '{}'", self.handle());
+        let what = format!("record the command that 'run' leaves in session '{}'", self.handle());
         self.folder.exchange(RUN_LEFT, left.encode().as_bytes()).trying(what)
     }
 
@@ -76,7 +76,11 @@ impl SessionDir {
     pub(crate) fn forget_left_run(&self) -> Result<()> {
         match self.folder.remove_file(RUN_LEFT.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.trying(format!("forget what 'run' has left in session '{}'", self.handle())),
+            other => other.trying(format!(
+                "remove the record of the command that 'run' left in session \
+                '{}'",
+                self.handle()
+            )),
         }
     }
 }

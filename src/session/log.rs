@@ -79,7 +79,7 @@ impl OutputLog {
             // The session has been removed; the file that we hold changes no more.
             Err(error) if error.kind() == io::ErrorKind::NotFound => files::first_data(&self.file),
             digits => number(digits?.trim_ascii_end())
-                .ok_or_else(|| io::Error::other(format!("'{LOG_START}' holds no number"))),
+                .ok_or_else(|| io::Error::other(format!("'{LOG_START}' does not contain a number"))),
         }
     }
 

@@ -69,11 +69,11 @@ impl Patience {
     pub(crate) fn reason(self, handle: &Handle, pid: Option<u32>) -> String {
         match pid.filter(|pid| is_stopped(*pid)) {
             Some(pid) => {
-                format!("does not answer: process {pid} is stopped, and 'kill -CONT {pid}' lets it go on")
+                format!("does not respond: process {pid} is stopped; try 'kill -CONT {pid}'")
             }
-            None if self.over.has_passed() => "has not answered in the time that there was".to_owned(),
+            None if self.over.has_passed() => "did not respond in time".to_owned(),
             None => format!(
-                "has not answered for {} s; 'nbs-ts kill {handle}' ends the session all the same",
+                "did not respond for {} s; try 'nbs-ts kill {handle}' to end the session",
                 LONGEST.as_secs()
             ),
         }

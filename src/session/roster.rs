@@ -123,7 +123,7 @@ impl Roster {
                     FolderChange::Written(_) => {}
                     FolderChange::FolderWent => {
                         return Err(Failure::failed(
-                            "cannot watch the sessions any more: their folder has been removed".into(),
+                            "cannot watch the sessions: their directory has been removed".into(),
                         ));
                     }
                 }

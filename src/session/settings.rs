@@ -60,8 +60,9 @@ impl Settings {
         match folder.read(SETTINGS, LONGEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
             Err(error) => Err(error),
-            Ok(content) => Settings::decode(&content)
-                .ok_or_else(|| io::Error::other(format!("'{SETTINGS}' is not as it was written"))),
+            Ok(content) => {
+                Settings::decode(&content).ok_or_else(|| io::Error::other(format!("'{SETTINGS}' is damaged")))
+            }
         }
     }
 

@@ -78,7 +78,7 @@ impl StateDir {
         if state_dir.sessions.is_some() {
             return Ok(state_dir);
         }
-        let what = format!("make the state folder '{}'", state_dir.path.display());
+        let what = format!("create the state directory '{}'", state_dir.path.display());
         files::make_private_folders(&state_dir.path).trying(&what)?;
         // Nothing is put into a folder that is not ours alone.
         let state_dir = StateDir::open_at(state_dir.path)?;
@@ -94,13 +94,13 @@ impl StateDir {
     fn chosen_path() -> Result<PathBuf> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = set("NBS_TS_HOME").or_else(|| Some(set("HOME")?.join(USUAL))).ok_or_else(|| {
-            Failure::failed("cannot find the state folder: neither NBS_TS_HOME nor HOME is set".into())
+            Failure::failed("cannot find the state directory: neither NBS_TS_HOME nor HOME is set".into())
         })?;
-        files::absolute(&path).trying(format_args!("find the state folder '{}'", path.display()))
+        files::absolute(&path).trying(format_args!("find the state directory '{}'", path.display()))
     }
 
     fn open_at(path: PathBuf) -> Result<StateDir> {
-        let what = format!("use the state folder '{}'", path.display());
+        let what = format!("use the state directory '{}'", path.display());
         let refused = |reason| Err(Failure::failed(format!("cannot {what}: {reason}")));
         let folder = match Folder::open_if_not_strangers_link(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -142,7 +142,7 @@ impl StateDir {
     /// The handle for a name: the newest live one, else the newest dead one.
     pub(crate) fn newest(&self, name: &Name) -> Result<Handle> {
         self.newest_of(name)?.map(|glance| glance.handle).ok_or_else(|| {
-            Failure::not_found(format!("no session is named '{}'; 'nbs-ts list' shows all", name.as_str()))
+            Failure::not_found(format!("no session is named '{}'; try 'nbs-ts list'", name.as_str()))
         })
     }
 
@@ -162,7 +162,7 @@ impl StateDir {
         let locked = Folder::open(&self.path)
             .and_then(|folder| folder.open_lock(ENSURE_LOCK))
             .and_then(|lock| lock::take(lock, ENSURE_LOCK, lock::LockKind::Alone, Deadline::after(ENSURING)));
-        locked.trying(format_args!("lock the state folder '{}'", self.path.display()))
+        locked.trying(format_args!("lock the state directory '{}'", self.path.display()))
     }
 
     /// Has nobody yet been told in this boot that there is no helper? Of callers at the
@@ -197,8 +197,7 @@ impl StateDir {
     }
 
     pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {
-        let missing =
-            || Failure::not_found(format!("there is no session '{handle}'; 'nbs-ts list' shows all"));
+        let missing = || Failure::not_found(format!("there is no session '{handle}'; try 'nbs-ts list'"));
         let sessions = self.sessions.as_ref().ok_or_else(missing)?;
         match sessions.open_folder(OsStr::new(handle.as_str())) {
             // A file of that name is none, either.
@@ -297,7 +296,7 @@ impl StateDir {
     fn tell_end(&self, session: &SessionDir, removal: Removal) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let told = session.tell_end(&self.events()?, sessions, removal);
-        told.trying(format_args!("write down the end of session '{}'", session.handle()))
+        told.trying(format_args!("record the end of session '{}'", session.handle()))
     }
 
     /// Makes sure that the ends of all dead sessions have been told, also of
@@ -346,7 +345,7 @@ impl StateDir {
     /// Those dead sessions of this machine that the end of another boot has ended, and nobody has
     /// restarted, oldest first.
     pub(crate) fn ended_by_reboot(&self) -> Result<Vec<SessionDir>> {
-        let boot = Host::ours().trying("tell which boot this is")?.boot;
+        let boot = Host::ours().trying("read the boot ID")?.boot;
         let mut ended = Vec::new();
         for glance in self.glances(&|_| true)?.into_iter().filter(|glance| !glance.alive) {
             let session = match self.open_session(glance.handle) {
@@ -411,7 +410,7 @@ impl StateDir {
                 if folder.has(dir::META) || sessions.has(&name.to_string_lossy()) {
                     drop(spares);
                     sessions.remove_folder(&name).trying(&what)?;
-                    return Err(Failure::failed(format!("cannot {what}: its lock cannot be made")));
+                    return Err(Failure::failed(format!("cannot {what}: its lock cannot be created")));
                 }
                 continue;
             };

@@ -57,14 +57,12 @@ impl Confinement {
     pub(crate) fn check(&self) -> io::Result<()> {
         let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * TAG);
         if TAGGED_LIMITS.into_iter().any(too_low) {
-            return Err(io::Error::other("there is a hard limit on locks or on the resident set already"));
+            return Err(io::Error::other("there already is a hard limit on locks or on the resident set"));
         }
         ruleset(&self.roots)?;
         // Else nobody could tell whether it is a confined process that asks for something.
         if !peers::are_told()? {
-            return Err(io::Error::other(
-                "the kernel does not tell who has a socket open (CONFIG_UNIX_DIAG)",
-            ));
+            return Err(io::Error::other("the kernel cannot list open sockets (CONFIG_UNIX_DIAG)"));
         }
         Ok(())
     }
@@ -83,7 +81,7 @@ impl Confinement {
             .and_then(RulesetCreated::restrict_self)
             .map_err(told)?;
         match restricted.ruleset {
-            RulesetStatus::NotEnforced => Err(io::Error::other("the kernel has not done it")),
+            RulesetStatus::NotEnforced => Err(io::Error::other("the kernel did not do it")),
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         }
     }
@@ -183,7 +181,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 }
 
 fn no_landlock() -> io::Error {
-    io::Error::other("the kernel has no Landlock as of Linux 6.2, or it is switched off")
+    io::Error::other("the kernel has no Landlock of Linux 6.2, or it is off")
 }
 
 /// Its number says it as well as the words of the crate, which take 30 KB.

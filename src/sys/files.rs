@@ -287,7 +287,7 @@ impl Folder {
         let file = File::from(fs::openat(self, name, flags, Mode::empty())?);
         match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
             FileType::Fifo => Ok(file),
-            _ => Err(io::Error::other(format!("'{name}' is no FIFO"))),
+            _ => Err(io::Error::other(format!("'{name}' is not a FIFO"))),
         }
     }
 
@@ -357,7 +357,7 @@ impl Folder {
         Ok(if stat.st_uid != rustix::process::geteuid().as_raw() {
             Some("it belongs to another user")
         } else if stat.st_mode & 0o022 != 0 {
-            Some("others may write to it; 'chmod go-w' it")
+            Some("others may write to it; try 'chmod go-w'")
         } else {
             None
         })
@@ -494,7 +494,7 @@ fn checked(file: OwnedFd, name: &str) -> io::Result<(File, SystemTime)> {
     let stat = fs::fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((File::from(file), modified(&stat))),
-        _ => Err(io::Error::other(format!("'{name}' is no regular file"))),
+        _ => Err(io::Error::other(format!("'{name}' is not a regular file"))),
     }
 }
 

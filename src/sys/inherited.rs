@@ -122,7 +122,7 @@ pub(crate) fn shed_all_but_handed_socket() -> io::Result<Option<UnixListener>> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
     if !socket::listens(&listener)? {
-        return Err(io::Error::other("descriptor 3 is no socket that listens"));
+        return Err(io::Error::other("descriptor 3 is not a listening socket"));
     }
     listener.set_nonblocking(true)?;
     Ok(Some(listener))

@@ -22,7 +22,7 @@ pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
         Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => called_as.canonicalize(),
         Err(error) => Err(io::Error::new(
             error.kind(),
-            format!("/proc/self/exe cannot be read: {error}; called by its path it needs no /proc"),
+            format!("/proc/self/exe cannot be read: {error}; try to call it by its path"),
         )),
         found => found,
     }

@@ -231,7 +231,7 @@ impl Process {
 /// stopped.
 pub(crate) fn stopped(pid: u32) -> String {
     match Process::read(pid).filter(Process::is_stopped) {
-        Some(_) => format!(", and is stopped; 'kill -CONT {pid}' lets it go on"),
+        Some(_) => format!(", and is stopped; try 'kill -CONT {pid}'"),
         None => String::new(),
     }
 }

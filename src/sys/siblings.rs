@@ -30,7 +30,7 @@ pub(crate) fn look(ourselves: &Path, architecture: &str) -> (PathBuf, Sibling) {
     let sibling = match Program::look(&path) {
         Ok(Some(program)) if program.is_whole() && program.is_for(architecture) => Sibling::Usable,
         Ok(Some(program)) => Sibling::Unusable(format!("is {program}")),
-        Ok(None) => Sibling::Unusable("is no program".to_owned()),
+        Ok(None) => Sibling::Unusable("is not a program".to_owned()),
         Err(error) if error.kind() == ErrorKind::NotFound => Sibling::Absent,
         Err(error) => Sibling::Unusable(format!("cannot be read: {error}")),
     };

@@ -243,7 +243,7 @@ impl Scanner<'_> {
     fn unexpected(&self) -> String {
         let line =
             self.text[..self.at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("it is no JSON as expected, in line {line}")
+        format!("it is not the expected JSON in line {line}")
     }
 
     fn skip_blank(&mut self) -> Result<(), String> {

@@ -57,7 +57,12 @@ pub(crate) const BY_TOP: &str = "top";
 /// terminal back, we do.
 pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
     let before = term::Before::look().trying(what)?;
-    let no_terminal = || Failure::failed(format!("cannot {what}: standard input and output are no terminal"));
+    let no_terminal = || {
+        Failure::failed(format!(
+            "cannot {what}: standard input and output are not a \
+        terminal"
+        ))
+    };
     let before = before.ok_or_else(no_terminal)?;
     let mut ending = Signals::catch(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT]).trying(what)?;
     let mut stopping = Signals::catch(&[SIGTSTP]).trying(what)?;
@@ -102,8 +107,8 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
                 // Where it takes nothing, there is nothing that we could do.
                 let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
-            before.put_back().trying("give the terminal back")?;
-            Err(Failure::failed(format!("cannot {what} any longer: the viewer ended by {status}")))
+            before.put_back().trying("restore the terminal")?;
+            Err(Failure::failed(format!("cannot {what}: the viewer ended by {status}")))
         }
     }
 }
@@ -111,7 +116,7 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
 /// Stops who started us, once the terminal shows what it would without us, until somebody
 /// has that go on; `false` where it has gone. `going_on`: SIGCONT.
 fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
-    before.put_back().trying("give the terminal back")?;
+    before.put_back().trying("restore the terminal")?;
     // We are not stopped ourselves: who has our parent go on could come before we are, and
     // we would stop for good.
     going_on.take();

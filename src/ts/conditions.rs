@@ -95,20 +95,20 @@ impl Conditions {
     }
 
     fn described(&self) -> String {
-        let shown = |bytes: &Vec<u8>| format!("'{}'", String::from_utf8_lossy(bytes));
+        let shown = |bytes: &Vec<u8>| format!("print '{}'", String::from_utf8_lossy(bytes));
         let mut all: Vec<String> = self.patterns.iter().map(shown).collect();
-        all.extend(self.regexes.iter().map(|regex| format!("/{regex}/")));
-        all.extend(self.complete.then(|| "a command to be done".to_owned()));
-        all.extend(self.idle.map(|_| "silence".to_owned()));
-        all.extend(self.stable.map(|_| "a screen that stays as it is".to_owned()));
-        all.extend(self.input.then(|| "a program that waits for input".to_owned()));
-        all.extend(self.waiting.then(|| "a session that waits for somebody".to_owned()));
-        all.extend(self.done.then(|| "a turn to end".to_owned()));
-        all.extend(self.exit.then(|| "the end".to_owned()));
+        all.extend(self.regexes.iter().map(|regex| format!("print /{regex}/")));
+        all.extend(self.complete.then(|| "finish a command".to_owned()));
+        all.extend(self.idle.map(|_| "stay silent".to_owned()));
+        all.extend(self.stable.map(|_| "keep its screen unchanged".to_owned()));
+        all.extend(self.input.then(|| "wait for input".to_owned()));
+        all.extend(self.waiting.then(|| "start waiting for input".to_owned()));
+        all.extend(self.done.then(|| "end a turn".to_owned()));
+        all.extend(self.exit.then(|| "end".to_owned()));
         if all.is_empty() {
             all.extend(self.fails.iter().map(shown));
         }
-        format!("wait for {}", all.join(" or "))
+        all.join(" or ")
     }
 }
 

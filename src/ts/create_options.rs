@@ -132,7 +132,7 @@ impl CreateOptions {
         let elsewhere = there.into_iter().find(|root| !wanted.contains(root));
         let place =
             elsewhere.map_or("everywhere".to_owned(), |root| format!("to '{}'", text::escaped(&root)));
-        Err(Failure::failed(format!("cannot take session '{}': it may write {place}", session.handle())))
+        Err(Failure::failed(format!("cannot use session '{}': it may write {place}", session.handle())))
     }
 
     /// Starts it, and tells the caller what it should know of that.
@@ -167,7 +167,7 @@ pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
 }
 
 fn exclude(one: &str, other: &str) -> Failure {
-    Failure::bad_args(format!("{one} and {other} exclude each other"))
+    Failure::bad_args(format!("cannot use {one} with {other}"))
 }
 
 /// Where the foreground process of a session is.
@@ -238,13 +238,13 @@ fn start(
 /// Refuses write roots by which a session would reach the files, and so the
 /// terminals, of the others.
 fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
-    let what = || format!("find the state folder '{}'", state_dir.display());
+    let what = || format!("find the state directory '{}'", state_dir.display());
     for root in &settings.write_roots {
         let root = Path::new(OsStr::from_bytes(root));
         let home = state_dir.canonicalize().trying(what())?;
         if root.starts_with(&home) || home.starts_with(root) {
             return Err(Failure::failed(format!(
-                "cannot let the session write to '{}': the state folder '{}' is there, and in it the input \
+                "cannot let the session write to '{}': it contains the state directory '{}' with the input \
                  of every session",
                 root.display(),
                 home.display()

@@ -148,7 +148,7 @@ impl Plan {
         let mut parts: Vec<Part> = Vec::new();
         if !on.is_empty() {
             if !sessions.is_empty() {
-                return Err(Failure::bad_args("a session and --on exclude each other".into()));
+                return Err(Failure::bad_args("cannot use --on with SESSION".into()));
             }
             for machine in machines(&on)? {
                 parts.push(Part { machine, words: words(&[]) });
@@ -167,20 +167,20 @@ impl Plan {
         }
         if inherits.is_some_and(|(machine, _)| parts.iter().any(|part| part.machine != machine)) {
             return Err(Failure::bad_args(
-                "the session of --inherit-cwd is on another machine than --on names".into(),
+                "the session of --inherit-cwd is not on the machine of --on".into(),
             ));
         }
         let is_many = parts.len() > 1 || on.iter().any(|on| on == name::ALL);
         let starts = ["create", "ensure"].contains(&verb);
         if is_many && starts {
-            return Err(Failure::bad_args("a session is started on one machine".into()));
+            return Err(Failure::bad_args("--on must name one machine for a new session".into()));
         }
         if is_many && verb == WORKER && !call.has("list") {
-            return Err(Failure::bad_args("a worker is on one machine".into()));
+            return Err(Failure::bad_args("--on must name one machine for a worker".into()));
         }
         if starts && call.has("owner") {
             return Err(Failure::bad_args(
-                "--owner is a process of this machine, and --on another one".into(),
+                "cannot use --owner with --on: it is a process of this machine".into(),
             ));
         }
         let stdin = match call.optional("secret-fd", cli::number)? {
@@ -291,8 +291,7 @@ impl Plan {
                     CallEvent::Signal(index) => {
                         let (signal, caught) = &mut signals[index];
                         if caught.take() && !call.is_open() {
-                            let message =
-                                format!("{}: interrupted, while there is no connection", call.machine());
+                            let message = format!("{}: interrupted while disconnected", call.machine());
                             return Err(Failure::status(LOST, "lost", Some(message)));
                         }
                         call.signal(*signal);

@@ -59,7 +59,7 @@ pub(crate) fn form_wanted(call: &CommandLine) -> Result<(bool, Option<Colours>)>
         }
     }
     if colours == Colours::Kept && !rendered {
-        return Err(Failure::bad_args("--ansi is for --rendered".into()));
+        return Err(Failure::bad_args("--ansi requires --rendered".into()));
     }
     Ok((strip, rendered.then_some(colours)))
 }
@@ -186,7 +186,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
 /// Tells whoever reads a bounded log what of it is gone; in JSON the answer does.
 pub(crate) fn tell_lost(lost: u64, json: bool) {
     if lost > 0 && !json {
-        cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log bounds what is kept"));
+        cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log dropped them"));
     }
 }
 
@@ -370,7 +370,7 @@ pub(crate) fn shortened(
     let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
     let handle = machine::as_called(handle);
     let line = format!(
-        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={} has them]\n",
+        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={}]\n",
         whole.start,
         whole.end - whole.start
     );

@@ -22,7 +22,7 @@ pub(crate) fn read(descriptor: u64) -> Result<Vec<u8>> {
     // that could not be had.
     match secret.pop() {
         None => {
-            return Err(Failure::failed(format!("cannot {}: there is none, not even an empty line", what())));
+            return Err(Failure::failed(format!("cannot {}: it is empty", what())));
         }
         Some(b'\n') => {}
         Some(last) => secret.push(last),

@@ -290,7 +290,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
     top.terminal.give_back()?;
     match end? {
         End::Left => Ok(()),
-        End::Told => Err(Failure::failed("cannot go on: a signal says to leave".into())),
+        End::Told => Err(Failure::failed("ended by a signal".into())),
     }
 }
 
@@ -321,7 +321,7 @@ impl Top<'_> {
     }
 
     fn redraw(&mut self) -> Result<()> {
-        let size = term::size().trying("ask the terminal's size")?;
+        let size = term::size().trying("read the terminal's size")?;
         self.size = size.map_or((80, 24), |size| (size.cols.into(), size.rows.into()));
         (self.frame, self.columns) = (Frame::default(), None);
         self.terminal.say(b"\x1b[0m\x1b[H\x1b[2J");

@@ -70,7 +70,7 @@ impl Foreground {
             u8::try_from(128 + signal).unwrap_or(u8::MAX),
             "interrupted",
             Some(format!(
-                "worker '{}' has been ended, for we got {}; see '{}'",
+                "worker '{}' was ended because we got {}; see '{}'",
                 task.worker(),
                 signals::name(signal),
                 task.path().display()

@@ -77,7 +77,7 @@ impl<'a> Launch<'a> {
             return Err(Failure::failed(format!("cannot {what}: there is no such program")));
         };
         if !child::is_program(&found) {
-            return Err(Failure::failed(format!("cannot {what}: it is no file that can be executed")));
+            return Err(Failure::failed(format!("cannot {what}: it is not executable")));
         }
         Ok(Launch { handle, root, agent: absolute(found).trying(what)?, shell })
     }
@@ -88,7 +88,7 @@ impl<'a> Launch<'a> {
         let longest = LONGEST_STRING - "NBS_INITIAL_PROMPT=".len() - 1;
         if prompt.len() > longest {
             return Err(Failure::failed(format!(
-                "cannot {what}: the prompt has {} bytes, and a program takes no more than {longest}",
+                "cannot {what}: the prompt has {} bytes; a program accepts at most {longest}",
                 prompt.len()
             )));
         }
@@ -143,7 +143,7 @@ pub(crate) fn find_agent(root: &Path) -> Result<OsString> {
     let found = own.into_iter().find(|agent| child::is_program(agent));
     found.or_else(|| child::on_path(AGENT.as_ref())).map(OsString::from).ok_or_else(|| {
         Failure::failed(format!(
-            "cannot find the agent '{AGENT}' in '{}', in ~/.nbs/bin or on PATH; --agent names another",
+            "cannot find the agent '{AGENT}' in '{}', in ~/.nbs/bin or on PATH; try --agent",
             root.join(".nbs/bin").display()
         ))
     })

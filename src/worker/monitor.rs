@@ -96,7 +96,7 @@ impl Watched {
         match answer.split_first() {
             Some((b'+', log)) => Ok(Watched { child, word, log: OsString::from_vec(log.to_vec()).into() }),
             Some((_, why)) => Err(Failure::failed(String::from_utf8_lossy(why).into_owned())),
-            None => Err(Failure::failed(format!("cannot {what}: it ended without a word"))),
+            None => Err(Failure::failed(format!("cannot {what}: it exited without a message"))),
         }
     }
 
@@ -106,12 +106,12 @@ impl Watched {
 
     /// Lets it watch. The agent is started next.
     pub(crate) fn go(&mut self) -> Result<()> {
-        self.word.write_all(&[GO]).trying("tell the monitor to begin")
+        self.word.write_all(&[GO]).trying("start the monitor")
     }
 
     /// The same, for a worker that lives no longer than this end of the connection.
     pub(crate) fn go_in_foreground(&mut self) -> Result<()> {
-        self.word.write_all(&[GO_IN_FOREGROUND]).trying("tell the monitor to begin")
+        self.word.write_all(&[GO_IN_FOREGROUND]).trying("start the monitor")
     }
 
     /// Has it end the worker, who may be forsaken. Where it has ended by now, so has the worker.
@@ -263,7 +263,7 @@ impl Monitor {
             if self.phase.is_late(now) && !late {
                 late = true;
                 let waited = self.limits.startup;
-                self.log.say(&format!("no session has appeared in {waited:?}; waits for one all the same"));
+                self.log.say(&format!("no session has appeared in {waited:?}; keeps waiting for one"));
             }
             // What could not be read need not change again.
             let blind =
@@ -287,7 +287,7 @@ impl Monitor {
                     MonitorEvent::Stop => {
                         self.stop.take();
                         self.phase.told = true;
-                        self.log.say("told to end by a signal");
+                        self.log.say("ended by a signal");
                     }
                     MonitorEvent::Word => match self.heard() {
                         Some(NEVER_MIND) => {
@@ -298,26 +298,26 @@ impl Monitor {
                         Some(UNKNOWN) => {
                             self.word = None;
                             self.phase.told = true;
-                            self.log.say("its handle could not be told to anybody");
+                            self.log.say("its handle could not be printed");
                         }
                         Some(STARTED) if self.phase.in_foreground => self.started = true,
                         Some(word @ (STOP | FORSAKEN)) => {
                             self.word = None;
                             self.phase.told = true;
                             self.forsaken = word == FORSAKEN;
-                            self.log.say("told to end by who waits for the worker");
+                            self.log.say("ended by the process that waits for the worker");
                         }
                         None if self.phase.in_foreground => {
                             self.word = None;
                             self.phase.told = true;
                             self.phase.doubtful = !self.started;
-                            self.log.say("whoever waited for the worker has gone");
+                            self.log.say("the process that waited for the worker has ended");
                         }
                         word => {
                             self.word = None;
                             self.phase.doubtful = word != Some(STARTED);
                             if self.phase.doubtful {
-                                self.log.say("whoever was to start the agent was killed");
+                                self.log.say("the process that starts the agent was killed");
                             }
                         }
                     },
@@ -351,7 +351,7 @@ impl Monitor {
         let found = state_dir.and_then(|state_dir| self.find_sessions(&state_dir));
         // Whether or not they can be listed; a relay that has ended has for ever.
         self.let_go(Followed::has_ended);
-        watched.trying("watch for changes, and so looks from time to time")?;
+        watched.trying("watch for changes, and so polls")?;
         read.and(found)
     }
 
@@ -417,12 +417,10 @@ impl Monitor {
     fn finish(&mut self, why: &Why) {
         match why {
             Why::SessionGone => self.log.say("no session is left"),
-            Why::NeverBegun => self.log.say("no agent has been started, as it seems"),
+            Why::NeverBegun => self.log.say("apparently no agent was started"),
             Why::Told => {}
             Why::State(state) => self.log.say(&format!("the task is over: {state}")),
-            Why::FileGone => {
-                self.log.say("the task file has gone, and nobody can tell that the task is done")
-            }
+            Why::FileGone => self.log.say("the task file is gone, so the task cannot be finished"),
             Why::TimedOut => self.log.say(&format!("timed out after {:?}", self.limits.timeout)),
         }
         let is_gone = matches!(why, Why::SessionGone | Why::NeverBegun);

@@ -190,7 +190,7 @@ impl TaskFile {
     /// What to say where there is no such worker.
     pub(crate) fn missing(&self) -> Failure {
         Failure::not_found(format!(
-            "there is no worker '{}' in '{}'; 'nbs-spawn-worker --list' shows all",
+            "there is no worker '{}' in '{}'; try 'nbs-spawn-worker --list'",
             self.worker,
             self.folder.display()
         ))
@@ -230,7 +230,7 @@ const TIPS: &str = "
 - You have a terminal of your own, and nobody watches it. What you want to tell,
   write into the Log.
 - For commands that run for long or ask questions use `nbs-ts`: `h=$(nbs-ts
-  create bash)`, `nbs-ts run \"$h\" make`, `nbs-ts kill \"$h\"`; `nbs-ts help` tells more.
+  create bash)`, `nbs-ts run \"$h\" make`, `nbs-ts kill \"$h\"`; `nbs-ts help` shows more.
 ";
 
 #[cfg(test)]

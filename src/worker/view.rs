@@ -60,7 +60,7 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
 }
 
 fn monitors() -> Result<Vec<Process>> {
-    let all = processes::all().trying("look for monitors")?;
+    let all = processes::all().trying("list monitors")?;
     let is_one =
         |process: &Process| process.name == MONITOR && !process.has_ended() && process.is_of_our_user();
     Ok(all.into_iter().filter(is_one).collect())
@@ -148,7 +148,7 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Option<WorkerE
 fn followed(task: &TaskFile) -> Result<Vec<Option<PidFd>>> {
     let worker = task.worker();
     if let Some(monitor) = monitors()?.iter().find(|monitor| watches(monitor, worker))
-        && let Some(pidfd) = monitor.hold().trying("hold on to the monitor")?
+        && let Some(pidfd) = monitor.hold().trying("open the monitor")?
     {
         return Ok(vec![Some(pidfd)]);
     }

@@ -149,7 +149,7 @@ fn a_secret_prompt_is_asked_nothing() {
     let scratch = Scratch::new();
     let handle = scratch.create("read -s x; echo $x; cat");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tsecret\n"));
-    scratch.ts(&["ask", &handle, "hello"]).code(1).stdout("").complains("it waits for a secret");
+    scratch.ts(&["ask", &handle, "hello"]).code(1).stdout("").complains("it is at a secret prompt");
     scratch.ts(&["send", &handle, "s3cret"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=s3cret"]).code(0);
 }
@@ -197,7 +197,7 @@ fn a_long_answer_is_cut_in_the_middle_and_says_so() {
     let out = ran.out();
     assert!(out.starts_with("1\n2\n") && out.ends_with("9999\n10000\n") && out.len() < 1_200, "{out}");
     let line = out.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
-    let command = line.split_once("nbs-ts ").unwrap().1.strip_suffix(" has them]").unwrap();
+    let command = line.split_once("nbs-ts ").unwrap().1.strip_suffix("]").unwrap();
     let whole = scratch.ts(&command.split(' ').collect::<Vec<_>>()).code(0).out();
     assert!(whole.contains("\r\n5000\r\n"), "{}", whole.len());
     let short = scratch.ts(&["ask", "--max=1K", "--json", &handle, "echo short"]).code(0);
@@ -257,7 +257,7 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
         ("echo 'a", "> ", "b'", "a\nb\n"),
         ("cat <<X", "> ", "x\nX", "x\n"),
     ] {
-        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("it is not complete");
+        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("it is incomplete");
         scratch.ts(&["ask", long, &handle, rest]).code(0).stdout(answer).silent();
     }
     let ran = scratch.ts(&["ask", long, &handle, "echo !nosuch"]).code(1);
@@ -267,7 +267,7 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     scratch.ts(&["ask", long, &handle, "read x"]).code(0).stdout("").silent();
     scratch.ts(&["ask", long, &handle, "it"]).code(0).stdout("").silent();
     scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
-    let evidence = "a program waits for input; nothing was printed; with --input that is an answer";
+    let evidence = "a program waits for input; nothing was printed; try --input to end the answer there";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| {
@@ -289,7 +289,7 @@ fn a_small_shell_reads_too() {
             scratch.ts(&["ask", &handle, "it"]).code(0).stdout("").silent();
             scratch.ts(&["ask", &handle, "echo $x"]).code(0).stdout("it\n").silent();
             let ran = scratch.ts(&["ask", &handle, "for i in 1 2"]).code(1);
-            ran.complains("it is not complete");
+            ran.complains("it is incomplete");
             scratch.ts(&["ask", &handle, "do echo $i; done"]).code(0).stdout("1\n2\n").silent();
         }
     }
@@ -404,7 +404,7 @@ fn a_question_is_an_answer() {
     let asked = scratch.ts(&["ask", "--json", &handle, "read -sp 'PIN: ' x; (exit $x)"]).code(0);
     let of = |name| asked.field(name);
     assert_eq!([of("output"), of("condition"), of("terminal")], ["\"PIN: \"", "\"input\"", "\"secret\""]);
-    scratch.ts(&["ask", &handle, "5"]).code(1).complains("it waits for a secret");
+    scratch.ts(&["ask", &handle, "5"]).code(1).complains("it is at a secret prompt");
     scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"5\n").code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout_has("5");
     scratch.ts(&["ask", &handle, "read -p 'Name: ' x"]).code(0).stdout("Name: ").silent();
@@ -498,7 +498,7 @@ fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
         let asks = asks.finish();
         assert!(asks.out().ends_with("Go on? "), "{asks:?}");
         let queued = queued.finish().code(125).stdout("");
-        queued.complains("began to ask while this call was queued: 'Go on?'").complains("was not typed");
+        queued.complains("asked a question while this call was queued: 'Go on?'").complains("was not typed");
         // One that comes now answers.
         scratch.ts(&["ask", &handle, "yes"]).code(0).stdout("got <yes>\n");
         fs::remove_file(scratch.path.join("go")).unwrap();

@@ -24,7 +24,7 @@ fn resume(scratch: &Scratch, handle: &str) -> Ran {
 fn a_question_is_told_answered_and_gone_on_from() {
     let (scratch, handle) = shell();
     let command = "read -p 'Continue? [y/N] ' x; echo \"got $x\"; (exit 3)";
-    let next = format!("'nbs-ts run --resume {handle}' goes on");
+    let next = format!("'nbs-ts run --resume {handle}' to go on");
     let asked = scratch.ts(&["run", &handle, command]).code(123).stdout("Continue? [y/N] ");
     asked
         .complains("waits for input; the terminal is at: line; last line: 'Continue? [y/N]'")
@@ -32,7 +32,7 @@ fn a_question_is_told_answered_and_gone_on_from() {
     scratch.ts(&["send", &handle, "y"]).code(0);
     resume(&scratch, &handle).code(3).stdout("got y\n").silent();
     // And then the shell is there again.
-    resume(&scratch, &handle).code(125).complains("no 'run' has left one there");
+    resume(&scratch, &handle).code(125).complains("there is no command to resume");
     scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
 }
 
@@ -210,15 +210,15 @@ fn the_next_run_says_what_is_in_its_way() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "python3 -q", "raw");
     let busy = scratch.ts(&["run", &handle, "ls"]).code(125).stdout("");
-    busy.complains("a 'run', which waits for input; 'python3' has the foreground")
-        .complains(&format!("'nbs-ts ask {handle} TEXT' talks to it"))
+    busy.complains("a 'run' waits for input; 'python3' is in the foreground")
+        .complains(&format!("'nbs-ts ask {handle} TEXT' to talk to it"))
         .complains("run --resume");
     scratch.ts(&["eof", &handle]).code(0);
     resume(&scratch, &handle).code(0);
     // Nor is it stuck behind what somebody else has begun.
     scratch.ts(&["send", &handle, "exec 3<&0; cat <&3"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
-    scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' has the foreground");
+    scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' is in the foreground");
     scratch.ts(&["eof", &handle]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0);
     scratch.ts(&["send", &handle, "bash --norc"]).code(0);
@@ -226,7 +226,7 @@ fn the_next_run_says_what_is_in_its_way() {
     scratch
         .ts(&["run", &handle, "ls"])
         .code(125)
-        .complains("'bash' has the foreground")
+        .complains("'bash' is in the foreground")
         .complains("integrate");
 }
 
@@ -236,16 +236,16 @@ fn the_next_run_says_what_is_in_its_way() {
 fn what_has_the_foreground_is_named() {
     let (scratch, handle) = shell();
     fs::write(scratch.path.join("long.txt"), "line\n".repeat(100)).unwrap();
-    let integrate = format!("'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT'");
-    let talk = format!("'nbs-ts ask {handle} TEXT' talks to it");
-    let look = format!("'nbs-ts screen {handle}' shows it, 'nbs-ts key {handle} KEY'");
+    let integrate = format!("'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT'");
+    let talk = format!("'nbs-ts ask {handle} TEXT' to talk to it");
+    let look = format!("'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY'");
     for (command, terminal, program, next, end) in [
         ("bash --norc", "raw", "bash", &integrate, "C-d"),
         ("dash", "line", "dash", &integrate, "C-d"),
         ("python3", "raw", "python3", &talk, "C-d"),
         ("less -+X long.txt", "raw", "less", &look, "q"),
     ] {
-        let named = format!("'{program}' has the foreground; ");
+        let named = format!("'{program}' is in the foreground; ");
         asks(&scratch, &handle, command, terminal).complains(&named).complains(next).complains("--resume");
         let busy = scratch.ts(&["run", &handle, "true"]).code(125).complains("of a 'run'");
         busy.complains(&named.replace("; ", "")).complains(next).complains("--resume");
@@ -254,7 +254,7 @@ fn what_has_the_foreground_is_named() {
     }
     // A shell's own question has nobody else's name in it.
     let asked = asks(&scratch, &handle, "read -rn1 x", "raw").complains(&look);
-    assert!(!asked.err().contains("has the foreground"), "{asked:?}");
+    assert!(!asked.err().contains("is in the foreground"), "{asked:?}");
     scratch.ts(&["key", &handle, "x"]).code(0);
     resume(&scratch, &handle).code(0);
 }
@@ -264,12 +264,12 @@ fn what_has_the_foreground_is_named() {
 fn what_ignores_an_interrupt_is_named() {
     let (scratch, handle) = shell();
     for (command, program, next) in [
-        ("python3", "python3", "'nbs-ts eof H' mostly ends it"),
-        ("(trap '' INT; exec cat)", "cat", "'nbs-ts eof H' mostly ends it"),
-        ("(trap '' INT; exec sleep 1000)", "sleep", "the key C-\\ mostly ends it, 'nbs-ts kill H'"),
+        ("python3", "python3", "'nbs-ts eof H' to end it"),
+        ("(trap '' INT; exec cat)", "cat", "'nbs-ts eof H' to end it"),
+        ("(trap '' INT; exec sleep 1000)", "sleep", "the key C-\\ to end it, 'nbs-ts kill H'"),
     ] {
         let ran = timing_out(
-            |ran| ran.err().contains(&format!("'{program}' has")),
+            |ran| ran.err().contains(&format!("'{program}' is")),
             |timeout| {
                 let ran = scratch.ts(&["run", "--no-input", timeout, &handle, command]);
                 if ran.err().contains("ignores the interrupt") {
@@ -281,7 +281,7 @@ fn what_ignores_an_interrupt_is_named() {
             },
         );
         ran.code(124)
-            .complains(&format!("busy until it ends: '{program}' has the foreground; "))
+            .complains(&format!("busy until it ends: '{program}' is in the foreground; "))
             .complains(&next.replace('H', &handle));
     }
 }
@@ -294,7 +294,7 @@ fn what_has_been_left_is_not_in_the_way_once_it_is_over() {
     scratch.ts(&["wait", &handle, "--complete"]).code(0);
     scratch.ts(&["send", &handle, "cat"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
-    let busy = scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' has the foreground");
+    let busy = scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' is in the foreground");
     assert!(!busy.err().contains("--resume"), "{busy:?}");
 }
 
@@ -303,7 +303,7 @@ fn a_stopped_command_is_told_of() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "cat", "line");
     scratch.ts(&["key", &handle, "C-z"]).code(0);
-    resume(&scratch, &handle).complains("is stopped").complains("fg' goes on with it");
+    resume(&scratch, &handle).complains("is stopped").complains("fg' to continue it");
     scratch.ts(&["run", "--input-after=100ms", &handle, "fg"]).code(123);
     scratch.ts(&["eof", &handle]).code(0);
     resume(&scratch, &handle).code(0);

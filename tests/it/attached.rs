@@ -82,7 +82,7 @@ fn all_keys_go_to_the_session_but_the_one_to_leave() {
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
     // It tells how to leave, until something is typed.
-    let hint = "C-\\ and then d leaves";
+    let hint = "C-\\ and then d detaches";
     assert!(scratch.file(&person, "output.log").contains(hint));
     keys(&scratch, &person, b"a\x03\x1a\x13\x11\x04\x1c\x1c-\x1cx\x1b[Az\xc3\xa9");
     eventually("no hint", || !scratch.ts(&["screen", &person]).out().contains(hint));
@@ -324,7 +324,7 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
 fn it_takes_a_terminal() {
     let scratch = Scratch::new();
     let session = scratch.create("exec sleep 1000");
-    scratch.ts(&["attach", "--interactive", &session]).code(1).stdout("").complains("no terminal");
+    scratch.ts(&["attach", "--interactive", &session]).code(1).stdout("").complains("not a terminal");
     scratch.ts(&["attach", "--interactive", "00000000"]).code(2);
     for other in ["--new", "--last=3", "--json"] {
         scratch.ts(&["attach", "--interactive", other, &session]).code(4);
@@ -350,7 +350,7 @@ fn who_only_looks_on_changes_nothing() {
         let screen = scratch.ts(&["screen", &person]).out();
         screen.starts_with("ready\n") && screen.contains("the end") && !screen.contains("around")
     });
-    assert!(scratch.file(&person, "output.log").contains("C-\\ and then d leaves"));
+    assert!(scratch.file(&person, "output.log").contains("C-\\ and then d detaches"));
     let length = scratch.file(&session, "output.log").len();
     keys(&scratch, &person, b"xyz\x03\r");
     // In a smaller window what is around the cursor.
@@ -383,6 +383,6 @@ fn who_only_looks_on_changes_nothing() {
     scratch.ts(&["kill", "--keep", &session]).code(0);
     sees(&scratch, &person, "[process exited with code");
     is_back(&scratch, &person, 0);
-    scratch.ts(&["attach", "--read-only", &session]).code(1).complains("no terminal");
-    scratch.ts(&["attach", "--read-only", "--interactive", &session]).code(4).complains("exclude");
+    scratch.ts(&["attach", "--read-only", &session]).code(1).complains("not a terminal");
+    scratch.ts(&["attach", "--read-only", "--interactive", &session]).code(4).complains("cannot use --");
 }

@@ -318,7 +318,7 @@ fn who_counts_as_confined_is_told_that_it_is_not_served() {
         run(command.args(["--locks=1000:1000", "setpriv", "--no-new-privs", "nbs-ts"]).args(words))
     };
     for words in [&["send", &handle, "x"][..], &["wait-pattern", &handle, "x"], &["pwd", &handle]] {
-        confined(words).code(1).complains("does not serve this process, which counts as confined");
+        confined(words).code(1).complains("rejects this process, which is confined");
     }
     // It may look, and only look.
     confined(&["status", &handle]).code(0).stdout("alive\n");
@@ -344,11 +344,11 @@ fn roots_that_would_confine_nobody_are_refused() {
     scratch.create("cat");
     let through = places.root.join("link/sessions");
     for (root, why) in [
-        (scratch.path.clone(), "the state folder"),
-        ("/".into(), "the state folder"),
-        (scratch.state(), "the state folder"),
-        (scratch.state().join("sessions"), "the state folder"),
-        (through, "the state folder"),
+        (scratch.path.clone(), "the state directory"),
+        ("/".into(), "the state directory"),
+        (scratch.state(), "the state directory"),
+        (scratch.state().join("sessions"), "the state directory"),
+        (through, "the state directory"),
         (places.root.join("missing"), "No such file"),
         (file, "Not a directory"),
     ] {

@@ -78,14 +78,14 @@ fn each_thing_that_ought_not_to_be_is_told() {
     let folder = scratch.folder(&handle);
     let cases = [
         ("read_cursor", "6", "'read_cursor' is 6, and the log has 5 bytes"),
-        ("read_cursor.r", "x", "'read_cursor.r' holds no number"),
+        ("read_cursor.r", "x", "'read_cursor.r' does not contain a number"),
         ("completion_cursor", "1", "'completion_cursor' is 1"),
         ("completion.log", "1 0\n1 0\n", "'completion.log' has a line '1 0' out of order"),
         ("completion.log", "x\n", "has a line 'x' out of order"),
         ("sizes", "0 80 24\n9 80 24\n", "'sizes' has the offset 9 out of order"),
         ("log_start", "4096", "'log_start' is 4096, and the log has 5 bytes"),
-        ("notes", "", "/notes' is nothing that nbs made"),
-        ("lock.notes", "", "/lock.notes' is nothing that nbs made"),
+        ("notes", "", "/notes' is not a file of nbs"),
+        ("lock.notes", "", "/lock.notes' is not a file of nbs"),
     ];
     for (file, content, told) in cases {
         let path = folder.join(file);
@@ -108,12 +108,12 @@ fn each_thing_that_ought_not_to_be_is_told() {
     }
     let meta = folder.join("meta");
     fs::set_permissions(&meta, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(faults(&scratch).unwrap().contains("/meta' can be used by others"));
+    assert!(faults(&scratch).unwrap().contains("/meta' is accessible to others"));
     fs::set_permissions(&meta, fs::Permissions::from_mode(0o600)).unwrap();
     fs::rename(folder.join("command"), scratch.path.join("command")).unwrap();
-    assert!(faults(&scratch).unwrap().contains("has no 'command' any more"));
+    assert!(faults(&scratch).unwrap().contains("has lost its 'command'"));
     fs::create_dir(folder.join("command")).unwrap();
-    assert!(faults(&scratch).unwrap().contains("/command' is a folder, and should be a file"));
+    assert!(faults(&scratch).unwrap().contains("/command' is a folder, but should be a file"));
     fs::remove_dir(folder.join("command")).unwrap();
     fs::rename(scratch.path.join("command"), folder.join("command")).unwrap();
     for (path, told) in [("x", "/x'"), ("sessions/y", "/sessions/y'"), ("events/z", "/events/z'")] {
@@ -122,7 +122,7 @@ fn each_thing_that_ought_not_to_be_is_told() {
         fs::remove_file(scratch.state().join(path)).unwrap();
     }
     fs::write(scratch.state().join("events/0badcafe.json"), "rubbish").unwrap();
-    assert!(faults(&scratch).unwrap().contains("holds no receipt of session '0badcafe'"));
+    assert!(faults(&scratch).unwrap().contains("is not an exit record of session '0badcafe'"));
     fs::remove_file(scratch.state().join("events/0badcafe.json")).unwrap();
     assert_eq!(faults(&scratch), None);
 }

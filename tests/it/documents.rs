@@ -203,9 +203,11 @@ fn a_topic_is_told_under_every_name() {
     let overview = scratch.ts(&["help", "screen"]).code(0).out();
     assert!(overview.contains("Usage: nbs-ts screen") && names.iter().any(|name| name == "screen"));
     scratch.ts(&["help", "files"]).code(0).stdout_has("# files - ");
-    scratch.ts(&["help", "frobnicate"]).code(4).complains("no command and no topic of nbs-ts");
-    scratch.ts(&["help", "--topic", "send"]).code(4).complains("'send' is no topic");
-    run(scratch.command(binary()).args(["help", "frobnicate"])).code(4).complains("no applet and no topic");
+    scratch.ts(&["help", "frobnicate"]).code(4).complains("nbs-ts has no command or topic 'frobnicate'");
+    scratch.ts(&["help", "--topic", "send"]).code(4).complains("nbs-ts has no topic 'send'");
+    run(scratch.command(binary()).args(["help", "frobnicate"]))
+        .code(4)
+        .complains("nbs has no applet or topic 'frobnicate'");
 }
 
 #[test]

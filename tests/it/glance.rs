@@ -173,12 +173,12 @@ fn what_a_session_says_of_itself_goes_before_what_is_seen_until_something_is_typ
 fn a_report_that_cannot_be_is_refused_before_anything_happens() {
     let scratch = Scratch::new();
     let session = scratch.create("exec sleep 1000");
-    scratch.ts(&["report"]).code(4).complains("missing a state");
-    scratch.ts(&["report", &session]).code(4).complains("missing a state");
-    scratch.ts(&["report", &session, "asleep"]).code(4).complains("'asleep' is no state");
-    scratch.ts(&["report", "waiting"]).code(1).complains("this is called in no session");
+    scratch.ts(&["report"]).code(4).complains("missing STATE");
+    scratch.ts(&["report", &session]).code(4).complains("missing STATE");
+    scratch.ts(&["report", &session, "asleep"]).code(4).complains("'asleep' is not a state");
+    scratch.ts(&["report", "waiting"]).code(1).complains("not in a session");
     scratch.ts(&["report", "--sooner", &session, "idle"]).code(4).complains("--sooner");
-    scratch.ts(&["report", &session, "waiting", &"x".repeat(4_001)]).code(4).complains("may have 4000");
+    scratch.ts(&["report", &session, "waiting", &"x".repeat(4_001)]).code(4).complains("at most 4000");
     scratch.ts(&["report", "0badcafe", "idle"]).code(2).complains("no session");
     assert_eq!(told(&scratch, &session, "report"), "null");
     scratch.ts(&["report", &session, "waiting", &"x".repeat(4_000)]).code(0).silent();
@@ -320,10 +320,13 @@ fn a_call_waits_for_whichever_session_waits_first() {
     eventually("its connections", || sockets_of(&waits.pid().to_string()) >= rests.len());
     scratch.ts(&["kill", "--keep", &rests[1]]).code(0);
     waits.finish().code(0).stdout(format!("{}\texit\t143\n", rests[1]));
-    scratch.ts(&["wait", "--name=nobody", "--waiting"]).code(2).complains("no session is alive");
-    scratch.ts(&["wait", "--all", &asks, "--waiting"]).code(4).complains("exclude each other");
-    scratch.ts(&["wait", "--all"]).code(4).complains("nothing to wait for");
-    scratch.ts(&["wait", "--timeout=0.2", &rests[0], "--waiting"]).code(3).complains("waits for somebody");
+    scratch.ts(&["wait", "--name=nobody", "--waiting"]).code(2).complains("there is no live session");
+    scratch.ts(&["wait", "--all", &asks, "--waiting"]).code(4).complains("cannot use --");
+    scratch.ts(&["wait", "--all"]).code(4).complains("missing a condition");
+    scratch
+        .ts(&["wait", "--timeout=0.2", &rests[0], "--waiting"])
+        .code(3)
+        .complains("did not start waiting for input");
 }
 
 #[test]

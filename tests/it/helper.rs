@@ -134,7 +134,7 @@ assert not os.path.exists('/tmp/never-%s' % child.decode())
 "#,
     );
     helper.log_has("reject: cannot start in '/no/such/folder'");
-    helper.log_has("reject: it speaks version 7 of the protocol, and not 1");
+    helper.log_has("reject: it uses version 7 of the protocol, not 1");
     helper.log_has("spawn: \"label\" -> pid ");
 }
 
@@ -498,7 +498,7 @@ fn nobody_waits_for_a_stopped_helper() {
     kill(helper.pid(), 19);
     eventually("the helper is stopped", || state_of(helper.pid()) == Some('T'));
     let ran = within(&mut scratch.ts(&["create", "exit 5"]));
-    assert!(ran.err.starts_with("nbs-ts: helper not running: it does not answer within 5 s"), "{ran:?}");
+    assert!(ran.err.starts_with("nbs-ts: helper not running: it did not respond within 5 s"), "{ran:?}");
     let handle = ran.ok();
     scratch.ended(handle.trim());
     let ran = within(&mut scratch.ts(&["create", "--require-helper", "exit 5"]));

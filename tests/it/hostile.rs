@@ -498,7 +498,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     let _forger = start(&mut command);
     eventually("the forged relay", || scratch.state().join("ready").exists());
     let ran = scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"correct horse\n").code(1);
-    ran.complains("only a part went in");
+    ran.complains("only a part was typed");
 }
 
 #[test]
@@ -521,9 +521,12 @@ fn a_strangers_socket_is_neither_a_relay_nor_a_helper() {
     fs::rename(&relay, &kept).unwrap();
     // As if there were no modes to keep it out.
     fs::rename(theirs.join("socket"), &relay).unwrap();
-    scratch.ts(&["send", &handle, "x"]).code(1).complains("it is another user's");
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("it belongs to another user");
     fs::rename(&relay, &helper).unwrap();
-    scratch.ts(&["create", "--require-helper", "true"]).code(1).complains("its socket is another user's");
+    scratch.ts(&["create", "--require-helper", "true"]).code(1).complains(
+        "its socket belongs to another \
+        user",
+    );
     fs::remove_file(&helper).unwrap();
     fs::rename(&kept, &relay).unwrap();
     scratch.ts(&["send", &handle, "x"]).code(0);

@@ -102,7 +102,7 @@ fn try_inner_of(scratch: &Scratch, inner: &Inner, command: &str) {
         let long = "x".repeat(length);
         run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
     }
-    run("echo 'a").code(2).stdout("").complains("wants the rest of it");
+    run("echo 'a").code(2).stdout("").complains("it is incomplete");
     run("echo on").code(0).stdout("on\n").silent();
     let wrong = run("echo a )");
     assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
@@ -291,11 +291,11 @@ fn what_ssh_asks_and_what_is_asked_behind_it() {
     let ssh = sshd.command.replace("StrictHostKeyChecking=no", "StrictHostKeyChecking=ask");
     let asked = scratch.ts(&["run", &handle, &ssh]).code(123).complains("the terminal is at: line");
     assert!(asked.out().ends_with("(yes/no/[fingerprint])? "), "{asked:?}");
-    scratch.ts(&["integrate", &handle]).code(1).complains("is no shell that is known");
+    scratch.ts(&["integrate", &handle]).code(1).complains("is not a known shell");
     scratch.ts(&["ask", &handle, "yes"]).code(0);
     let asked = scratch.ts(&["ask", &handle, "read -rsp 'Password: ' x"]).code(0);
     assert!(asked.out().ends_with("Password: "), "{asked:?}");
-    scratch.ts(&["integrate", &handle]).code(1).complains("asks for a secret");
+    scratch.ts(&["integrate", &handle]).code(1).complains("is at a secret prompt");
     let words = ["send", "--secret-stdin", "--prompt=Password: *$", &handle];
     scratch.ts_with_input(&words, b"hidden\n").code(0);
     scratch.ts(&["ask", &handle, "echo; echo ${#x}"]).code(0).stdout("\n6\n");
@@ -311,7 +311,7 @@ fn what_hangs_at_the_other_end_is_told_of_and_gets_nothing_later() {
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, &sshd.command]).code(0);
     scratch.ts(&["wait", "--pattern=mine#", &handle]).code(0);
-    scratch.ts(&["integrate", "--timeout=2", &handle]).code(1).complains("no shell has answered");
+    scratch.ts(&["integrate", "--timeout=2", &handle]).code(1).complains("no shell answered");
     // It has been interrupted, and that was its end.
     eventually("the outer shell", || {
         scratch.ts(&["run", "--timeout=60", &handle, "echo usable"]).stdout == b"usable\n"
@@ -325,7 +325,7 @@ fn a_shell_that_ends_meanwhile_is_told_of() {
     scratch.ts(&["send", &handle, "PS1='mine# ' dash -c 'printf \"mine# \"; read x; exit 5' || :"]).code(0);
     scratch.ts(&["wait", "--pattern=mine# ", &handle]).code(0);
     // By its arguments it is none to converse with.
-    scratch.ts(&["integrate", &handle]).code(1).complains("is no shell that is known");
+    scratch.ts(&["integrate", &handle]).code(1).complains("is not a known shell");
     scratch.ts(&["key", &handle, "Enter"]).code(0);
     let sshd = Sshd::start(&scratch, "printf 'mine# '; read x; exit 5");
     scratch.ts(&["send", &handle, &sshd.command]).code(0);
@@ -359,14 +359,14 @@ fn what_is_no_shell_gets_nothing() {
     let handle = scratch.create("bash");
     fs::write(scratch.path.join("long"), "line\n".repeat(100)).unwrap();
     scratch.ts(&["integrate", "12345678"]).code(2);
-    scratch.ts(&["integrate"]).code(4).complains("missing a session");
+    scratch.ts(&["integrate"]).code(4).complains("missing SESSION");
     for (command, doing, name, quit) in [
         ("cat", "line", "'cat'", "C-d"),
         ("python3 -q", "raw", "'python3'", "C-d"),
         ("vim -u NONE", "raw", "'vim'", "vim"),
         ("less long", "raw", "'less'", "q"),
         ("bash -c 'read x'", "line", "'bash'", "Enter"),
-        ("read -s x", "secret", "asks for a secret", "Enter"),
+        ("read -s x", "secret", "is at a secret prompt", "Enter"),
     ] {
         scratch.ts(&["send", &handle, command]).code(0);
         // The prompt that it was typed at may stand there for a moment.
@@ -383,7 +383,7 @@ fn what_is_no_shell_gets_nothing() {
     }
     // What reads nothing is waited for.
     scratch.ts(&["send", &handle, "sleep 1000"]).code(0);
-    scratch.ts(&["integrate", "--timeout=0.2", &handle]).code(1).complains("has the foreground");
+    scratch.ts(&["integrate", "--timeout=0.2", &handle]).code(1).complains("is in the foreground");
     scratch.ts(&["key", &handle, "C-c"]).code(0);
     scratch.ts(&["run", "--timeout=60", &handle, "exit 4"]).code(125);
     scratch.ts(&["integrate", &handle]).code(1).complains("has ended with exit code 4");
@@ -426,7 +426,10 @@ fn one_that_reports_and_is_busy_is_not_told_again() {
         assert!(busy.err().contains("it is busy") && !busy.err().contains("integrate"), "{busy:?}");
         let length = scratch.file(&handle, "output.log").len();
         if command == "bash --norc" {
-            scratch.ts(&["integrate", "--timeout=0.3", &handle]).code(1).complains("at no prompt");
+            scratch
+                .ts(&["integrate", "--timeout=0.3", &handle])
+                .code(1)
+                .complains("no prompt of a nested shell");
             assert_eq!(scratch.file(&handle, "output.log").len(), length);
         }
         scratch.ts(&["send", &handle, "this"]).code(0);
@@ -509,7 +512,7 @@ fn a_shell_in_the_place_of_the_sessions_own_can_be_taught() {
     for (command, shell) in [("exec zsh -f", "zsh"), ("exec bash --norc", "bash"), ("exec dash", "posix")] {
         let handle = scratch.create("bash");
         let replaced = scratch.ts(&["run", &handle, command]).code(125);
-        replaced.complains(&format!("'nbs-ts integrate {handle}' makes run work in it"));
+        replaced.complains(&format!("'nbs-ts integrate {handle}' to make run work in it"));
         integrate(&scratch, &handle, shell);
         let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
         run("echo hi; (exit 7)").code(7).stdout("hi\n").silent();
@@ -518,16 +521,16 @@ fn a_shell_in_the_place_of_the_sessions_own_can_be_taught() {
     }
     // What is no shell is told of at once.
     let handle = scratch.create("bash");
-    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'nbs-ts ask' is for talking to it");
+    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("try 'nbs-ts ask'");
     let refused = scratch.ts(&["integrate", "--timeout=1h", &handle]).code(1);
-    refused.complains("'cat' has the foreground, which is no shell that is known");
+    refused.complains("'cat' is in the foreground and is not a known shell");
 }
 
 #[test]
 fn a_program_that_ends_in_a_shell_can_be_taught_too() {
     let scratch = Scratch::new();
     let handle = scratch.create("PS1='mine# ' dash -i; exit 3");
-    scratch.ts(&["run", &handle, "true"]).code(125).complains("no interactive shell");
+    scratch.ts(&["run", &handle, "true"]).code(125).complains("not an interactive shell");
     integrate(&scratch, &handle, "posix");
     scratch.ts(&["run", &handle, "echo hi; (exit 7)"]).code(7).stdout("hi\n");
     scratch.ts(&["send", &handle, "(exit 5)"]).code(0);

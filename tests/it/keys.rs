@@ -26,7 +26,7 @@ fn keys_are_typed_in_order() {
     assert_eq!(ran.code(0).field("typed"), "21");
     got(&scratch, "\x03\x1a\x1bx\x1b[A\x1b[1;5D\x1b[15~é\r".as_bytes());
     scratch.ts(&["eof", &handle]).code(0).stdout("").silent();
-    scratch.ts(&["key", &handle, "--", "-", "--timeout=1"]).code(4).complains("'--timeout=1' is no key");
+    scratch.ts(&["key", &handle, "--", "-", "--timeout=1"]).code(4).complains("'--timeout=1' is not a key");
     scratch.ts(&["key", "--timeout=5", &handle, "-"]).code(0).stdout("").silent();
     got(&scratch, "\x03\x1a\x1bx\x1b[A\x1b[1;5D\x1b[15~é\r\x04-".as_bytes());
 }
@@ -36,9 +36,9 @@ fn an_unknown_key_is_found_before_anything_is_typed() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty raw -echo; echo ready; exec cat > got");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    scratch.ts(&["key", &handle, "a", "Entr", "b"]).code(4).complains("'Entr' is no key");
+    scratch.ts(&["key", &handle, "a", "Entr", "b"]).code(4).complains("'Entr' is not a key");
     scratch.ts(&["key", &handle, ""]).code(4);
-    scratch.ts(&["key", &handle]).code(4).complains("missing a key");
+    scratch.ts(&["key", &handle]).code(4).complains("missing KEY");
     scratch.ts(&["key", &handle, "z"]).code(0);
     got(&scratch, b"z");
     scratch.ts(&["key", "00000000", "a"]).code(2);
@@ -187,7 +187,7 @@ fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
     let deaf = scratch.create("echo ready; exec sleep 1000");
     scratch.ts(&["wait-pattern", &deaf, "ready"]).code(0);
     let refused = scratch.ts(&["eof", "--timeout=0.3", &deaf]).code(1).stdout("");
-    refused.complains("no program reads its terminal after 0.3 s").complains("'sleep' has the foreground");
+    refused.complains("no program reads its terminal after 0.3 s").complains("'sleep' is in the foreground");
     let editor = scratch.create(r"stty raw -echo; printf '\033[?'; printf '1049hready'; exec cat > got");
     scratch.ts(&["wait", &editor, "--pattern=ready", "--timeout=20"]).code(0);
     scratch.ts(&["eof", &editor]).code(1).complains("a full-screen program reads its terminal");

@@ -302,15 +302,15 @@ fn what_cannot_be_started_is_told() {
     };
     run(&mut launch(&["a-0", "/", "./nothing", "Go."])).code(1).complains("'./nothing': there is no such");
     run(&mut launch(&["a-0", "/", "nbs-nothing", "Go."])).code(1).complains("there is no such program");
-    run(&mut launch(&["a-0", "/", "/etc/passwd", "Go."])).code(1).complains("no file that can be executed");
-    run(&mut launch(&["a-0", "/", "/", "Go."])).code(1).complains("no file that can be executed");
+    run(&mut launch(&["a-0", "/", "/etc/passwd", "Go."])).code(1).complains("it is not executable");
+    run(&mut launch(&["a-0", "/", "/", "Go."])).code(1).complains("it is not executable");
     run(launch(&["a-0", "/", "/bin/true", "Go."]).env("PATH", "/nowhere"))
         .code(1)
         .complains("neither 'bash' nor 'sh' is on PATH");
     let long = "x".repeat(128 * 1024 - 1);
     run(&mut launch(&["a-0", "/", "/bin/true", &long])).code(1).complains("the prompt has 131071 bytes");
     for arguments in [&[][..], &["a"], &["a", "b", "c"], &["a", "b", "c", "d", "e"]] {
-        run(&mut launch(arguments)).code(4).complains("operands of four; usage: ");
+        run(&mut launch(arguments)).code(4).complains("operands, need four; usage: ");
     }
     run(&mut launch(&["--frobnicate", "a", "b", "c", "d"])).code(4).complains("--frobnicate");
 }

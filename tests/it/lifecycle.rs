@@ -454,7 +454,7 @@ fn what_is_not_known_of_a_session_is_null() {
     for told in both().iter().chain([&event]) {
         assert_eq!((field(told, "started"), field(told, "ended")), ("null".into(), "null".into()), "{told}");
     }
-    let removed = format!("gc: removed {handle} (-), dead for an unknown time");
+    let removed = format!("gc: removed {handle} (-), dead for unknown time");
     scratch.ts(&["gc"]).code(0).silent().stdout_has(&removed);
 }
 

@@ -363,9 +363,9 @@ fn a_run_whose_session_a_limit_ends_says_which() {
     for command in ["sleep 1000", "sh -c 'trap \"exit 3\" TERM; while :; do sleep 0.01; done'"] {
         let mut owner = Command::new("sleep").arg("1000").spawn().unwrap();
         let limits = [
-            ("--timeout=1.5".to_owned(), "it was ended by its --timeout of 1.5 s"),
-            ("--idle-timeout=1.5".to_owned(), "it was ended by its --idle-timeout of 1.5 s"),
-            (format!("--owner={}", owner.id()), "it was ended because the process of its --owner has ended"),
+            ("--timeout=1.5".to_owned(), "its --timeout of 1.5 s ended it"),
+            ("--idle-timeout=1.5".to_owned(), "its --idle-timeout of 1.5 s ended it"),
+            (format!("--owner={}", owner.id()), "its --owner has ended"),
         ];
         let running: Vec<_> = limits
             .iter()
@@ -387,5 +387,5 @@ fn a_run_whose_session_a_limit_ends_says_which() {
     }
     let handle = scratch.create("cat");
     scratch.ts(&["kill", "--keep", &handle]).code(0);
-    scratch.ts(&["send", &handle, "x"]).code(1).complains("; it was ended by a kill");
+    scratch.ts(&["send", &handle, "x"]).code(1).complains("; a kill ended it");
 }

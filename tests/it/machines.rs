@@ -278,20 +278,20 @@ fn a_machine_of_another_architecture_gets_the_file_for_it_or_is_told_what_to_put
     };
     fs::remove_file(root.path.join("bin/uname")).unwrap();
     executable(&root.path.join("bin/uname"), format!("#!/bin/sh\necho {other}\n"));
-    call(&format!("it wants nbs for {other} from '{}', where there is none", theirs.display()));
+    call(&format!("it needs nbs for {other} from '{}', where there is none", theirs.display()));
     // By its header (elf(5), e_machine), which is believed here; there it has to run.
     let mut content = fs::read(&ours).unwrap();
     content[18..20].copy_from_slice(&number.to_le_bytes());
     fs::write(&theirs, &content[..content.len() / 2]).unwrap();
     call(&format!("which is an incomplete copy of a program for {other}"));
     fs::write(&theirs, "#!/bin/sh\n").unwrap();
-    call("which is no program");
+    call("which is not a program");
     fs::remove_file(&theirs).unwrap();
     symlink(&theirs, &theirs).unwrap();
     call("which cannot be read: ");
     fs::remove_file(&theirs).unwrap();
     fs::create_dir(&theirs).unwrap();
-    call("which is no program");
+    call("which is not a program");
     fs::remove_dir(&theirs).unwrap();
     fs::copy(&ours, &theirs).unwrap();
     call(&format!("which is a program for {our_own}"));
@@ -543,7 +543,7 @@ fn a_person_attaches_and_leaves_and_the_window_counts() {
     there.ts(&["wait", &person, "--pattern=left 0"]).code(0);
     there.ts(&["run", &person, "stty -a | grep -c ' echo '"]).code(0).stdout("1\n");
     there.ts(&["kill", &person]).code(0);
-    there.scratch.ts(&["attach", "--interactive", &session]).code(1).complains("no terminal");
+    there.scratch.ts(&["attach", "--interactive", &session]).code(1).complains("not a terminal");
 }
 
 #[test]
@@ -576,10 +576,10 @@ fn bad_names_are_told_and_start_nothing() {
         ran.complains("status");
     }
     scratch.ts(&["create", "--on=a:b", "cat"]).code(4).complains("is not the name of a machine");
-    scratch.ts(&["create", "--on=all", "cat"]).code(4).complains("on one machine");
-    scratch.ts(&["kill", "--on=box", "01234567"]).code(4).complains("exclude each other");
-    scratch.ts(&["machine", "add", "box"]).code(4).complains("missing a command");
-    scratch.ts(&["machine", "add", "box", "--"]).code(4).complains("missing the command");
+    scratch.ts(&["create", "--on=all", "cat"]).code(4).complains("must name one machine");
+    scratch.ts(&["kill", "--on=box", "01234567"]).code(4).complains("cannot use --");
+    scratch.ts(&["machine", "add", "box"]).code(4).complains("missing COMMAND");
+    scratch.ts(&["machine", "add", "box", "--"]).code(4).complains("missing COMMAND");
     scratch.ts(&["machine", "add", "all", "sh"]).code(4);
     scratch.ts(&["machine", "remove", "box"]).code(2).complains("there is no machine 'box'");
     assert!(!scratch.state().join("bridges").exists() || scratch.processes().is_empty());
@@ -747,12 +747,12 @@ fn call_while_some_are_stopped(who: impl Fn(&Elsewhere) -> Vec<String>, why: &st
 
 #[test]
 fn a_call_comes_back_in_its_time_while_the_bridge_is_stopped() {
-    call_while_some_are_stopped(|there| vec![there.bridge()], "is stopped; 'kill -CONT");
+    call_while_some_are_stopped(|there| vec![there.bridge()], "is stopped; try 'kill -CONT");
 }
 
 #[test]
 fn a_call_comes_back_in_its_time_while_the_transport_is_stopped() {
-    call_while_some_are_stopped(Elsewhere::transport, "whether it was done is not known");
+    call_while_some_are_stopped(Elsewhere::transport, "it is unknown whether it was done");
 }
 
 #[test]
@@ -760,7 +760,7 @@ fn a_call_comes_back_in_its_time_while_the_far_side_is_stopped() {
     let far = |there: &Elsewhere| -> Vec<String> {
         there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-far").collect()
     };
-    call_while_some_are_stopped(far, "whether it was done is not known");
+    call_while_some_are_stopped(far, "it is unknown whether it was done");
 }
 
 #[test]
@@ -790,7 +790,7 @@ fn a_bridge_that_is_stopped_is_not_removed_unheard() {
     there.create("cat");
     let bridge = [there.bridge()];
     signal("STOP", &bridge);
-    there.ts(&["machine", "remove", "box"]).code(3).complains("does not answer, and is stopped");
+    there.ts(&["machine", "remove", "box"]).code(3).complains("does not respond, and is stopped");
     signal("CONT", &bridge);
 }
 
@@ -829,7 +829,7 @@ fn a_call_whose_far_side_was_killed_does_not_guess() {
     // Both at once, before one of them does anything about the end of the other.
     let far: Vec<String> = there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-far").collect();
     signal("KILL", &far);
-    let ran = call.finish().code(255).complains("whether it was done is not known");
+    let ran = call.finish().code(255).complains("it is unknown whether it was done");
     assert!("one\n".starts_with(&ran.out()), "{ran:?}");
     // Sessions go on.
     there.ts(&["status", &session]).code(0).stdout("alive\n");
@@ -917,7 +917,7 @@ fn several_machines_in_one_call() {
     assert!(met.starts_with(&format!("{two}\texit\t")), "{met}");
     there.ts(&["kill", "--keep", &here]).code(0);
     for line in there.ts(&["wait", "--all", "--on=all", "--exit"]).code(2).stdout("").err().lines() {
-        assert!(line.contains("no session is alive"), "{line}");
+        assert!(line.contains("there is no live session"), "{line}");
     }
     there.ts(&["machine", "add", "gone", "false"]).code(0);
     let listed = there.ts(&["list", "--on=all"]).code(255).complains("gone: nothing was done");
@@ -978,7 +978,7 @@ fn a_bridge_that_is_stopped_is_told_of_behind_what_the_other_machines_list() {
     let is_quick = || {
         let longer = there.scratch.create("sleep 30");
         let ran = there.scratch.bash("nbs-ts list --on=still --on=box 2>&1; echo $?").code(0);
-        let said = format!("still: nothing was done: its bridge, process {}, does not answer, ", bridge[0]);
+        let said = format!("still: nothing was done: its bridge, process {}, does not respond, ", bridge[0]);
         let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
         assert!(lines.len() == 3 && lines[0].starts_with(&session), "{ran:?}");
         assert!(lines[1].contains(&said) && lines[1].contains("'kill -CONT") && lines[2] == "255", "{ran:?}");
@@ -1124,10 +1124,11 @@ fn a_far_side_that_lies_harms_nobody() {
     let mark = "read_mark() { while read -r line; do case $line in mark=\\$*) \
                 two=${line#*\\}}; break;; mark=*) one=${line#mark=};; esac; done; }; read_mark; m=$one$two";
     says(&format!("{mark}; echo \"$m go /tmp\"; head -c 100000 /dev/urandom; sleep 1000"))
-        .complains("it sends");
-    says(&format!("{mark}; echo \"$m go /tmp\"; head -c 100000 /dev/zero; sleep 1000")).complains("it sends");
-    says(&format!("{mark}; printf '%s nonsense\\033[31m\\n' \"$m\"; sleep 1000")).complains("does not say");
-    says("yes | head -c 3000000; sleep 1000").complains("prints without end");
+        .complains("it sent");
+    says(&format!("{mark}; echo \"$m go /tmp\"; head -c 100000 /dev/zero; sleep 1000")).complains("it sent");
+    says(&format!("{mark}; printf '%s nonsense\\033[31m\\n' \"$m\"; sleep 1000"))
+        .complains("not from our script");
+    says("yes | head -c 3000000; sleep 1000").complains("its output does not end");
     eventually("no process being left", || scratch.processes().is_empty());
 }
 
@@ -1208,7 +1209,7 @@ fn a_job_on_another_machine_ends_with_who_waits_for_it() {
     };
     let told = job();
     run(Command::new("kill").arg(told.pid().to_string())).code(0);
-    told.finish().code(143).stdout("").complains("has been ended, for we got SIGTERM");
+    told.finish().code(143).stdout("").complains("was ended because we got SIGTERM");
     there.ts(&["list", "--on=box"]).code(0).stdout("");
     let asked = job();
     let session = there.ts(&["list", "--on=box"]).out().split('\t').next().unwrap().to_owned();

@@ -16,7 +16,7 @@ fn start(scratch: &Scratch, handle: &str) -> u64 {
 }
 
 fn gone(bytes: u64) -> String {
-    format!("nbs-ts: {bytes} bytes of output are gone: --max-log bounds what is kept\n")
+    format!("nbs-ts: {bytes} bytes of output are gone: --max-log dropped them\n")
 }
 
 /// The numbers from 1 up, as a terminal prints them.

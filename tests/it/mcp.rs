@@ -362,20 +362,20 @@ fn what_goes_wrong_is_told_to_the_model() {
     let said = client.failure("screen", json!({"session": "@none", "svg": true}));
     assert!(said.starts_with("[nbs: no session is named 'none'"), "{said}");
     let said = client.failure("screen", json!({"session": "none"}));
-    assert!(said.contains("neither a handle"), "{said}");
+    assert!(said.contains("not a handle"), "{said}");
     // What a model gives is never an option of ours.
     for hostile in ["--all", "--help", "-h", "--"] {
         let said = client.failure("kill", json!({"sessions": [hostile]}));
-        assert!(said.contains("neither a handle"), "{hostile}: {said}");
+        assert!(said.contains("not a handle"), "{hostile}: {said}");
     }
-    assert!(client.failure("kill", json!({})).contains("missing a session"));
+    assert!(client.failure("kill", json!({})).contains("missing SESSION"));
     // What never ends has no answer.
     let said = client.failure("list", json!({"follow": true}));
     assert!(said.contains("'follow' is not an argument of list"), "{said}");
     let said = client.failure("wait", json!({"sessions": ["@none"], "timeout": "soon", "exit": true}));
     assert!(said.contains("'soon', given for --timeout"), "{said}");
     let said = client.failure("wait", json!({"input": true}));
-    assert!(said.contains("missing a session"), "{said}");
+    assert!(said.contains("missing SESSION"), "{said}");
     let said = client.failure("create", json!({"command": "true", "cwd": "/none\u{0}"}));
     assert!(said.contains("cannot start the call"), "{said}");
     for length in [4_080, 9_000, 120_000] {
@@ -452,7 +452,7 @@ fn more_calls_at_once_than_it_executes_are_told_to_wait() {
     let wait = json!({"sessions": ["@work"], "pattern": ["marker"]});
     let calls: Vec<i64> = (0..64).map(|_| client.begin("wait", wait.clone())).collect();
     let said = client.failure("list", json!({}));
-    assert!(said.contains("64 calls are under way"), "{said}");
+    assert!(said.contains("64 calls are running"), "{said}");
     for id in calls {
         client.notify("notifications/cancelled", json!({"requestId": id}));
     }

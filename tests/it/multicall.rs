@@ -55,7 +55,7 @@ fn it_lists_link_names_a_line_each() {
 
 #[test]
 fn an_unknown_name_is_told_with_what_there_is() {
-    nbs(&["frobnicate"]).code(4).stdout("").complains("'frobnicate' is no applet of nbs; there are: nbs-");
+    nbs(&["frobnicate"]).code(4).stdout("").complains("nbs has no applet 'frobnicate'; try one of: nbs-");
     nbs(&["--frobnicate"]).code(4).complains("--frobnicate");
     let scratch = Scratch::new();
     for name in ["frobnicate", "busybox", "\u{1b}[31m"] {
@@ -79,7 +79,7 @@ fn a_name_that_begins_with_nbs_and_is_no_links_is_nbs() {
         call(&["frobnicate"])
             .code(4)
             .stdout("")
-            .complains("nbs: 'frobnicate' is no applet of nbs; there are: ");
+            .complains("nbs: nbs has no applet 'frobnicate'; try one of: ");
     }
 }
 
@@ -141,7 +141,7 @@ fn install_needs_no_proc_where_it_is_called_by_its_path() {
         assert_eq!(fs::read_link(&link).unwrap(), scratch.path.join("nbs"));
         run(scratch.command(link).arg("list")).code(0).silent();
     }
-    install("nbs", "by-name").code(1).complains("called by its path it needs no /proc");
+    install("nbs", "by-name").code(1).complains("try to call it by its path");
 }
 
 #[test]
@@ -191,12 +191,12 @@ fn install_leaves_the_links_that_are_right_already() {
 #[test]
 fn install_says_what_is_wrong_with_its_arguments() {
     let scratch = Scratch::new();
-    nbs(&["--install"]).code(4).complains("missing the folder");
-    nbs(&["--install", "--hard", "--symlink", "/tmp"]).code(4).complains("exclude each other");
+    nbs(&["--install"]).code(4).complains("missing DIR");
+    nbs(&["--install", "--hard", "--symlink", "/tmp"]).code(4).complains("cannot use --");
     nbs(&["--install", "a", "b"]).code(4).complains("b");
     run(scratch.command(binary()).args(["--install", "no/such/folder"]))
         .code(1)
-        .complains("cannot make links in 'no/such/folder': it is no folder");
+        .complains("cannot make links in 'no/such/folder': it is not a directory");
     let folder = scratch.path.join("nbs-ts");
     fs::create_dir(&folder).unwrap();
     run(scratch.command(binary()).args(["--install", "--force", "."])).code(1).complains("nbs-ts");
@@ -250,7 +250,7 @@ fn install_puts_all_that_a_package_has_below_a_prefix() {
         fs::metadata(prefix.join("bin/nbs-ts")).unwrap().ino(),
         fs::metadata(prefix.join("bin/nbs")).unwrap().ino()
     );
-    install(&["."]).code(4).complains("exclude each other");
+    install(&["."]).code(4).complains("cannot use --");
     nbs(&["--install", "--prefix="]).code(4).complains("--prefix is empty");
 }
 
@@ -342,7 +342,7 @@ fn install_tells_a_wrong_or_incomplete_file() {
     fs::copy(binary(), &beside).unwrap();
     install().code(1).complains(&format!("{name}': it is a program for {ours}"));
     fs::write(&beside, "#!/bin/sh\n").unwrap();
-    install().code(1).complains(&format!("{name}': it is no program"));
+    install().code(1).complains(&format!("{name}': it is not a program"));
     fs::remove_file(&beside).unwrap();
     symlink(&beside, &beside).unwrap();
     install().code(1).complains(&format!("{name}': it cannot be read: "));

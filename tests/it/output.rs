@@ -232,9 +232,9 @@ fn a_fifo_in_a_files_place_hangs_nobody() {
         let _ = fs::remove_file(&file);
         run(Command::new("mkfifo").arg(file)).code(0);
     }
-    scratch.ts(&["read", &handle]).code(1).complains("no regular file");
-    scratch.ts(&["read-new", &handle]).code(1).complains("no regular file");
-    scratch.ts(&["exit-code", &handle]).code(1).complains("no regular file");
+    scratch.ts(&["read", &handle]).code(1).complains("not a regular file");
+    scratch.ts(&["read-new", &handle]).code(1).complains("not a regular file");
+    scratch.ts(&["exit-code", &handle]).code(1).complains("not a regular file");
     scratch.ts(&["list"]).code(0);
 }
 

@@ -98,8 +98,8 @@ fn what_cannot_be_restarted_is_left_as_it_is() {
     fs::remove_dir(&folder).unwrap();
     scratch.ts(&["restart", &dead]).code(1).complains("gone'");
     assert_eq!(field(&scratch, &dead, "restarted_as"), "null");
-    scratch.ts(&["restart"]).code(4).complains("missing a session");
-    scratch.ts(&["restart", "--boot", &dead]).code(4).complains("exclude");
+    scratch.ts(&["restart"]).code(4).complains("missing SESSION");
+    scratch.ts(&["restart", "--boot", &dead]).code(4).complains("cannot use --");
     scratch.ts(&["restart", "--env=x", &dead]).code(4).complains("KEY=VALUE");
     scratch.ts(&["restart", "0badcafe"]).code(2).complains("no session");
     let list = scratch.ts(&["list"]).code(0).out();

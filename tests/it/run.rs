@@ -75,7 +75,7 @@ fn what_is_wrong_with_the_text_is_an_answer() {
     for text in
         ["if", "echo 'a", "echo \"a", "echo `a", "echo $(a", "echo ${a", "{ a", "((", "[[", "echo a\\"]
     {
-        scratch.run(&handle, text).code(2).stdout("").complains("wants the rest of it");
+        scratch.run(&handle, text).code(2).stdout("").complains("it is incomplete");
         scratch.run(&handle, "echo fine").code(0).stdout("fine\n").silent();
     }
     for text in ["a)", "for", "echo one\na)", "echo one\necho 'a", "if\ntrue", "fi\n:"] {
@@ -390,7 +390,7 @@ fn run_fails_and_names_the_kill_that_ends_its_command() {
             scratch.ts(&[options, &[&handle]].concat()).code(0);
             let ran = call.finish();
             assert_eq!(ran.status.code(), Some(125), "round {round} {options:?}: {ran:?}");
-            let why = if ran.err().contains("removed") { "has been removed" } else { "was ended by a kill" };
+            let why = if ran.err().contains("removed") { "has been removed" } else { "a kill ended it" };
             ran.complains(why);
         }
     }
@@ -418,7 +418,7 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
     let handle = scratch.create("bash");
     eventually("its tmux", || scratch.ts(&["status", "--json", &handle]).out().contains("\"raw\""));
     let ran = scratch.ts(&["run", "--timeout=60", &handle, "echo typed"]).code(125);
-    ran.complains("it is busy: 'tmux: client' has the foreground");
+    ran.complains("it is busy: 'tmux: client' is in the foreground");
     nothing_was_typed(&handle);
     fs::write(scratch.home().join(".bashrc"), "").unwrap();
     let handle = scratch.create("bash");
@@ -426,7 +426,7 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
     // Before it is typed, a prompt may stand there.
     eventually("its read", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
     let second = scratch.ts(&["run", "--timeout=0.3", &handle, "true"]).code(124).stdout("");
-    second.complains("other calls of run or ask are before this one").complains("nothing was typed");
+    second.complains("timed out while other calls use it").complains("nothing was typed");
     scratch.ts(&["send", &handle, ""]).code(0);
     first.finish().code(0);
     // Nor is it waited for what is to be typed.
@@ -455,7 +455,7 @@ fn what_a_shell_has_not_begun_in_time_it_does_not_do_later() {
     signal("-STOP");
     eventually("its stop", || state_of(&pid) == Some('T'));
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "touch late"]).code(124).stdout("");
-    ran.complains("timed out after 0.3 s").complains("it had not begun");
+    ran.complains("timed out after 0.3 s").complains("it had not started");
     signal("-CONT");
     eventually("the shell", || scratch.run(&handle, "true").status.code() == Some(0));
     scratch.run(&handle, "ls late").code(2);
@@ -485,7 +485,7 @@ fn an_interrupted_call_gives_the_shell_back() {
         u64::from_str_radix(caught, 16).unwrap() & 2 != 0
     });
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
-    second.finish().code(126).stdout("").complains("before it could begin");
+    second.finish().code(126).stdout("").complains("before it started");
     scratch.ts(&["send", &handle, ""]).code(0);
     first.finish().code(0);
 }
@@ -600,12 +600,12 @@ fn only_a_free_shell_will_do() {
     let scratch = Scratch::new();
     scratch.ts(&["run", "12345678", "true"]).code(125).complains("12345678");
     scratch.ts(&["run", "@nobody", "true"]).code(125).complains("nobody");
-    scratch.ts(&["run", "x", "true"]).code(4).complains("neither a handle");
+    scratch.ts(&["run", "x", "true"]).code(4).complains("not a handle");
     scratch.ts(&["run"]).code(4).complains("missing");
     let handle = scratch.create("sleep 1000");
-    scratch.run(&handle, "true").code(125).complains("no interactive shell");
+    scratch.run(&handle, "true").code(125).complains("not an interactive shell");
     let handle = scratch.create("bash");
-    scratch.ts(&["run", &handle]).code(4).complains("missing a command");
+    scratch.ts(&["run", &handle]).code(4).complains("missing COMMAND");
     scratch.ts(&["run", "--timeout=-1", &handle, "true"]).code(4).complains("timeout");
     scratch.run(&handle, "true").code(0);
     for (command, doing) in
@@ -620,15 +620,17 @@ fn only_a_free_shell_will_do() {
         eventually(command, || scratch.ts(&["status", "--json", &handle]).out().contains(&shown));
         // An interrupt would abort what asks for a secret.
         let (why, mend) = match command {
-            "read -s x" => ("it waits for a secret", "'nbs-ts send --secret-stdin H'"),
+            "read -s x" => ("it is at a secret prompt", "'nbs-ts send --secret-stdin H'"),
             "cat" => (
-                "it is busy: 'cat' has the foreground",
-                "'nbs-ts ask H TEXT' answers, 'nbs-ts key H C-c' interrupts",
+                "it is busy: 'cat' is in the foreground",
+                "'nbs-ts ask H TEXT' to answer, 'nbs-ts key H C-c' to interrupt",
             ),
-            "sleep 1000" => ("it is busy: 'sleep' has the foreground", "; 'nbs-ts key H C-c' interrupts"),
+            "sleep 1000" => {
+                ("it is busy: 'sleep' is in the foreground", "; try 'nbs-ts key H C-c' to interrupt")
+            }
             _ => (
-                "it is busy: 'bash' has the foreground",
-                "'nbs-ts integrate H' makes run work in it, 'nbs-ts ask H TEXT' talks to it",
+                "it is busy: 'bash' is in the foreground",
+                "'nbs-ts integrate H' to make run work in it, 'nbs-ts ask H TEXT' to talk to it",
             ),
         };
         let mend = &mend.replace('H', &handle);
@@ -814,7 +816,7 @@ fn a_state_folder_of_any_name_will_do() {
     let state = scratch.path.join(OsStr::from_bytes(b"f\xff"));
     let ts = |words: &[&str]| call(&state, words);
     let handle = ts(&["create", "--no-helper", "fish --no-config"]).code(0).out().trim().to_owned();
-    ts(&["run", &handle, "echo no"]).code(125).stdout("").complains("did not take it");
+    ts(&["run", &handle, "echo no"]).code(125).stdout("").complains("did not accept it");
     ts(&["kill", "--all"]).code(0);
 }
 
@@ -824,8 +826,8 @@ fn a_program_in_the_shells_place_is_told_of() {
     for (command, name) in [("exec dash", "'dash'"), ("exec bash --norc", "'bash'"), ("exec cat", "'cat'")] {
         let handle = scratch.create("bash");
         let ran = scratch.run(&handle, command).code(125);
-        ran.complains(&format!("{name} has taken the shell's place"));
-        scratch.run(&handle, "true").code(125).stdout("").complains(&format!("{name} has taken"));
+        ran.complains(&format!("{name} replaced the shell"));
+        scratch.run(&handle, "true").code(125).stdout("").complains(&format!("{name} replaced"));
         scratch.ts(&["ask", "--input", &handle, "echo still 42"]).code(0).stdout_has("still 42");
     }
     // One that asks for nothing ends, and tells its code.
@@ -946,7 +948,7 @@ fn no_code_is_that_of_our_own_commands() {
         scratch.run(&handle, setting).code(0).stdout("").silent();
         let ran = scratch.run(&handle, "builtin echo \"$?\"; (builtin exit 7)");
         match setting.starts_with("enable") {
-            true => drop(ran.code(125).stdout("").complains("did not take it")),
+            true => drop(ran.code(125).stdout("").complains("did not accept it")),
             false => drop(ran.code(7).stdout("0\n").silent()),
         }
     }
@@ -968,7 +970,7 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
         assert!(ran.out().starts_with("said\n") && !ran.out().contains('$'), "{ran:?}");
         // What it has of them reports this once, and the next time says so.
         if !setting.starts_with("unset") {
-            ran.code(125).complains("nobody has told the command's exit code");
+            ran.code(125).complains("the shell did not report the exit code");
         }
         let ran = scratch.run(&handle, "(exit 5)");
         assert!(ran.status.code().is_some_and(|code| code == 125 || code == 5), "{setting}: {ran:?}");
@@ -987,7 +989,7 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
             continue;
         }
         for _ in 0..2 {
-            scratch.run(&handle, "echo no").code(125).stdout("").complains("did not take it");
+            scratch.run(&handle, "echo no").code(125).stdout("").complains("did not accept it");
         }
         scratch.ts(&["send", &handle, mending]).code(0);
         eventually("the mended shell", || scratch.run(&handle, "echo on").status.code() == Some(0));
@@ -1019,7 +1021,7 @@ fn hooks_that_somebody_typed_away_are_put_back() {
 fn it_does_not_wait_for_itself() {
     let (scratch, handle) = shell();
     let ran = scratch.run(&handle, "nbs-ts run $NBS_TS_SESSION true; echo $?").code(0);
-    assert!(ran.out().ends_with("\n125\n") && ran.out().contains("this call is itself part"), "{ran:?}");
+    assert!(ran.out().ends_with("\n125\n") && ran.out().contains("is executing this very call"), "{ran:?}");
     let ran = scratch.run(&handle, "x=$(nbs-ts run $NBS_TS_SESSION true); echo $?").code(0);
     assert!(ran.out().ends_with("\n125\n"), "{ran:?}");
 }
@@ -1035,7 +1037,7 @@ fn the_command_may_come_from_standard_input() {
     let bytes = b"printf '%s' '\xff\xfe \x01\x7f\xc3'";
     scratch.ts_with_input(&["run", "--stdin", &handle], bytes).code(0).stdout(b"\xff\xfe \x01\x7f\xc3");
     scratch.ts_with_input(&["run", "--stdin", &handle], b"echo a\0b").code(4).stdout("").complains("NUL");
-    scratch.ts_with_input(&["run", "--stdin", &handle, "x"], b"").code(4).complains("exclude each other");
+    scratch.ts_with_input(&["run", "--stdin", &handle, "x"], b"").code(4).complains("cannot use --");
     scratch.ts_with_input(&["ask", "--stdin", &handle], b"echo asked\n").code(0).stdout("asked\n");
 }
 

@@ -22,7 +22,7 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
     let input = format!("{SECRET}\n");
     let early =
         scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.3", &handle], input.as_bytes());
-    let early = early.code(3).stdout("").complains("none was asked for after 0.3 s");
+    let early = early.code(3).stdout("").complains("did not reach a secret prompt after 0.3 s");
     assert!(!String::from_utf8_lossy(&early.stderr).contains("horse"));
     fs::write(scratch.path.join("go"), "").unwrap();
     let ran = scratch
@@ -157,7 +157,7 @@ fn a_secret_comes_from_any_descriptor_from_where_it_stands() {
     scratch.bash(&script).code(0).stdout("").silent();
     scratch.ts(&["wait-pattern", &handle, "<3><7><5><0>"]).code(0);
     scratch.ts(&["send", "--secret-fd=77", &handle]).code(1).complains("from descriptor 77");
-    scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"").code(1).complains("there is none");
+    scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"").code(1).complains("it is empty");
     let long = "x".repeat(5_000);
     scratch
         .ts_with_input(&["send", "--secret-stdin", &handle], long.as_bytes())
@@ -212,8 +212,8 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
         scratch.ts_with_input(&words, format!("{SECRET}\n").as_bytes())
     };
     let send = |options: &[&str]| send_to(&handle, options);
-    send(&[]).code(3).complains("none was asked for");
-    send(&["--prompt=^Passphrase"]).code(3).complains("none was asked for");
+    send(&[]).code(3).complains("did not reach a secret prompt");
+    send(&["--prompt=^Passphrase"]).code(3).complains("did not reach a secret prompt");
     send(&["--prompt=^Password: *$"]).code(0).silent();
     got(&scratch, SECRET);
     assert!(!scratch.ts(&["read", &handle]).out().contains("horse"));
@@ -230,9 +230,9 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
         send_to(&handle, &[&format!("--prompt={prompt}")]).code(0).silent();
         got(&scratch, SECRET);
     }
-    scratch.ts(&["send", "--prompt=x", &shown, "text"]).code(4).complains("--prompt is for");
+    scratch.ts(&["send", "--prompt=x", &shown, "text"]).code(4).complains("--prompt requires");
     scratch
         .ts_with_input(&["send", "--secret-stdin", "--prompt=(", &shown], b"x")
         .code(4)
-        .complains("no regex");
+        .complains("not a regex");
 }

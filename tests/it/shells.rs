@@ -62,7 +62,7 @@ fn try_shell(shell: &Shell) {
         run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
     }
     // Of what is not finished nothing is done.
-    run("echo 'a").code(2).stdout("").complains("wants the rest of it");
+    run("echo 'a").code(2).stdout("").complains("it is incomplete");
     run("echo on").code(0).stdout("on\n").silent();
     let wrong = run("echo a )");
     assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
@@ -222,7 +222,7 @@ fn a_shell_reports_although_its_startup_file_was_interrupted() {
         run("sh -c 'exit 7'").code(7).stdout("");
         // What kept the interrupt from doing harm is gone.
         assert_eq!(run("trap").out(), "", "{shell}");
-        run("echo 'a").code(2).stdout("").complains("wants the rest of it");
+        run("echo 'a").code(2).stdout("").complains("it is incomplete");
         run("echo on").code(0).stdout("on\n").silent();
         scratch.ts(&["kill", &handle]).code(0);
     }
@@ -316,14 +316,14 @@ fn the_traps_of_who_uses_zsh_are_set_off_by_their_commands() {
 fn what_keeps_a_shell_from_reporting_is_told_of() {
     let scratch = Scratch::new();
     for (shell, text, why) in [
-        ("zsh", "precmd() { precmd_functions=() }", "at no prompt that it reports"),
-        ("zsh", "disable printf", "did not take it"),
-        ("fish", "function p --on-event fish_prompt; functions -e __nbs_prompt; end", "at no prompt"),
-        ("dash", "exec 2>/dev/null", "at no prompt"),
-        ("dash", "readonly PS1", "at no prompt"),
-        ("busybox ash", "readonly PS1", "at no prompt"),
-        ("ksh93", "readonly PS1", "at no prompt"),
-        ("bash", "readonly PROMPT_COMMAND", "at no prompt"),
+        ("zsh", "precmd() { precmd_functions=() }", "not at a prompt that it reports"),
+        ("zsh", "disable printf", "did not accept it"),
+        ("fish", "function p --on-event fish_prompt; functions -e __nbs_prompt; end", "not at a prompt"),
+        ("dash", "exec 2>/dev/null", "not at a prompt"),
+        ("dash", "readonly PS1", "not at a prompt"),
+        ("busybox ash", "readonly PS1", "not at a prompt"),
+        ("ksh93", "readonly PS1", "not at a prompt"),
+        ("bash", "readonly PROMPT_COMMAND", "not at a prompt"),
     ] {
         let handle = with_startup_file(&scratch, shell, text);
         let ran =
@@ -731,9 +731,9 @@ fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
             fs::write(&gates[0], "").unwrap();
             runs("head");
             let ran = scratch.ts(&["run", "--timeout=20", &handle, "echo whole"]);
-            assert!(ran.status.code() == Some(125) && ran.err().contains("'head' has"), "{command}: {ran:?}");
+            assert!(ran.status.code() == Some(125) && ran.err().contains("'head' is"), "{command}: {ran:?}");
             if code == 8 {
-                scratch.ts(&["integrate", &handle]).code(1).complains("'head' has the foreground");
+                scratch.ts(&["integrate", &handle]).code(1).complains("'head' is in the foreground");
             }
             match code {
                 9 => fs::write(&gates[1], "").unwrap(),
@@ -781,7 +781,7 @@ fn a_restricted_shell_is_a_program_as_any_and_told_of() {
 fn what_replaces_a_small_shell_is_told_of() {
     let scratch = Scratch::new();
     let handle = scratch.create("sh");
-    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'cat' has taken the shell's place");
+    scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'cat' replaced the shell");
     let mut kill = Command::new("kill");
     crate::support::run(kill.args(["-KILL", &scratch.file(&handle, "pid")])).code(0);
     scratch.wait_for_end(&handle);

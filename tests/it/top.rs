@@ -120,7 +120,7 @@ fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     sees(&scratch, &person, "that it works", |screen| shows(screen, "@pw", "working"));
     assert!(!scratch.file(&person, "output.log").contains("horse"));
     keys(&scratch, &person, "n");
-    sees(&scratch, &person, "that none waits", |screen| last(screen) == "no session waits for anybody");
+    sees(&scratch, &person, "that none waits", |screen| last(screen) == "no session waits for input");
 
     // One is attached to, and left.
     keys(&scratch, &person, "/shell\r");

@@ -526,7 +526,7 @@ impl World {
     fn came_too_late(&self, worker: &str) -> bool {
         let logs = fs::read_dir(self.scratch.path.join("tmp")).unwrap();
         let mut logs = logs.map(|log| fs::read_to_string(log.unwrap().path()).unwrap());
-        logs.any(|log| log.contains(worker) && log.contains("no agent has been started, as it seems"))
+        logs.any(|log| log.contains(worker) && log.contains("apparently no agent was started"))
     }
 
     /// No file is there of which no command knows.
@@ -903,7 +903,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
     let helper = start(&mut call(MANY, &["nbs-ts-helper"]));
     eventually("the helper", || ts(MANY, &["doctor"]).out().contains("ok   helper"));
     limit(&helper.pid().to_string(), "1");
-    ts(MANY, &["create", "--require-helper", "true"]).code(1).stdout("").complains("its log tells why");
+    ts(MANY, &["create", "--require-helper", "true"]).code(1).stdout("").complains("see its log");
     limit(&helper.pid().to_string(), MANY);
     create(&["--require-helper", "sleep 1000"]);
     ts(MANY, &["doctor"]).code(0).stdout_has("2 alive and 1 dead, all in order");

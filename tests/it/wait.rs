@@ -128,7 +128,7 @@ fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "echo said; sleep 1000"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=said"]).code(0);
-    let evidence = "the terminal is at: running; last line: 'said'; 'sleep' has the foreground";
+    let evidence = "the terminal is at: running; last line: 'said'; 'sleep' is in the foreground";
     for condition in ["--input", "--complete"] {
         let ran = timing_out(
             |ran| ran.err().contains(evidence),
@@ -143,7 +143,7 @@ fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
     ran.complains(evidence);
     scratch.ts(&["key", &handle, "C-c"]).code(0);
     let at_prompt = scratch.ts(&["wait", &handle, "--pattern=never", "--timeout=0.1"]).code(3);
-    assert!(!at_prompt.err().contains("'bash' has the foreground"), "{at_prompt:?}");
+    assert!(!at_prompt.err().contains("'bash' is in the foreground"), "{at_prompt:?}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_regex_is_matched_on_lines() {
     let found = scratch.ts(&["wait", &handle, r"--regex=^two \d+$"]).code(0);
     found.stdout(line(&handle, "regex", "two 345"));
     scratch.ts(&["wait", &handle, "--regex=: $"]).code(0).stdout(line(&handle, "regex", ": "));
-    scratch.ts(&["wait", &handle, "--regex=("]).code(4).complains("is no regex");
+    scratch.ts(&["wait", &handle, "--regex=("]).code(4).complains("is not a regex");
 }
 
 #[test]
@@ -190,12 +190,9 @@ fn a_failure_is_told_and_ends_the_wait() {
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=eady"]).code(1);
     failed.stdout(line(&handle, "fail", "eady"));
     scratch.ts(&["wait", &handle, "--fail=error:"]).code(1).stdout(line(&handle, "fail", "error:"));
-    scratch
-        .ts(&["wait", &handle, "--fail=none", "--timeout=0.1"])
-        .code(3)
-        .complains("cannot wait for 'none'");
+    scratch.ts(&["wait", &handle, "--fail=none", "--timeout=0.1"]).code(3).complains("did not print 'none'");
     scratch.ts(&["wait", &handle, "--fail="]).code(4).complains("is empty");
-    scratch.ts(&["wait", &handle]).code(4).complains("nothing to wait for");
+    scratch.ts(&["wait", &handle]).code(4).complains("missing a condition");
 }
 
 #[test]
@@ -226,7 +223,7 @@ fn completion_idleness_input_and_end_are_waited_for() {
     let vain = scratch.start(&["wait", &handle, "--pattern=never"]);
     scratch.ts(&["send", &handle, "exit 7"]).code(0);
     exit.finish().code(0).stdout(line(&handle, "exit", "7"));
-    vain.finish().code(1).stdout("").complains("cannot wait for 'never'");
+    vain.finish().code(1).stdout("").complains("did not print 'never'");
     scratch.ts(&["wait", &handle, "--exit"]).code(0).stdout(line(&handle, "exit", "7"));
 }
 
@@ -375,7 +372,7 @@ fn more_sessions_than_there_are_descriptors_are_waited_for() {
     let wait = |options: &str| format!("ulimit -Sn 50; nbs-ts wait {options} {}", handles.join(" "));
     // All are told of in words, or in numbers.
     let vain = scratch.bash(&wait("--exit --timeout=0.1")).code(3).stdout("");
-    vain.complains("and the same of 50 more sessions");
+    vain.complains("and the same for 50 more sessions");
     let send = format!("for h in {}; do nbs-ts send $h ''; done", handles.join(" "));
     scratch.bash(&send).code(0);
     let expected: String = handles.iter().map(|handle| line(handle, "exit", "0")).collect();

@@ -370,7 +370,7 @@ fn a_session_that_is_gone_ends_the_monitor() {
             "exit" => signal("-KILL", &scratch.file(&session, "pid")),
             _ => signal("-KILL", &scratch.file(&session, "daemon_pid")),
         }
-        worker.wait(&[]).code(1).stdout("lost\n").complains("its session has ended");
+        worker.wait(&[]).code(1).stdout("lost\n").complains("its session ended");
         worker.is_cleaned_up();
         assert!(project.list().starts_with(&format!("{}\tlost\t-\t", worker.handle)), "{}", project.list());
         assert!(worker.content().contains("\nState: running\n"));
@@ -404,7 +404,7 @@ fn a_worker_that_has_lost_its_file_or_its_project_is_ended() {
     }
     for worker in workers {
         worker.is_cleaned_up();
-        assert!(worker.log().contains("the task file has gone"), "{}", worker.log());
+        assert!(worker.log().contains("the task file is gone"), "{}", worker.log());
     }
 }
 
@@ -473,7 +473,7 @@ fn a_worker_has_so_much_time_and_no_more() {
     worker.is_cleaned_up();
     assert!(worker.log().contains("timed out after 2s"), "{}", worker.log());
     assert!(project.list().contains("\ttimeout\t-\t"), "{}", project.list());
-    worker.wait(&[]).code(3).stdout("timeout\n").complains("has timed out");
+    worker.wait(&[]).code(3).stdout("timeout\n").complains("timed out");
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn a_session_that_comes_after_the_monitor_was_told_to_end_is_ended() {
     let project = Project::new(&scratch);
     let worker = project.spawn(&["--agent=/bin/true"]);
     signal("-TERM", &worker.monitor);
-    worker.log_has("told to end by a signal");
+    worker.log_has("ended by a signal");
     scratch.create_with(&[&format!("--name=nbs-{}", worker.handle)], "sleep 1000");
     worker.is_cleaned_up();
 }
@@ -543,7 +543,7 @@ fn a_monitor_that_is_told_to_end_takes_its_worker_along() {
     fs::set_permissions(worker.task(), fs::Permissions::from_mode(0o640)).unwrap();
     signal("-TERM", &worker.monitor);
     worker.is_cleaned_up();
-    assert!(worker.log().contains("told to end by a signal"), "{}", worker.log());
+    assert!(worker.log().contains("ended by a signal"), "{}", worker.log());
     assert!(project.list().contains("\tended\t-\t"), "{}", project.list());
     worker.wait(&[]).code(1).stdout("ended\n").complains("was ended before it was done");
     let (before, status) = worker
@@ -853,7 +853,7 @@ fn what_cannot_be_started_leaves_nothing_behind() {
     run(spawn(&["a", root, "skill.md", "x"]).env("TMPDIR", "/no/where"))
         .code(1)
         .complains("the monitor's log");
-    run(spawn(&["a", root, "skill.md", "x"]).env("NBS_TS_HOME", "/tmp")).code(1).complains("state folder");
+    run(spawn(&["a", root, "skill.md", "x"]).env("NBS_TS_HOME", "/tmp")).code(1).complains("state directory");
     fs::write(project.root.join(".nbs/workers"), "a file").unwrap();
     run(&mut spawn(&["a", root, "skill.md", "x"])).code(1).complains("cannot write '");
     fs::remove_file(project.root.join(".nbs/workers")).unwrap();
@@ -904,7 +904,7 @@ fn a_worker_in_the_foreground_is_a_job_that_ends_as_it_has() {
         (saying("failed"), &[], "failed\n", 1, ""),
         (saying("escalated"), &[], "escalated\n", 1, ""),
         ("true".into(), &[], "lost\n", 1, "is lost"),
-        ("sleep 1000".into(), &["--timeout=2"], "timeout\n", 3, "has timed out after 2s"),
+        ("sleep 1000".into(), &["--timeout=2"], "timeout\n", 3, "timed out after 2s"),
     ];
     for (runs, options, said, code, complaint) in cases {
         let scratch = Scratch::new();
@@ -965,7 +965,7 @@ fn a_worker_in_the_foreground_ends_with_all_its_sessions_when_it_is_told_to() {
         };
         eventually("one without an environment", || !shed().is_empty());
         signal(name, &job.pid().to_string());
-        let ran = job.finish().code(code).stdout("").complains("has been ended, for we got SIG");
+        let ran = job.finish().code(code).stdout("").complains("was ended because we got SIG");
         assert!(scratch.processes().is_empty(), "{} {:?}", ran.err(), scratch.processes());
         assert_eq!((shed().as_str(), project.live_sessions().as_str()), ("", ""));
         let mut left: Vec<_> = tree(&project.root.join(".nbs/workers"))
@@ -1061,7 +1061,7 @@ fn a_job_that_is_cancelled_as_it_begins_leaves_its_task_file_and_nothing_else() 
         if strike == "-KILL" {
             ran.signal(9)
         } else {
-            ran.code(code).complains("has been ended")
+            ran.code(code).complains("was ended because")
         };
         eventually("the end of all", || scratch.processes().is_empty());
         let has_begun = project.root.join("prompt").exists();
@@ -1171,6 +1171,6 @@ fn a_stranger_s_process_is_no_monitor_whatever_it_calls_itself() {
     let comm = format!("/proc/{}/comm", stranger.pid());
     eventually("the stranger", || fs::read_to_string(&comm).is_ok_and(|name| name == "nbs-monitor\n"));
     let waited = run(project.command(&["--wait", handle, "--timeout=10", "--root"]).arg(&project.root));
-    waited.code(1).stdout("lost\n").complains("its session has ended");
+    waited.code(1).stdout("lost\n").complains("its session ended");
     assert!(project.list().starts_with(&format!("{handle}\tlost\t-\t")), "{}", project.list());
 }

@@ -109,7 +109,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Turn::Ended => return Err(ended()),
         Turn::TimedOut => {
             return Err(Failure::timed_out(format!(
-                "cannot ask session '{}': others who ask it have not been answered yet",
+                "cannot ask session '{}': timed out while other calls use it",
                 session.handle()
             )));
         }
@@ -121,7 +121,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     if ready == Doing::Secret {
         return Err(Failure::failed(format!(
-            "cannot ask session '{}': it waits for a secret; 'nbs-ts send --secret-stdin' types one",
+            "cannot ask session '{0}': it is at a secret prompt; try 'nbs-ts send --secret-stdin {0}'",
             session.handle()
         )));
     }
@@ -174,7 +174,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
         return Err(Failure::timed_out(format!(
-            "cannot ask session '{}': {} of {} bytes were typed, the program does not read",
+            "cannot ask session '{}': the program does not read; {} of {} bytes were typed",
             session.handle(),
             typed.count,
             text.len()
@@ -220,7 +220,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if is_screen && !call.json() {
         let handle = session.handle();
         let how = format!(
-            "'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY' are for a program that draws its screen"
+            "the program draws its screen; try 'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY'"
         );
         cli::warn("nbs-ts", &how);
     }
@@ -245,7 +245,8 @@ fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> R
     let program = turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program?.named());
     let program = program.map(|program| format!("; {program}")).unwrap_or_default();
     let message = format!(
-        "cannot ask session '{}': a program began to ask while this call was queued{question}; the terminal is \
+        "cannot ask session '{}': a program asked a question while this call was queued{question}; the \
+         terminal is \
          at: {doing}{program}; the text was not typed",
         session.handle()
     );
@@ -270,7 +271,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
     } else if session.dialect(level)? != Dialect::Posix
         || memchr::memmem::find(&tail, b"\x1b]133;P;nbs=").is_some()
     {
-        "it is not complete, and the shell waits for the rest: 'nbs-ts ask' types that, 'nbs-ts key C-c' drops it"
+        "it is incomplete; try 'nbs-ts ask' with the rest, or 'nbs-ts key C-c' to drop it"
     } else {
         // A small shell does not tell that it executes something: this is its `read`.
         return Ok(None);
@@ -282,7 +283,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
     match failure {
         Failure::TimedOut(message) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
-            Failure::timed_out(format!("{message}; with --input that is an answer"))
+            Failure::timed_out(format!("{message}; try --input to end the answer there"))
         }
         other => other,
     }

@@ -93,11 +93,11 @@ fn state_folder() -> CheckResult {
     let state_dir = StateDir::open_or_make().map_err(|failure| {
         (
             failure.to_string(),
-            "set NBS_TS_HOME to a folder of your own that nobody else may write to".to_owned(),
+            "set NBS_TS_HOME to a directory of yours that nobody else may write to".to_owned(),
         )
     })?;
     state_dir.events().map_err(|failure| {
-        (failure.to_string(), "move it away; it holds nothing but what ended sessions left".to_owned())
+        (failure.to_string(), "move it away; it only has what ended sessions left".to_owned())
     })?;
     let beside = state_dir.path().join(format!("{TRIAL}{}", std::process::id()));
     let written = fs::write(&beside, "x");
@@ -107,7 +107,7 @@ fn state_folder() -> CheckResult {
         Ok(()) => Ok(state_dir.path().display().to_string()),
         Err(error) => Err((
             format!("cannot write to '{}': {error}", state_dir.path().display()),
-            "make room there, or set NBS_TS_HOME to a folder that can be written to".to_owned(),
+            "make room there, or set NBS_TS_HOME to a writable directory".to_owned(),
         )),
     }
 }
@@ -117,7 +117,7 @@ fn sockets() -> CheckResult {
     // What is wrong with the folder itself stands in the line of that.
     let folder = StateDir::open().ok().and_then(|state_dir| Folder::open(state_dir.path()).ok());
     let folder = folder.ok_or_else(|| {
-        ("there is no folder to make one in".to_owned(), "see to the state folder first".to_owned())
+        ("there is no directory to create it in".to_owned(), "fix the state directory first".to_owned())
     })?;
     match socket::refused_call(&folder, &format!("{TRIAL_SOCKET}{}", std::process::id())) {
         Some((call, error)) => Err((relay::refusal(call, &error), relay::SOCKETS_FIX.to_owned())),
@@ -128,7 +128,7 @@ fn sockets() -> CheckResult {
 /// How all sessions are: a finding for each thing that is wrong, or one.
 fn sessions() -> Vec<Finding> {
     let found: Vec<CheckResult> = match StateDir::open().and_then(|state_dir| state_dir.check()) {
-        Err(failure) => vec![Err((failure.to_string(), "see to the state folder first".to_owned()))],
+        Err(failure) => vec![Err((failure.to_string(), "fix the state directory first".to_owned()))],
         Ok(CheckReport { alive, dead, faults }) if faults.is_empty() => {
             vec![Ok(format!("{alive} alive and {dead} dead, all in order"))]
         }
@@ -148,24 +148,24 @@ fn helper() -> CheckResult {
             format!("version {version} runs, and this is {}", helper::OUR_VERSION),
             "stop it (its sessions live on) and start it again".to_owned(),
         )),
-        Ok(None) => Err(("what listens is no helper of nbs".to_owned(), format!("stop it, and {start}"))),
+        Ok(None) => Err(("its socket is not nbs's helper".to_owned(), format!("stop it, and {start}"))),
         Err(failure) => Err((failure.to_string(), start)),
     }
 }
 
 /// What runs the commands that are no shells themselves.
 fn shell() -> CheckResult {
-    let fix = "install bash, or another 'sh', and have it on PATH".to_owned();
+    let fix = "install bash, or another 'sh', on PATH".to_owned();
     let output = Command::new("bash").args(["-c", "printf %s \"$BASH_VERSION\""]).output();
     match output {
         Ok(output) if output.status.success() && !output.stdout.is_empty() => {
             Ok(format!("bash {}", String::from_utf8_lossy(&output.stdout)))
         }
-        Ok(_) => Err(("'bash' on PATH is no bash".to_owned(), fix)),
+        Ok(_) => Err(("'bash' on PATH is not bash".to_owned(), fix)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             match Command::new("sh").args(["-c", ":"]).status() {
-                Ok(status) if status.success() => Ok("sh, for there is no bash".to_owned()),
-                Ok(_) => Err(("'sh' on PATH is no shell".to_owned(), fix)),
+                Ok(status) if status.success() => Ok("sh, because there is no bash".to_owned()),
+                Ok(_) => Err(("'sh' on PATH is not a shell".to_owned(), fix)),
                 Err(error) => Err((format!("cannot run 'sh': {error}"), fix)),
             }
         }
@@ -182,11 +182,11 @@ fn terminals() -> CheckResult {
     };
     let used = match (number("nr"), number("max")) {
         (Some(used), Some(most)) => format!("{used} of {most} in use"),
-        _ => "how many are in use is unknown".to_owned(),
+        _ => "the number in use is unknown".to_owned(),
     };
     for device in ["/dev/tty", "/dev/null"] {
         if !Path::new(device).exists() {
-            return Err((format!("there is no '{device}'"), "make it, as container engines do".to_owned()));
+            return Err((format!("there is no '{device}'"), "create it, as container engines do".to_owned()));
         }
     }
     match Master::open(Size::DEFAULT).and_then(|master| master.open_slave()) {
@@ -219,7 +219,7 @@ fn inotify() -> CheckResult {
             None => {
                 return Err((
                     format!("cannot read '{}'", path.display()),
-                    "use a kernel with inotify, and have /proc mounted".to_owned(),
+                    "use a kernel with inotify, and mount /proc".to_owned(),
                 ));
             }
         }
@@ -227,8 +227,8 @@ fn inotify() -> CheckResult {
     match Watch::folder(Path::new("/proc")) {
         Ok(_) => Ok(told.join(", ")),
         Err(error) => Err((
-            format!("cannot watch a folder: {error}"),
-            "end what uses the watches up, or raise that limit by sysctl".to_owned(),
+            format!("cannot watch a directory: {error}"),
+            "end the programs that use the watches, or raise that limit by sysctl".to_owned(),
         )),
     }
 }

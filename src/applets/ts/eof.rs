@@ -40,7 +40,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let handle = session.handle();
     let refused =
         |why: String| Err(Failure::failed(format!("cannot end the input of session '{handle}': {why}")));
-    let regardless = format!("'nbs-ts key {handle} C-d' types the key regardless");
+    let regardless = format!("try 'nbs-ts key {handle} C-d' to type the key regardless");
     let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
     let Some(doing) = await_reader(&session, &mut client)? else {
         let diagnosis = Diagnosis::gather(&session, timeout);

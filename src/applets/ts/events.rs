@@ -107,7 +107,7 @@ impl Teller {
 
     /// Watches first and looks second, so that nothing comes between.
     fn follow(&mut self, mut following: Option<Following>) -> Result<()> {
-        let what = "watch for the ends of sessions";
+        let what = "watch for ended sessions";
         let watch = Watch::folder(&self.state_dir.path().join(session::EVENTS)).trying(what)?;
         let _following = self.events.follow().trying(what)?;
         let stdout = io::stdout();
@@ -167,7 +167,7 @@ impl Teller {
                 FolderChange::Missed => look = Look { sessions: true, everywhere: true, ..look },
                 FolderChange::FolderWent => {
                     return Err(Failure::failed(
-                        "cannot follow the events any more: their folder has been removed".into(),
+                        "cannot follow the events: their directory has been removed".into(),
                     ));
                 }
             }

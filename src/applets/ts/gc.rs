@@ -44,7 +44,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let Glance { handle, name, .. } = &summary.glance;
         let name = name.as_ref().map_or("-", Name::as_str);
         let hours = dead_for.map(|dead_for| format!("{}h", dead_for.as_secs() / 3_600));
-        let dead_for = hours.as_deref().unwrap_or("an unknown time");
+        let dead_for = hours.as_deref().unwrap_or("unknown time");
         cli::print(format!("gc: removed {handle} ({name}), dead for {dead_for}\n"))?;
     }
     if !call.json() {

@@ -44,11 +44,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         (Some(verb), _) if !topic => applet::help(verb, call.json()),
         (_, Some(topic)) => applet::help_on(topic, call.json()),
         _ => {
-            let what = if topic { "no topic" } else { "no command and no topic" };
-            Err(Failure::bad_args(format!(
-                "'{}' is {what} of nbs-ts; 'nbs-ts help' lists them",
-                word.display()
-            )))
+            let what = if topic { "topic" } else { "command or topic" };
+            Err(Failure::bad_args(format!("nbs-ts has no {what} '{}'; try 'nbs-ts help'", word.display())))
         }
     }
 }

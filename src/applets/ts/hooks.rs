@@ -41,7 +41,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let name = call.operand("AGENT").and_then(OsStr::to_str).unwrap_or("?");
     let names = AGENTS.map(|agent| agent.name).join(", ");
     let agent = Agent::named(name)
-        .ok_or_else(|| Failure::bad_args(format!("'{name}' is no agent whose hooks are known: {names}")))?;
+        .ok_or_else(|| Failure::bad_args(format!("nbs has no hooks for '{name}'; try one of: {names}")))?;
 
     let path = path(agent)?;
     let before = match fs::read_to_string(&path) {

@@ -104,10 +104,7 @@ impl<'a> Integration<'a> {
             Turn::Taken(..) => {}
             Turn::Ended => return Err(session.ended()),
             Turn::TimedOut => {
-                return Err(refused(
-                    session,
-                    "other calls of run or ask are before this one, and nothing was typed",
-                ));
+                return Err(refused(session, "timed out while other calls use it; nothing was typed"));
             }
         }
         let what = "draw a secret";
@@ -136,7 +133,7 @@ impl<'a> Integration<'a> {
             Ok(None) => {
                 let diagnosis = Diagnosis::gather(self.session, self.timeout);
                 self.take_back()?;
-                Err(refused(self.session, &format!("no shell has answered {diagnosis}")))
+                Err(refused(self.session, &format!("no shell answered {diagnosis}")))
             }
             Err(failure) => Err(failure),
         }
@@ -172,27 +169,30 @@ impl<'a> Integration<'a> {
                 // It reads nothing yet, or what has been typed is still on its way; or it reports
                 // already, and will be seen to wait.
                 Some(holder) if now.prompt == Prompt::Stands && holder.is_shell => {
-                    format!("'{}' has the foreground, and does not read", holder.name)
+                    format!("'{}' is in the foreground and does not read", holder.name)
                 }
                 Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
-                    format!("'{}' has the foreground, and is at no prompt of a shell inside it", holder.name)
+                    format!(
+                        "'{}' is in the foreground, and there is no prompt of a nested shell",
+                        holder.name
+                    )
                 }
                 Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(&now)? {
                     true => return Ok(Foreground::Shell(Dialect::Posix)),
-                    false => format!("'{}' has the foreground, and shows no prompt", holder.name),
+                    false => format!("'{}' is in the foreground and shows no prompt", holder.name),
                 },
                 Some(holder) => match holder.shell {
                     Some(dialect) => return Ok(Foreground::Shell(dialect)),
                     None => {
                         let why = format!(
-                            "'{}' has the foreground, which is no shell that is known, and nothing was typed; \
-                             'nbs-ts ask' talks to it",
+                            "'{}' is in the foreground and is not a known shell; nothing was typed; try \
+                             'nbs-ts ask'",
                             holder.name
                         );
                         return Err(refused(self.session, &why));
                     }
                 },
-                None => "nobody is seen to have the foreground".to_owned(),
+                None => "no foreground program is known".to_owned(),
             };
             if self.deadline.has_passed() {
                 let diagnosis = Diagnosis::of_output(self.session, 0, self.timeout);
@@ -206,10 +206,7 @@ impl<'a> Integration<'a> {
     }
 
     fn asks_for_secret(&self) -> Failure {
-        refused(
-            self.session,
-            "its program asks for a secret, and nothing was typed; 'nbs-ts send --secret-stdin' types one",
-        )
+        refused(self.session, "it is at a secret prompt; nothing was typed; try 'nbs-ts send --secret-stdin'")
     }
 
     /// Who passes on what is typed does not tell what waits at the other end: does the last
@@ -218,10 +215,7 @@ impl<'a> Integration<'a> {
         const LONGEST: u64 = 4096;
         let offset = now.offset;
         if now.modes.alternate() {
-            return Err(refused(
-                self.session,
-                "a full-screen program has the terminal, and nothing was typed",
-            ));
+            return Err(refused(self.session, "a full-screen program uses the terminal; nothing was typed"));
         }
         let log = self.session.log()?;
         let tail = log.bytes(offset.saturating_sub(LONGEST), offset).trying("read the output")?;
@@ -331,7 +325,7 @@ impl<'a> Integration<'a> {
     fn hear_more(&mut self) -> Result<bool> {
         let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
         if place.level < self.known && place.prompt == Prompt::Stands {
-            return Err(refused(self.session, "it has ended, and the prompt of the shell around it is back"));
+            return Err(refused(self.session, "it has ended, and the outer shell is at its prompt"));
         }
         match self.news.news_or(self.deadline, None)? {
             News::Changed => Ok(!self.deadline.has_passed()),

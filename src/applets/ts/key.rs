@@ -57,8 +57,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 fn key(word: &std::ffi::OsStr) -> Result<Key> {
     word.to_str().and_then(keys::parse).ok_or_else(|| {
-        let hint = "no key that a terminal knows; there are Enter, C-c, M-x, Up, F5 and the like";
-        Failure::bad_args(format!("'{}' is {hint}; text is typed by 'nbs-ts send'", word.display()))
+        let hint = "not a key; try Enter, C-c, M-x, Up, F5 and the like";
+        Failure::bad_args(format!("'{}' is {hint}; for text, try 'nbs-ts send'", word.display()))
     })
 }
 

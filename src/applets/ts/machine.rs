@@ -59,11 +59,10 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
     let text =
         |word: &OsString| word.to_str().filter(|word| !word.chars().any(char::is_control)).map(name::quoted);
     let words: Option<Vec<String>> = words.iter().map(text).collect();
-    let command = words.ok_or_else(|| {
-        Failure::bad_args("a command may have no control characters in it, and must be UTF-8 text".into())
-    })?;
+    let command = words
+        .ok_or_else(|| Failure::bad_args("a command must be UTF-8 text without control characters".into()))?;
     if command.is_empty() {
-        return Err(Failure::bad_args("missing the command that gives a sh there".into()));
+        return Err(Failure::bad_args("missing COMMAND, which connects to an sh there".into()));
     }
     // Less than a second is no time to be told.
     let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
@@ -77,7 +76,7 @@ fn remove(state_dir: &StateDir, name: &MachineName) -> Result<()> {
     if name::remove(state_dir, name)? || had_bridge {
         return Ok(());
     }
-    Err(Failure::not_found(format!("there is no machine '{name}'; 'nbs-ts machine list' shows all")))
+    Err(Failure::not_found(format!("there is no machine '{name}'; try 'nbs-ts machine list'")))
 }
 
 fn list(state_dir: &StateDir, json: bool) -> Result<()> {

@@ -43,7 +43,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let target = call.operand("SESSION").map(cli::parse_target).transpose()?;
     let word = call.operand("STATE").unwrap_or_default();
     if !is_state(word) {
-        return Err(Failure::bad_args(format!("'{}' is no state: {STATES}", word.display())));
+        return Err(Failure::bad_args(format!("'{}' is not a state; try {STATES}", word.display())));
     }
     let state = word.to_owned();
     let (quiet, mut text) = (call.has("quiet"), call.text());
@@ -52,7 +52,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     if text.len() > Report::LONGEST {
         return Err(Failure::bad_args(format!(
-            "the text has {} bytes, and may have {}",
+            "the text has {} bytes; at most {} are allowed",
             text.len(),
             Report::LONGEST
         )));
@@ -80,7 +80,7 @@ fn report(target: &Target, state: &OsString, text: &[u8]) -> Result<()> {
 /// To a terminal that is none of ours.
 fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
     let state = ReportState::parse(state.as_bytes()).map(session::program_state);
-    let what = "report: this is called in no session, and the terminal cannot be written to";
+    let what = "cannot report: not in a session, and there is no terminal to write to";
     term::print_to_controlling(program_status::sequence(state, text).as_bytes()).trying(what)
 }
 

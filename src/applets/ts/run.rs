@@ -138,7 +138,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         command = cli::whole_stdin(deadline).map_err(of_run)?;
     }
     if command.contains(&0) {
-        return Err(Failure::bad_args("the command has a NUL in it, which no shell takes".into()));
+        return Err(Failure::bad_args("the command has a NUL, which no shell accepts".into()));
     }
     let input_after = (!call.has("no-input")).then_some(input_after);
     let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: call.json() };
@@ -206,8 +206,8 @@ fn not_a_shell(session: &SessionDir) -> Result<Failure> {
     let (handle, command) = (session.handle(), session.command()?);
     let shown = text::escaped(&command);
     let why = match ShellCommand::is_restricted_shell(&command) {
-        true => format!("'{shown}' is a restricted shell, which cannot be made to report its commands"),
-        false => format!("it is no interactive shell, but runs '{shown}'"),
+        true => format!("'{shown}' is a restricted shell, which cannot report its commands"),
+        false => format!("it is not an interactive shell; it runs '{shown}'"),
     };
     Ok(Failure::failed(format!("cannot run a command in session '{handle}': {why}; see 'nbs-ts help ask'")))
 }
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
                 .is_some_and(|place| matches!(place.prompt, Prompt::Left | Prompt::Entered));
         if busy_with_us {
             return Err(Failure::failed(format!(
-                "cannot run a command in session '{}': this call is itself part of what its shell executes",
+                "cannot run a command in session '{}': its shell is executing this very call",
                 session.handle()
             )));
         }
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
             Turn::Ended => Err(session.ended()),
             Turn::TimedOut if signals.take() => Err(never_begun(session)),
             Turn::TimedOut => {
-                let why = "other calls of run or ask are before this one, and nothing was typed";
+                let why = "timed out while other calls use it; nothing was typed";
                 Err(too_late(session, wishes, why))
             }
         }
@@ -612,7 +612,7 @@ impl<'a> Run<'a> {
             // What was seen when the time was over tells it.
             _ if stall.is_some() && cause == Some(Cause::Timeout) => String::new(),
             _ if let Some(why) = stall => format!("; {why}"),
-            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not begun".to_owned(),
+            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not started".to_owned(),
             Outcome::GivenUp => {
                 let now = self.goes_on().unwrap_or_default();
                 format!("; it ignores the interrupt, and the session is busy until it ends{now}")
@@ -625,12 +625,12 @@ impl<'a> Run<'a> {
             (Outcome::InnerEnded(code), _) => {
                 let is_stopped = u8::try_from(*code).is_ok_and(|code| STOPPED.contains(&code));
                 let what = match is_stopped {
-                    true => "is stopped; after 'fg' it is to be told anew by 'nbs-ts integrate'".to_owned(),
+                    true => "is stopped; after 'fg', try 'nbs-ts integrate'".to_owned(),
                     false => format!("has ended with exit code {code}"),
                 };
                 Err(Failure::failed(format!(
-                    "cannot finish the command in session '{handle}': the shell that executed it, inside the \
-                     session's own, {what}"
+                    "cannot finish the command in session '{handle}': the nested shell that executed it \
+                     {what}"
                 )))
             }
             (Outcome::Lost(why), _) => Err(Failure::failed(format!(
@@ -654,7 +654,7 @@ impl<'a> Run<'a> {
                 UNFINISHED,
                 "status",
                 Some(format!(
-                    "cannot run a command in session '{handle}': it is incomplete, its shell wants the rest of it"
+                    "cannot run a command in session '{handle}': it is incomplete (an open quote?)"
                 )),
             )),
             (Outcome::Done(0), None) => Ok(()),
@@ -662,7 +662,10 @@ impl<'a> Run<'a> {
                 let code = u8::try_from(*code).unwrap_or(FAILED);
                 let is_stopped = STOPPED.contains(&code) && foreground::has_stopped_job(self.session);
                 let message = is_stopped.then(|| {
-                    format!("the command in session '{handle}' is stopped; 'nbs-ts run {handle} fg' goes on with it")
+                    format!(
+                        "the command in session '{handle}' is stopped; try 'nbs-ts run {handle} fg' to \
+                        continue it"
+                    )
                 });
                 Err(Failure::status(code, "status", message))
             }

@@ -54,10 +54,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let secret = if call.has("secret-stdin") { Some(0) } else { call.optional("secret-fd", cli::number)? };
     let (prompt, mut text) = (call.optional("prompt", cli::regex)?, call.text());
     if secret.is_some() && (paste || no_secret || !enter) {
-        return Err(Failure::bad_args("a secret excludes --paste, --no-secret and --no-enter".into()));
+        return Err(Failure::bad_args("cannot use --paste, --no-secret or --no-enter with a secret".into()));
     }
     if prompt.is_some() && secret.is_none() {
-        return Err(Failure::bad_args("--prompt is for --secret-fd and --secret-stdin".into()));
+        return Err(Failure::bad_args("--prompt requires --secret-fd or --secret-stdin".into()));
     }
     if let Some(descriptor) = secret {
         let session = StateDir::open()?.session(&target)?;

@@ -43,7 +43,7 @@ use crate::{
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (pattern, mut on) = (call.optional("name", cli::text)?, call.values("on", cli::some)?);
     if call.json() {
-        return Err(Failure::bad_args("--json is of 'list --long'".into()));
+        return Err(Failure::bad_args("cannot use --json with top; try 'nbs-ts list --long --json'".into()));
     }
 
     if on.is_empty() {

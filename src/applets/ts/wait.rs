@@ -75,7 +75,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let picks = call.has("all") || pattern.is_some();
     if conditions.are_none() && !conditions.can_fail() {
         return Err(Failure::bad_args(
-            "nothing to wait for: --pattern, --regex, --fail, --complete, --idle, --stable, --input, --waiting, --done or --exit".into(),
+            "missing a condition; try --pattern, --regex, --fail, --complete, --idle, --stable, --input, \
+             --waiting, --done or --exit"
+                .into(),
         ));
     }
 
@@ -129,7 +131,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             let mut told: Vec<Failure> = told.collect();
             let others = late.count();
             if others > 0 {
-                told.push(Failure::timed_out(format!("and the same of {others} more sessions")));
+                told.push(Failure::timed_out(format!("and the same for {others} more sessions")));
             }
             Failure::all(told)
         }
@@ -145,7 +147,7 @@ fn picked(state_dir: &StateDir, pattern: Option<&str>) -> Result<Vec<Target>> {
 }
 
 fn nothing_to_wait_for() -> Failure {
-    Failure::not_found("no session is alive to be waited for; 'nbs-ts list' shows all".into())
+    Failure::not_found("there is no live session to wait for; try 'nbs-ts list'".into())
 }
 
 fn print(state_dir: &StateDir, session: &SessionDir, met: &Met, lost: u64, json: bool) -> Result<()> {

@@ -55,7 +55,7 @@ fn wait(session: &SessionDir, timeout: Duration, json: bool) -> Result<()> {
         // Not to keep it from others while we sleep.
         drop(reader);
         if let Some(why) = last_look {
-            return Err(wait.in_vain(why, "wait for a command to be done"));
+            return Err(wait.in_vain(why, "wait for a command to end"));
         }
     }
 }

@@ -24,7 +24,7 @@ const STEPS: [&str; 5] = ["command", "sh", "file", "nbs", "calls"];
 pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
     // As the bridge itself is.
     env::set_current_dir("/").trying("go to /")?;
-    let mut bridge = Bridge::new(way, random::hex::<8>().trying("make up a number")?)?;
+    let mut bridge = Bridge::new(way, random::hex::<8>().trying("generate a number")?)?;
     bridge.is_checking = true;
     let mut told = 0;
     while told < STEPS.len() && bridge.why.is_empty() {

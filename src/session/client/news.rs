@@ -136,8 +136,8 @@ impl RelayClient {
             // A relay of an older version cannot tell, and answers nothing while it is followed.
             Received::Response(Response::Unknown) if self.follows == Follows::Output => {
                 Err(Failure::failed(format!(
-                    "cannot tell what becomes of the command in session '{0}': its relay is of an older version of \
-                     nbs; 'nbs-ts restart {0}' starts it anew",
+                    "cannot follow the command in session '{0}': its relay is of an older version of \
+                     nbs; try 'nbs-ts restart {0}'",
                     self.handle
                 )))
             }

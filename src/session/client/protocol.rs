@@ -498,7 +498,7 @@ mod tests {
             Response::Cut { count: 12 },
             Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Response::Folder { path: b"/".to_vec(), removed: true },
-            Response::Refused { why: "no hidden line is asked for".into() },
+            Response::Refused { why: "it is not at a secret prompt".into() },
             Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
             Response::Typing(Typing {
                 anchor: 7,

@@ -84,17 +84,17 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
     let what = format!("type all of it into session '{}'", session.handle());
     if typed.cut {
         return Failure::failed(format!(
-            "cannot {what}: an interrupt discarded the rest; {} of {length} bytes went in",
+            "cannot {what}: an interrupt discarded the rest; {} of {length} bytes were typed",
             typed.count
         ));
     }
     let why = if typed.held {
-        "the program reads whole lines, and a terminal takes 4095 bytes of one; "
+        "the program reads whole lines, and a terminal accepts 4095 bytes of one; "
     } else {
         "the program does not read; "
     };
     Failure::timed_out(format!(
-        "cannot {what}: {why}{} of {length} bytes went in {}",
+        "cannot {what}: {why}{} of {length} bytes were typed {}",
         typed.count,
         Diagnosis::gather(session, timeout)
     ))
@@ -104,8 +104,8 @@ fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Durati
 pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     let handle = session.handle();
     Failure::failed(format!(
-        "cannot type into session '{handle}': its program asks for a secret, which the user types in a shell: \
-         'nbs-ts send --secret-stdin {handle}'"
+        "cannot type into session '{handle}': it is at a secret prompt; let the user try 'nbs-ts send \
+         --secret-stdin {handle}' in a shell"
     ))
 }
 
@@ -125,13 +125,13 @@ pub(crate) fn type_secret(
 ) -> Result<()> {
     let what = format!("type the secret into session '{}'", session.handle());
     if secret.len() > LONGEST_SECRET {
-        return Err(Failure::failed(format!("cannot {what}: a terminal takes 4095 bytes of a line")));
+        return Err(Failure::failed(format!("cannot {what}: a terminal accepts 4095 bytes of a line")));
     }
     if secret.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        return Err(Failure::failed(format!("cannot {what}: it is more than one line")));
+        return Err(Failure::failed(format!("cannot {what}: it has more than one line")));
     }
     if secret.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-        let why = "it holds a control character, which a terminal would act on";
+        let why = "it has a control character, which a terminal would execute";
         return Err(Failure::failed(format!("cannot {what}: {why}")));
     }
     let mut line = Vec::with_capacity(secret.len() + 1);
@@ -142,7 +142,7 @@ pub(crate) fn type_secret(
     match done? {
         true => Ok(()),
         false => Err(Failure::timed_out(format!(
-            "cannot {what}: none was asked for {}",
+            "cannot {what}: it did not reach a secret prompt {}",
             Diagnosis::gather(session, timeout)
         ))),
     }

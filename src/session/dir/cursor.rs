@@ -53,7 +53,7 @@ impl SessionDir {
         first: fn(&SessionDir) -> Result<u64>,
         patience: fn(&SessionDir) -> Deadline,
     ) -> Result<Cursor<'_>> {
-        let lock = self.trying(self.folder.open_lock(&lock_of(&file)), "take the cursor")?;
+        let lock = self.trying(self.folder.open_lock(&lock_of(&file)), "lock the cursor")?;
         Ok(Cursor { lock, session: self, file, first, patience })
     }
 }
@@ -101,7 +101,7 @@ impl Cursor<'_> {
     pub(crate) fn take(&self) -> Result<ReadCursor<'_>> {
         let (name, deadline) = (lock_of(&self.file), (self.patience)(self.session));
         let taken = lock::wait(&self.lock, &name, lock::LockKind::Alone, deadline);
-        self.session.trying(taken, "take the cursor")?;
+        self.session.trying(taken, "lock the cursor")?;
         Ok(ReadCursor(self))
     }
 }
@@ -126,7 +126,7 @@ impl ReadCursor<'_> {
             Ok(digits) if digits.is_empty() => return first(session),
             other => session.trying(other, "read the cursor")?,
         };
-        let bad = || io::Error::other(format!("'{file}' holds no number"));
+        let bad = || io::Error::other(format!("'{file}' does not contain a number"));
         session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 

@@ -69,14 +69,14 @@ impl SessionDir {
             }
             Ok(handover)
         };
-        self.trying(prepared(), "write down a command")
+        self.trying(prepared(), "record a command")
     }
 
     /// Does a prompt of its shell end at this place of the log? Also one that the
     /// shell has drawn without reporting it, whose mark is an older one's (and
     /// in capital letters under `stty olcuc`).
     pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {
-        let what = "look at the end of the output";
+        let what = "read the end of the output";
         let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
         let start = memchr::memrchr(0x1b, &tail).unwrap_or(tail.len());
         let mut last = tail[start..].to_ascii_lowercase();
@@ -93,7 +93,7 @@ impl SessionDir {
     /// key, which it loses.
     pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
         const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
-        let what = "look at the end of the output";
+        let what = "read the end of the output";
         let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LOST.len() as u64), offset), what)?;
         Ok(tail == LOST)
     }

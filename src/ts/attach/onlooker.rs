@@ -190,7 +190,7 @@ impl Onlooker<'_> {
     fn draw(&mut self) -> Result<()> {
         let length = self.log.length().trying("read the output")?;
         self.cache.follow(self.session, &self.log, length)?;
-        let size = term::size().trying("ask the terminal's size")?;
+        let size = term::size().trying("read the terminal's size")?;
         let (cols, rows) = size.map_or((80, 24), |size| (size.cols.into(), size.rows.into()));
         let mut frame = frame(&self.cache.screen, cols, rows, self.colours);
         if self.hint.is_some() {
@@ -219,7 +219,7 @@ fn frame(screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
     let lines = lines.iter().skip(top).map(|line| cells::part(line, left, cols));
     let mut shown: Vec<String> = lines.chain(std::iter::repeat(String::new())).take(room).collect();
     if room < rows {
-        let about = format!("{cols}x{room} of {width}x{height}, around the cursor; C-\\ d leaves");
+        let about = format!("{cols}x{room} of {width}x{height}, around the cursor; C-\\ d detaches");
         shown.push(format!("\x1b[2m{}\x1b[0m", cells::shortened(&about, cols)));
     }
     let cursor = screen.has_visible_cursor().then_some((row - top, col - left));

@@ -107,7 +107,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
             }
         }
         if told {
-            let message = format!("cannot stay at a session of '{machine}': a signal says to leave it");
+            let message = format!("detached from a session of '{machine}' by a signal");
             break End::Lost(Failure::failed(message));
         }
     };

@@ -25,7 +25,7 @@ use crate::{
 /// How long a terminal that takes nothing may hold up our leaving it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const GIVE_BACK: &str = "give the terminal back";
+const GIVE_BACK: &str = "restore the terminal";
 
 pub(crate) struct PersonTerminal {
     output: File,

@@ -158,7 +158,7 @@ impl End {
             End::Detached | End::Session(_) => Ok(()),
             End::Told => {
                 let handle = session.handle();
-                Err(Failure::failed(format!("cannot stay at session '{handle}': a signal says to leave it")))
+                Err(Failure::failed(format!("detached from session '{handle}' by a signal")))
             }
         }
     }
@@ -252,7 +252,7 @@ impl Viewer<'_> {
 
     /// Gives the session the size of our window.
     fn fit(&mut self) -> Result<()> {
-        let size = term::size().trying("ask the terminal's size")?;
+        let size = term::size().trying("read the terminal's size")?;
         if let (Some(size), Some(relay)) = (size, &mut self.relay)
             && !relay.control.view(size)?
         {
@@ -421,7 +421,7 @@ fn hint(screen: &Screen) -> String {
 /// A dim line, and the row it is for: the last of a screen, or where the cursor is in
 /// that, the first.
 pub(super) fn how_to_leave(cursor: usize, cols: usize, rows: usize) -> (usize, String) {
-    let text = cells::shortened("C-\\ and then d leaves", cols);
+    let text = cells::shortened("C-\\ and then d detaches", cols);
     (if cursor == rows { 1 } else { rows }, format!("\x1b[0;2m{text}\x1b[0m"))
 }
 

@@ -620,15 +620,16 @@ impl<'a> SessionWatch<'a> {
     /// What to say when it was in vain.
     pub(crate) fn in_vain(&self, over: &WatchEnd, timeout: Duration) -> Failure {
         let what = self.conditions.described() + &output::lost_in_words(self.lost);
+        let handle = self.session.handle();
         match over {
             WatchEnd::TimedOut => Failure::timed_out(format!(
-                "cannot {what} in session '{}': timed out {}",
-                self.session.handle(),
+                "session '{handle}' did not {what}: timed out {}",
                 Diagnosis::gather(self.session, timeout)
             )),
             _ => match self.session.ended() {
                 Failure::Failed(reason) => Failure::failed(format!(
-                    "cannot {what}: {reason}{}",
+                    "session '{handle}' did not {what}: {}{}",
+                    reason.replacen(&format!("session '{handle}'"), "it", 1),
                     Diagnosis::and_last_line(self.session)
                 )),
                 other => other,
@@ -719,7 +720,7 @@ fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()>
             poll_set.readable(standing, index);
         }
     }
-    let stirred = poll_set.wait(until).trying("wait for something to happen")?;
+    let stirred = poll_set.wait(until).trying("wait for an event")?;
     for index in stirred {
         watches[index].hear_news()?;
     }

@@ -366,10 +366,7 @@ mod tests {
                 "it is stopped; 'nbs-ts run 0123abcd fg' goes on with session '0123abcd'",
                 "it is stopped; 'nbs-ts run box:0123abcd fg' goes on with session '0123abcd'",
             ),
-            (
-                "there is no '@a'; 'nbs-ts list' shows all",
-                "there is no '@a'; 'nbs-ts list --on=box' shows all",
-            ),
+            ("there is no '@a'; try 'nbs-ts list'", "there is no '@a'; try 'nbs-ts list --on=box'"),
             ("the shell's; 'nbs-ts kill @work'", "the shell's; 'nbs-ts kill box:@work'"),
             ("see 'nbs-ts help ask'", "see 'nbs-ts help ask'"),
         ];

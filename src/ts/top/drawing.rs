@@ -177,8 +177,8 @@ fn row(
 
 fn nothing(model: &Model, cols: usize) -> String {
     let text = match model.overviews.is_empty() {
-        true => "no sessions: nbs-ts create starts one",
-        false => "no session has that in it: Escape shows all",
+        true => "no sessions; try nbs-ts create",
+        false => "no session matches; Escape shows all",
     };
     styled("2", &cells::shortened(text, cols))
 }

@@ -281,7 +281,7 @@ impl Model {
         let after = (self.place + 1..shown.len()).chain(0..shown.len().min(self.place + 1)).find(waits);
         match after {
             Some(place) => self.go(place),
-            None => self.message = Some("no session waits for anybody".into()),
+            None => self.message = Some("no session waits for input".into()),
         }
     }
 }

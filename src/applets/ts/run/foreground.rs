@@ -52,34 +52,34 @@ impl<'a> Foreground<'a> {
         let handle = self.session.handle();
         let program = self.program();
         match self.doing {
-            Doing::Secret => format!("'nbs-ts send --secret-stdin {handle}' types the secret"),
+            Doing::Secret => format!("try 'nbs-ts send --secret-stdin {handle}' to type the secret"),
             // Or what mostly has one behind it.
             _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
                 format!(
-                    "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT' talks to it, \
-                 'nbs-ts eof {handle}' ends it"
+                    "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to \
+                     talk to it, 'nbs-ts eof {handle}' to end it"
                 )
             }
             Doing::Line if blocked == Blocked::Next => {
-                format!("'nbs-ts ask {handle} TEXT' answers, 'nbs-ts key {handle} C-c' interrupts")
+                format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts key {handle} C-c' to interrupt")
             }
             Doing::Line if blocked == Blocked::Interrupt => {
-                format!("'nbs-ts ask {handle} TEXT' answers, 'nbs-ts eof {handle}' mostly ends it")
+                format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts eof {handle}' to end it")
             }
-            Doing::Line => format!("'nbs-ts send {handle} TEXT' answers"),
+            Doing::Line => format!("try 'nbs-ts send {handle} TEXT' to answer"),
             // The latter is a builtin that reads a key.
             Doing::Raw if self.is_screen || program.is_none() && blocked == Blocked::Resumed => format!(
-                "'nbs-ts screen {handle}' shows it, 'nbs-ts key {handle} KEY' and 'nbs-ts send {handle} TEXT' \
-                 answer"
+                "try 'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY' and 'nbs-ts send \
+                 {handle} TEXT' to answer"
             ),
             Doing::Raw => format!(
-                "'nbs-ts ask {handle} TEXT' talks to it, 'nbs-ts key {handle} KEY' types a key, \
-                 'nbs-ts eof {handle}' mostly ends it"
+                "try 'nbs-ts ask {handle} TEXT' to talk to it, 'nbs-ts key {handle} KEY' to type a key, \
+                 'nbs-ts eof {handle}' to end it"
             ),
             Doing::Prompt | Doing::Running if blocked == Blocked::Interrupt => {
-                format!("the key C-\\ mostly ends it, 'nbs-ts kill {handle}' the session")
+                format!("try the key C-\\ to end it, 'nbs-ts kill {handle}' to end the session")
             }
-            Doing::Prompt | Doing::Running => format!("'nbs-ts key {handle} C-c' interrupts"),
+            Doing::Prompt | Doing::Running => format!("try 'nbs-ts key {handle} C-c' to interrupt"),
         }
     }
 }
@@ -94,20 +94,20 @@ pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String
     let runs = |left: LeftRun| (left.level, Some(left.last)) == (now.level, now.seq);
     if asked && session.left_run()?.is_some_and(runs) {
         let program = named.map(|named| format!("; {named}")).unwrap_or_default();
-        let why = format!("it is busy with the command of a 'run', which waits for input{program}");
+        let why = format!("the command of a 'run' waits for input{program}");
         let answer = foreground.next_step(Blocked::Resumed);
-        return Ok((why, format!("; {answer}, 'nbs-ts run --resume {}' goes on", session.handle())));
+        return Ok((why, format!("; {answer}, 'nbs-ts run --resume {}' to go on", session.handle())));
     }
     let answer = format!("; {}", foreground.next_step(Blocked::Next));
     if doing == Doing::Secret {
-        return Ok(("it waits for a secret".to_owned(), answer));
+        return Ok(("it is at a secret prompt".to_owned(), answer));
     }
     let leads_elsewhere = foreground.holder.as_ref().is_none_or(|holder| holder.leads_elsewhere);
     let why = match named {
         Some(named) => format!("it is busy: {named}"),
         None if asked && !leads_elsewhere => {
-            "it is busy: its shell itself waits for input, at no prompt that it reports ('read', or a \
-             startup file that keeps it from that: a readonly PS1, a removed hook, 'exec 2>FILE')"
+            "it is busy: its shell waits for input, but not at a prompt that it reports ('read', or a \
+             startup file that prevents reports: a readonly PS1, a removed hook, 'exec 2>FILE')"
                 .to_owned()
         }
         None => "it is busy".to_owned(),

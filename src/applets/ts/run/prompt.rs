@@ -37,7 +37,7 @@ pub(super) fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failu
 
 pub(super) fn never_begun(session: &SessionDir) -> Failure {
     let message =
-        format!("cannot run a command in session '{}': interrupted before it could begin", session.handle());
+        format!("cannot run a command in session '{}': interrupted before it started", session.handle());
     status(INTERRUPTED, "interrupted", message)
 }
 
@@ -101,11 +101,7 @@ pub(super) fn await_prompt(
     let mut now = Some(now);
     loop {
         if over.has_passed() {
-            return Err(too_late(
-                session,
-                wishes,
-                "its shell has not come to its prompt, and nothing was typed",
-            ));
+            return Err(too_late(session, wishes, "its shell did not reach a prompt; nothing was typed"));
         }
         let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
@@ -255,11 +251,11 @@ pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str)
         .is_some_and(|holder| holder.shell.is_some());
     let way = match is_shell {
         true => format!(
-            "'nbs-ts integrate {handle}' makes run work in it, 'nbs-ts ask {handle} TEXT' talks to it"
+            "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to talk to it"
         ),
-        false => "'nbs-ts ask' is for talking to it".to_owned(),
+        false => "try 'nbs-ts ask'".to_owned(),
     };
-    Ok(format!("'{name}' has taken the shell's place, and {way}"))
+    Ok(format!("'{name}' replaced the shell; {way}"))
 }
 
 #[cfg(test)]

@@ -123,8 +123,8 @@ impl Run<'_> {
             ASKS,
             "input",
             format!(
-                "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; {}, \
-                 and 'nbs-ts run --resume {handle}' goes on",
+                "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; \
+                 {}, then 'nbs-ts run --resume {handle}' to go on",
                 waiting.doing,
                 foreground.next_step(Blocked::Resumed)
             ),

@@ -23,7 +23,7 @@ impl<'a> Run<'a> {
         let place = Run::take_turn(session, wishes, &mut turn, &mut signals)?;
         let left = session.left_run()?.ok_or_else(|| {
             Failure::failed(format!(
-                "cannot resume a command in session '{}': no 'run' has left one there",
+                "cannot resume a command in session '{}': there is no command to resume",
                 session.handle()
             ))
         })?;

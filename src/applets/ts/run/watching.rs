@@ -252,7 +252,10 @@ impl Run<'_> {
             && !std::mem::replace(&mut self.has_told_stall, true)
             && !self.wishes.json
         {
-            cli::warn("nbs-ts", &format!("session '{}' waits for room: {why}", self.session.handle()));
+            cli::warn(
+                "nbs-ts",
+                &format!("session '{}' cannot write its output: {why}", self.session.handle()),
+            );
         }
         Ok(stall.is_some())
     }
@@ -339,8 +342,8 @@ impl Run<'_> {
     fn passed_over(&mut self) -> Failure {
         let handle = self.session.handle();
         let why = Failure::failed(format!(
-            "cannot run a command in session '{handle}': its shell did not take it; what may keep it from that \
-             are key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
+            "cannot run a command in session '{handle}': its shell did not accept it; possible causes are \
+             key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
              'enable -n' that take builtins or names of ours away"
         ));
         // Where it cannot be sent, the next call finds out.
@@ -353,8 +356,8 @@ impl Run<'_> {
     fn reason(&mut self, lost: Lost) -> Result<String> {
         match lost {
             Lost::Replaced(name) => replaced(self.session, &mut self.relay, &name),
-            Lost::Unreported => Ok("its prompt has come back, and nobody has told the command's exit code: \
-                                    something keeps the shell from that ('enable -n', functions or aliases \
+            Lost::Unreported => Ok("the shell did not report the exit code: something prevents it ('enable \
+                -n', functions or aliases \
                                     named as builtins or reserved words, readonly variables)"
                 .to_owned()),
         }

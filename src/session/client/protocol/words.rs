@@ -229,7 +229,7 @@ impl Holder {
 
     /// Which program it is, as a part of a sentence, if it is not the shell that reports.
     pub(crate) fn named(&self) -> Option<String> {
-        (!self.is_shell).then(|| format!("'{}' has the foreground", text::escaped(self.name.as_bytes())))
+        (!self.is_shell).then(|| format!("'{}' is in the foreground", text::escaped(self.name.as_bytes())))
     }
 }
 
