@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use serde_json::{Map, Value};
 
 use crate::{
+    call::{OptionSyntax, Syntax},
     help::page::{Entry, Page},
     json::Object,
 };
@@ -176,17 +177,18 @@ enum Place<'a> {
 }
 
 impl<'a> Tools<'a> {
-    /// `page` gives the page of a command of `nbs-ts`.
-    pub(crate) fn new(page: impl Fn(&str) -> Page<'a>) -> Tools<'a> {
+    /// `page` gives the page of a command of `nbs-ts`, and what may be given to it.
+    pub(crate) fn new(page: impl Fn(&str) -> (Page<'a>, &'static Syntax)) -> Tools<'a> {
         let tools = ROWS.iter().map(|row| {
-            let pages: Vec<Page> = row.commands.iter().map(|command| page(command)).collect();
-            let mut arguments: Vec<Argument> = Vec::new();
-            for page in &pages {
-                for argument in arguments_of(row, page) {
+            let (mut pages, mut arguments) = (Vec::new(), Vec::<Argument>::new());
+            for command in row.commands {
+                let (page, syntax) = page(command);
+                for argument in arguments_of(row, &page, syntax) {
                     if arguments.iter().all(|known| known.name != argument.name) {
                         arguments.push(argument);
                     }
                 }
+                pages.push(page);
             }
             Tool { row, pages, arguments }
         });
@@ -210,33 +212,28 @@ impl<'a> Tools<'a> {
 }
 
 /// What a command takes, but for what a tool of it does not.
-fn arguments_of<'a>(row: &Row, page: &Page<'a>) -> Vec<Argument<'a>> {
-    let has = |name: &str| page.options.iter().any(|option| option.option() == name);
-    // There are calls without one where another way to say it is an option.
-    let picks = has("--all");
-    let resumes = has("--resume");
-    let alone = row.commands.len() == 1;
-    let operands = operands(page).into_iter().map(|operand| {
-        let (name, takes, place, help, required) = match operand {
-            "SESSION" => ("session", Takes::Text, Place::Operand, SESSION, true),
-            "SESSION..." => ("sessions", Takes::Texts, Place::Operand, SESSIONS, !picks),
-            "KEY..." => ("keys", Takes::Texts, Place::Operand, KEYS, false),
-            "TEXT..." => ("text", Takes::Text, Place::Input, TEXT, alone),
-            _ if has("--stdin") => ("command", Takes::Text, Place::Input, COMMAND, !resumes),
-            _ => ("command", Takes::Text, Place::Operand, COMMAND, true),
+fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument<'a>> {
+    let reads_input = syntax.options.iter().any(|option| option.name == "stdin");
+    let operands = syntax.operands().into_iter().map(|(operand, is_optional)| {
+        let (name, takes, place, help, required) = match (operand.name, operand.is_many) {
+            ("SESSION", false) => ("session", Takes::Text, Place::Operand, SESSION, true),
+            ("SESSION", true) => ("sessions", Takes::Texts, Place::Operand, SESSIONS, !is_optional),
+            ("KEY", _) => ("keys", Takes::Texts, Place::Operand, KEYS, false),
+            ("TEXT", _) => ("text", Takes::Text, Place::Input, TEXT, false),
+            _ if reads_input => ("command", Takes::Text, Place::Input, COMMAND, !is_optional),
+            _ => ("command", Takes::Text, Place::Operand, COMMAND, !is_optional),
         };
         Argument { name: name.to_owned(), takes, place, help: help.to_owned(), required, default: None }
     });
-    let is_argument = |option: &&Entry| {
+    let is_argument = |(option, _): &(&Entry<'a>, &OptionSyntax)| {
         let name = option.option().trim_start_matches('-');
         !NEVER.contains(&name) && !row.without.contains(&name)
     };
-    let options = page.options.iter().filter(is_argument).map(|option| {
+    let options = page.options.iter().zip(syntax.options).filter(is_argument).map(|(option, syntax)| {
         let name = option.option().trim_start_matches('-').replace('-', "_");
-        let repeats = option.help.contains("repeat");
         let takes = match option.value() {
             None => Takes::Nothing,
-            Some(_) if repeats => Takes::Texts,
+            Some(_) if syntax.is_repeatable => Takes::Texts,
             Some("N" | "PID") => Takes::Number,
             Some(_) => Takes::Text,
         };
@@ -281,13 +278,6 @@ const KEYS: &str = "keys to type, after the text if there is one, like Enter, C-
 const TEXT: &str = "the text to type; Enter follows, unless there are keys or no_enter is true; with \
     keys and no_enter false, Enter follows, too";
 const COMMAND: &str = "the command line, of any length; for a shell, it may have several lines";
-
-/// What the usage calls the operands.
-fn operands<'a>(page: &Page<'a>) -> Vec<&'a str> {
-    let words = page.usage.first().map_or("", |usage| usage).split(' ');
-    let words = words.map(|word| word.trim_matches(['[', ']']));
-    words.filter(|word| word.starts_with(|letter: char| letter.is_ascii_uppercase())).collect()
-}
 
 /// A text about options, told of arguments: `--idle-timeout` is `idle_timeout`.
 fn in_words_of_arguments(text: &str, names: &[String]) -> String {
@@ -498,27 +488,9 @@ fn word(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::help;
-
-    const SEND: &str = "send - type text\n\nUsage: nbs-ts send [options] SESSION TEXT...\n\n\
-        See --paste.\n\nOptions:\n  --paste  as a paste\n  --no-enter  as it is\n  --stdin  from there\n  --timeout=TIME  how long\n";
-    const KEY: &str = "key - type keys\n\nUsage: nbs-ts key [options] SESSION KEY...\n\n\
-        Names.\n\nOptions:\n  --timeout=TIME  how long\n";
-    const KILL: &str =
-        "kill - end\n\nUsage: nbs-ts kill [options] SESSION...\n\nAll.\n\nOptions:\n  --all  all sessions\n";
-    const OTHER: &str = "other - do it\n\nUsage: nbs-ts other [options] SESSION COMMAND...\n\n\
-        About --idle-time, and `status --json`.\n\nOptions:\n  --strip  plain\n  --max=SIZE  so much\n  \
-        --idle-time=TIME  wait (default: 1)\n  --last=N  lines\n  --env=K=V  more; may be repeated\n  --svg  draw\n";
 
     fn tools() -> Tools<'static> {
-        Tools::new(|command| {
-            help::parse(match command {
-                "send" => SEND,
-                "key" => KEY,
-                "kill" => KILL,
-                _ => OTHER,
-            })
-        })
+        Tools::new(crate::applets::page_of_verb)
     }
 
     fn words(tool: &str, arguments: &str) -> Result<(String, Vec<u8>), String> {
@@ -530,26 +502,23 @@ mod tests {
 
     #[test]
     fn arguments_become_the_words_of_a_command_line() {
+        let run = "run --json --stdin --strip --max=38K -- @a";
+        assert_eq!(words("run", r#"{"session":"@a","command":"-x"}"#), Ok((run.to_owned(), b"-x".into())));
         let cases = [
-            ("run", "{\"session\":\"@a\",\"command\":\"ls\"}", "run --json --strip --max=38K -- @a ls"),
             (
                 "run",
-                "{\"session\":\"@a\",\"command\":\"-x\",\"strip\":false,\"max\":7,\"idle_time\":1.5,\"last\":3}",
-                "run --json --max=7 --idle-time=1.5 --last=3 -- @a -x",
+                r#"{"session":"@a","resume":true,"strip":false,"max":7,"timeout":1.5}"#,
+                "run --json --resume --timeout=1.5 --max=7 -- @a",
             ),
             (
-                "list",
-                "{\"session\":\"a\",\"command\":\"b\",\"env\":[\"A=1\",\"B=2\"],\"last\":null}",
-                "list --json --env=A=1 --env=B=2 -- a b",
+                "create",
+                r#"{"command":"b","env":["A=1","B=2"],"cwd":null}"#,
+                "create --json --env=A=1 --env=B=2 -- b",
             ),
-            ("screen", "{\"session\":\"a\",\"command\":\"b\"}", "screen --json -- a b"),
-            ("screen", "{\"session\":\"a\",\"command\":\"b\",\"svg\":true}", "screen --svg -- a b"),
-            (
-                "send",
-                "{\"session\":\"a\",\"keys\":[\"C-c\",\"--all\"]}",
-                "key --json --no-secret -- a C-c --all",
-            ),
-            ("send", "{\"session\":\"a\",\"keys\":\"C-c\"}", "key --json --no-secret -- a C-c"),
+            ("screen", r#"{"session":"a"}"#, "screen --json -- a"),
+            ("screen", r#"{"session":"a","svg":true}"#, "screen --svg -- a"),
+            ("send", r#"{"session":"a","keys":["C-c","--all"]}"#, "key --json --no-secret -- a C-c --all"),
+            ("send", r#"{"session":"a","keys":"C-c"}"#, "key --json --no-secret -- a C-c"),
         ];
         for (tool, arguments, line) in cases {
             assert_eq!(words(tool, arguments), Ok((line.to_owned(), Vec::new())), "{arguments}");
@@ -567,7 +536,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_arguments_is_told() {
         let cases = [
-            ("run", "{\"session\":\"a\"}", "missing the argument 'command'"),
+            ("create", "{\"name\":\"a\"}", "missing the argument 'command'"),
             ("run", "{\"command\":\"a\",\"session\":null}", "missing the argument 'session'"),
             (
                 "run",
@@ -576,7 +545,7 @@ mod tests {
             ),
             ("run", "{\"session\":{},\"command\":\"b\"}", "the value of session is not a text"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
-            ("run", "{\"session\":\"a\",\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
+            ("create", "{\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
             ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "cannot paste keys"),
             ("list", "{\"follow\":true}", "'follow' is not an argument of list"),
             ("kill", "{\"session\":\"a\",\"sessions\":[\"b\"]}", "'session' is not an argument of kill"),
@@ -594,16 +563,17 @@ mod tests {
             tools().list().map(|tool| serde_json::from_str(&tool.value()).unwrap()).collect();
         let names: Vec<&str> = list.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["create", "run", "send", "wait", "screen", "read", "list", "kill"]);
-        let run = &list[1];
-        assert_eq!(run["description"], "Do it.\n\nAbout idle_time, and `status --json`.");
-        let schema = &run["inputSchema"];
-        assert_eq!(schema["required"], serde_json::json!(["session", "command"]));
-        assert_eq!(schema["properties"]["idle_time"]["type"], "string");
-        assert_eq!(schema["properties"]["last"]["type"], "integer");
-        assert_eq!(schema["properties"]["strip"]["default"], true);
-        assert_eq!(schema["properties"]["env"]["items"]["type"], "string");
-        assert_eq!(list[2]["description"], "Type text.\n\nSee paste.\n\nWith `keys`: type keys.\n\nNames.");
-        assert_eq!(list[2]["inputSchema"]["required"], serde_json::json!(["session"]));
+        let (create, run, send) = (&list[0]["inputSchema"], &list[1]["inputSchema"], &list[2]);
+        let told = list[3]["description"].as_str().unwrap();
+        assert!(told.starts_with("Wait ") && told.contains("\n\n") && !told.contains("--idle"), "{told}");
+        assert_eq!(create["required"], serde_json::json!(["command"]));
+        assert_eq!(create["properties"]["idle_timeout"]["type"], "string");
+        assert_eq!(create["properties"]["env"]["items"]["type"], "string");
+        assert_eq!(run["required"], serde_json::json!(["session"]));
+        assert_eq!(run["properties"]["strip"]["default"], true);
+        assert_eq!(list[5]["inputSchema"]["properties"]["last"]["type"], "integer");
+        assert!(send["description"].as_str().unwrap().contains("\n\nWith `keys`: type "), "{send}");
+        assert_eq!(send["inputSchema"]["required"], serde_json::json!(["session"]));
         assert!(list[2]["inputSchema"]["properties"].get("stdin").is_none());
     }
 }
