@@ -132,6 +132,12 @@ impl Object {
 
 /// A JSON string. Control characters (RFC 8259, section 7), DEL and what can make a line
 /// read as what it is not are escaped, so that an object can be shown on a terminal.
+/// The texts in an array; none of what is no array.
+pub(crate) fn texts(value: &Value) -> Vec<String> {
+    let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -178,6 +178,8 @@ pub(crate) struct Relay {
     turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
+    // When something was typed last, and whether that ended a line.
+    typed_last: Option<(Instant, bool)>,
     // The verdict that the judge was told of last.
     looked: Input,
     interactive: bool,
@@ -236,6 +238,7 @@ impl Relay {
             said_since: None,
             turns_ended: 0,
             notices: Vec::new(),
+            typed_last: None,
             looked: Input::default(),
             interactive: start.interactive,
             phase: Phase::Running,
@@ -439,6 +442,10 @@ impl Relay {
         let now = Instant::now();
         self.keyboard.note_typed(bytes, modes, now);
         self.input.note_typed(now);
+        // As lines are ended, and as a program is told that has asked for all keys (CSI u).
+        let ends_line =
+            bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) || bytes.ends_with(b"\x1b[13u");
+        self.typed_last = Some((now, ends_line));
         self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);

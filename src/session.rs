@@ -21,10 +21,12 @@ mod program_said;
 mod prompts;
 mod roles;
 mod roster;
+mod rules;
 mod screen_cache;
 mod settings;
 pub(crate) mod shell;
 mod state_dir;
+mod verdict;
 
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
 pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
@@ -45,9 +47,11 @@ pub(crate) use patience::Patience;
 pub(crate) use program_said::{ProgramSaid, SaidNotice, program_state};
 pub(crate) use roles::{BRIDGE, KEEPER, MONITOR, RELAY, SCREEN, SESSION_ENV, TERMINATOR, VIEWER};
 pub(crate) use roster::{Roster, RosterEvent, RosterNews};
+pub(crate) use rules::program_of;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{
     BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,
     PendingSession, Retention, StateDir,
 };
+pub(crate) use verdict::Verdict;

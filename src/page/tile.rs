@@ -204,7 +204,7 @@ impl Tile {
             }
         }
         // What a session asks is at its end, and of the others nobody is told that.
-        if self.overview.activity == Some(Activity::Waiting) {
+        if self.overview.wants_look() {
             self.overview.look_beside(&session, self.screen.as_ref().map(|cache| &cache.screen));
         }
         if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.following) {

@@ -280,7 +280,7 @@ fn attention(terminal: u64, thread: &Thread, line: bool) -> Option<Attention> {
 /// The foreground process: the leader of its group or, where that has ended, another of the group; and
 /// of one that waits for a child of that group, that child. Where there is no such group, the session's
 /// leader.
-fn foreground_process(master: &Master, shell: u32) -> Option<Process> {
+pub(crate) fn foreground_process(master: &Master, shell: u32) -> Option<Process> {
     let of_group = |group: i32| {
         let leader = Process::read(group.unsigned_abs()).filter(|leader| !leader.has_ended());
         leader.or_else(|| members(group, shell).into_iter().next())
@@ -304,11 +304,6 @@ fn foreground_process(master: &Master, shell: u32) -> Option<Process> {
 
 /// How many processes wait for one another at most.
 const DEEPEST: usize = 100;
-
-/// The name of the foreground process.
-pub(crate) fn program(master: &Master, shell: u32) -> Option<String> {
-    foreground_process(master, shell).map(|process| process.name)
-}
 
 /// Where the foreground process is; where that may not be looked at, another of its group.
 pub(crate) fn folder(master: &Master, shell: u32) -> io::Result<Whereabouts> {

@@ -48,6 +48,8 @@ pub(crate) enum Audience {
 pub(crate) struct Look {
     pub(crate) doing: Doing,
     pub(crate) input: Input,
+    /// A program has the keyboard, so that it may draw a screen.
+    pub(crate) has_keys: bool,
 }
 
 impl Look {
@@ -84,6 +86,9 @@ pub(crate) struct Judge {
     // When it was looked last, and how long until the next time, if nothing happens.
     looked: Instant,
     pause: Option<Duration>,
+    // When somebody was told last to look at the screen, and whether it has changed since.
+    shown: Instant,
+    drawn: bool,
     // When a call was last there that waits on the session.
     waited_on: Option<Instant>,
     attended: bool,
@@ -117,6 +122,8 @@ impl Judge {
             changed: now,
             looked: now,
             pause: None,
+            shown: now,
+            drawn: false,
             waited_on: None,
             attended: false,
         }
@@ -185,10 +192,11 @@ impl Judge {
 
     /// Was a call waiting on it when it began to wait, or had just been told?
     pub(crate) fn is_attended(&self) -> bool {
-        self.attended && !matches!(self.verdict().1, Because::Report | Because::ProgramStatus)
+        self.attended && !self.verdict().1.is_stated()
     }
 
     pub(crate) fn note_printed(&mut self, now: Instant) {
+        self.drawn = true;
         self.stir(now, false);
     }
 
@@ -294,7 +302,12 @@ impl Judge {
             };
             self.attended = self.waited_on.is_some_and(|waited_on| waited_on >= self.changed);
         }
-        let changed = begins || look.doing != self.judged.doing;
+        let is_shown = now.duration_since(self.shown) >= LONGEST_UNSEEN;
+        let redrawn = settled && is_shown && look.has_keys && std::mem::take(&mut self.drawn);
+        if redrawn {
+            self.shown = now;
+        }
+        let changed = begins || redrawn || look.doing != self.judged.doing;
         self.judged = Judged { activity, doing: look.doing, ..self.judged };
         self.seen += u64::from(changed);
         changed
@@ -326,7 +339,7 @@ mod tests {
             Doing::Running => None,
         };
         let (held, least) = (MILLISECOND * held, MILLISECOND);
-        Look { doing, input: Input { reads, held, least, has_timer: false } }
+        Look { doing, input: Input { reads, held, least, has_timer: false }, has_keys: false }
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::{
         client::{
             Doing, Prompt, SignalKey,
             protocol::{KeyModes, Request, Response},
-            snapshot::{Input, Parts, Snapshot},
+            snapshot::{Front, Input, Parts, Snapshot},
         },
+        program_of,
     },
     sys::{
         clock::unix_seconds,
@@ -180,7 +181,16 @@ impl Relay {
         let since = match because {
             Because::Report => self.judge.report().map(|report| report.since),
             Because::ProgramStatus => self.said_since.as_ref().map(|(_, since)| *since),
-            Because::Shell | Because::Kernel | Because::Quiet => None,
+            _ => None,
+        };
+        let process = foreground::foreground_process(&self.master, self.child);
+        let path = process.as_ref().and_then(|process| program_of(&process.arguments()));
+        let foreground = process.map(|process| process.name);
+        let typed = self.typed_last.map(|(typed, entered)| (typed.elapsed(), entered));
+        let front = Front {
+            path: path.filter(|path| !path.is_empty()),
+            typed: typed.map(|(age, _)| age),
+            entered: typed.is_some_and(|(_, entered)| entered),
         };
         Snapshot {
             seen: self.judge.seen(),
@@ -189,7 +199,8 @@ impl Relay {
             turn: self.judge.turn(),
             since: since.unwrap_or_else(|| unix_seconds(self.since.1)),
             attended: self.judge.is_attended(),
-            foreground: foreground::program(&self.master, self.child),
+            foreground,
+            front,
             folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
             ..self.seen_as(Parts::ACTIVITY, self.judge.doing(), self.looked)
         }
@@ -263,7 +274,7 @@ impl Relay {
         }
         if at_once || self.judge_deadline().has_passed() {
             let (doing, input) = self.look_at_input(now);
-            self.judge.look(Look { doing, input }, now);
+            self.judge.look(Look { doing, input, has_keys: self.has_keys() }, now);
             self.looked = input;
             let since = self.judge.since();
             if since != self.since.0 {
@@ -278,9 +289,12 @@ impl Relay {
         if !self.phase.command_runs() {
             return Deadline::NEVER;
         }
-        let at_prompt = self.recorder.prompt().is_there();
-        let has_keys = !at_prompt && self.master.modes().is_ok_and(|modes| !modes.is_canonical());
-        self.judge.deadline(self.clients.audience(), has_keys)
+        self.judge.deadline(self.clients.audience(), self.has_keys())
+    }
+
+    /// Has a program switched off lines, which is no shell at its prompt?
+    fn has_keys(&self) -> bool {
+        !self.recorder.prompt().is_there() && self.master.modes().is_ok_and(|modes| !modes.is_canonical())
     }
 
     /// What the program says of itself, of its records so many bytes at most.

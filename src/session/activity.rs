@@ -59,6 +59,10 @@ pub(crate) enum Because {
     Report,
     /// The program says so by the program status protocol.
     ProgramStatus,
+    /// By what it notified of, by its title, or by its screen, of a program that has rules.
+    Notice,
+    Title,
+    Rule,
     /// The shell says by its marks that it is at its prompt.
     Shell,
     /// The program reads a line or a secret, or does not read.
@@ -68,9 +72,12 @@ pub(crate) enum Because {
 }
 
 impl Because {
-    const WORDS: [(&str, Because); 5] = [
+    const WORDS: [(&str, Because); 8] = [
         ("report", Because::Report),
         ("program-status", Because::ProgramStatus),
+        ("notice", Because::Notice),
+        ("title", Because::Title),
+        ("rule", Because::Rule),
         ("shell", Because::Shell),
         ("kernel", Because::Kernel),
         ("quiet", Because::Quiet),
@@ -78,6 +85,11 @@ impl Because {
 
     pub(crate) fn word(self) -> &'static str {
         Because::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    /// Does it go before what a screen tells?
+    pub(crate) fn is_stated(self) -> bool {
+        matches!(self, Because::Report | Because::ProgramStatus)
     }
 
     pub(crate) fn parse(word: &str) -> Option<Because> {

@@ -21,7 +21,7 @@ use crate::{
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle,
         KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir,
-        StateDir, client::RelayClient, dir, handle_of, settings::SETTINGS, state_dir,
+        StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -92,7 +92,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same of the state folder.
-const OF_THE_STATE_DIR: [(&str, Nature); 13] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 14] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -106,6 +106,7 @@ const OF_THE_STATE_DIR: [(&str, Nature); 13] = [
     (state_dir::PAGE_TOKEN, Nature::File),
     (state_dir::PAGE_PORT, Nature::File),
     (state_dir::PANICS, Nature::File),
+    (rules::FOLDER, Nature::Folder),
 ];
 
 /// More than any panic says. The file only grows if several are not reported.
@@ -130,6 +131,7 @@ impl StateDir {
         let mut report = CheckReport::default();
         report.faults.extend(self.strangers_in_state_dir());
         report.faults.extend(self.last_panic());
+        report.faults.extend(self.faults_of_rules());
         let events = self.events()?;
         for name in self.names()? {
             match Handle::parse(name.as_bytes()) {
@@ -152,6 +154,15 @@ impl StateDir {
             false => OF_THE_STATE_DIR.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
         };
         strangers(&folder, &self.path().display(), known)
+    }
+
+    fn faults_of_rules(&self) -> Vec<Fault> {
+        let path = self.path().join(rules::FOLDER);
+        let told = |(name, why): (String, Option<String>)| {
+            let what = format!("the rules in '{}/{name}' are not followed: {}", path.display(), why?);
+            Some(Fault { what, fix: "see 'nbs help waiting' for how rules are written".into() })
+        };
+        self.own_rules().into_iter().filter_map(told).collect()
     }
 
     fn last_panic(&self) -> Option<Fault> {

@@ -6,13 +6,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use crate::{
-    json::Object,
+    json::{self, Object},
     numbers,
     outcome::{Failure, Result},
     session::{
         Activity, Address, Because, Glance, Handle, Name, ProgramSaid, Report, ReportState, ScreenCache,
-        SessionDir, StateDir,
-        client::{Doing, RelayClient, ToldStanding, snapshot::Reads},
+        SessionDir, StateDir, Verdict,
+        client::{
+            Doing, RelayClient, ToldStanding,
+            snapshot::{Front, Reads},
+        },
+        rules, verdict,
     },
     sys::{clock::unix_seconds, deadline::Deadline},
     terminal::{screen::Screen, text},
@@ -44,6 +48,8 @@ pub(crate) struct Overview {
     pub(crate) last_line: Option<String>,
     /// Of one that waits, what it seems to ask, in one line that can be shown.
     pub(crate) question: Option<String>,
+    /// The answers to it that are to be seen.
+    pub(crate) choices: Vec<String>,
     pub(crate) report: Option<Report>,
     /// What the program says of itself.
     pub(crate) said: ProgramSaid,
@@ -52,6 +58,9 @@ pub(crate) struct Overview {
     /// A call waits on it, or has just been told that it waits.
     pub(crate) attended: bool,
     passes_on: bool,
+    // What its relay has told, before anybody has looked at its screen.
+    told: Verdict,
+    front: Front,
 }
 
 impl Overview {
@@ -75,14 +84,19 @@ impl Overview {
             folder: None,
             last_line: None,
             question: None,
+            choices: Vec::new(),
             report: None,
             said: ProgramSaid::default(),
             stalled: None,
             attended: false,
             passes_on: false,
+            told: Verdict::default(),
+            front: Front::default(),
         };
         match told {
             ToldStanding::Standing(now) => Overview {
+                told: Verdict::told(&now),
+                front: now.front,
                 activity: now.activity,
                 because: now.because,
                 doing: Some(now.doing),
@@ -141,6 +155,10 @@ impl Overview {
             folder: text("folder").map(<[u8]>::to_vec),
             last_line: shown("last_line"),
             question: shown("question"),
+            choices: json::texts(&told["choices"])
+                .into_iter()
+                .map(|text| text::escaped(text.as_bytes()))
+                .collect(),
             stalled: shown("stalled"),
             report,
             said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
@@ -169,8 +187,11 @@ impl Overview {
             self.since = session.last_sign().map(unix_seconds);
             self.report = session.kept_report();
         }
+        (self.activity, self.because) = (self.told.activity.or(self.activity), self.told.because);
+        self.choices.clear();
+        let rules = self.told.rules(session, &self.front);
         // What was printed to draw a screen is no line.
-        let is_drawn = self.doing == Some(Doing::Raw);
+        let is_drawn = self.doing == Some(Doing::Raw) || rules.is_some();
         let cache = if is_drawn && screen.is_none() { ScreenCache::look(session).ok() } else { None };
         let screen = cache.as_ref().map(|cache| &cache.screen).or(screen);
         let Some(screen) = screen.filter(|_| is_drawn) else {
@@ -179,17 +200,32 @@ impl Overview {
         };
         let (rows, before) = (screen.lines(0), screen.before_cursor());
         let shown = |row: &str| text::last_line_shown(row.as_bytes());
-        self.last_line = rows.iter().rev().find_map(|row| shown(row));
+        // A border is no line.
+        let has_words = |row: &&String| row.contains(char::is_alphanumeric);
+        let words = rows.iter().rev().find(has_words).and_then(|row| shown(rules::bare(row)));
+        self.last_line = words.or_else(|| rows.iter().rev().find_map(|row| shown(row)));
+        let seen = rules.and_then(|rules| verdict::look(&rules, &self.front, &self.said, screen));
+        let (verdict, question) = self.told.clone().seen(&self.front, seen);
+        (self.activity, self.because) = (verdict.activity.or(self.activity), verdict.because);
+        if let Some(question) = question {
+            self.note_question(|_| Some(question.text));
+            self.choices = question.choices.into_iter().map(|choice| choice.text).collect();
+            return;
+        }
         // Who passes on what is typed always has the keyboard; what it shows is all that
         // tells.
-        let is_stated = matches!(self.because, Some(Because::Report | Because::ProgramStatus));
-        if self.passes_on && !is_stated && !text::asks(&before) {
+        if self.passes_on && !self.because.is_some_and(Because::is_stated) && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
         self.note_question(|_| match text::asks(&before) {
             true => shown(&before),
             false => question_among(&rows),
         });
+    }
+
+    /// Is more to be seen of it on its screen than its relay tells?
+    pub(crate) fn wants_look(&self) -> bool {
+        self.activity == Some(Activity::Waiting) || self.told.activity.is_some() && self.front.path.is_some()
     }
 
     /// Of one that waits: what it says itself, or what is seen of it.
@@ -202,6 +238,8 @@ impl Overview {
             }
             _ => None,
         };
+        let choices = self.question.as_deref().map(rules::choices_in).unwrap_or_default();
+        self.choices = choices.into_iter().map(|choice| choice.text).collect();
     }
 
     /// What it says of itself in words, in one line that can be shown.
@@ -259,9 +297,21 @@ impl Overview {
             .bytes_or_null("folder", self.folder.as_deref())
             .bytes_or_null("last_line", text(&self.last_line).as_deref())
             .bytes_or_null("question", text(&self.question).as_deref())
+            .bytes_or_null("question_id", self.question_id().as_deref().map(str::as_bytes))
+            .list("choices", &self.choices.iter().map(|text| text.clone().into_bytes()).collect::<Vec<_>>())
             .object_or_null("report", report)
             .bytes_or_null("stalled", text(&self.stalled).as_deref());
         self.said.describe(object)
+    }
+
+    /// Which question it is: another has another.
+    pub(crate) fn question_id(&self) -> Option<String> {
+        let question = self.question.as_ref()?;
+        let texts = [question].into_iter().chain(&self.choices);
+        let bytes = texts.flat_map(|text| text.bytes().chain([0]));
+        // FNV-1a (draft-eastlake-fnv).
+        let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        Some(format!("{:08x}", bytes.fold(0x811c_9dc5, mix)))
     }
 
     pub(crate) fn terminal(&self) -> Option<&'static [u8]> {

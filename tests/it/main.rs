@@ -44,6 +44,7 @@ mod queries; // what programs ask of a terminal, and its answers
 mod races; // twenty at once
 mod resize; // resize, and what attach --json tells of it and all else
 mod restart; // restart: what ran before, once more
+mod rules; // what the screens of coding agents tell, and rules of one's own
 mod run; // a command in a shell: its output, its code, and nothing else
 mod sandboxed; // a sandbox that refuses sockets
 mod screen; // screen, render, wait --stable: as tmux shows it

@@ -364,7 +364,7 @@ mod tests {
         session::{
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
-                snapshot::{Input, Reads},
+                snapshot::{Front, Input, Reads},
                 typing::{Keys, Mode},
             },
         },
@@ -456,6 +456,11 @@ mod tests {
                 since: Duration::new(5, 1_000),
                 attended: true,
                 foreground: Some("a b".into()),
+                front: Front {
+                    path: Some(b"/a b".to_vec()),
+                    typed: Some(Duration::from_millis(7)),
+                    entered: true,
+                },
                 folder: Some(b"/\xff".to_vec()),
                 doing: Doing::Raw,
                 program: Some(Holder {

@@ -105,6 +105,24 @@ impl Input {
     }
 }
 
+/// What is known of the foreground program beside its screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Front {
+    /// Its own path, or that of the script that it executes, as it was called.
+    pub(crate) path: Option<Vec<u8>>,
+    /// How long ago something was typed, if ever, and whether that ended a line.
+    pub(crate) typed: Option<Duration>,
+    pub(crate) entered: bool,
+}
+
+impl Front {
+    /// The same so much later.
+    pub(crate) fn after(&self, time: Duration) -> Front {
+        let typed = self.typed.map(|typed| typed + time);
+        Front { typed, ..self.clone() }
+    }
+}
+
 /// What the relay sees at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
@@ -154,6 +172,7 @@ pub(crate) struct Snapshot {
     pub(crate) since: Duration,
     pub(crate) attended: bool,
     pub(crate) foreground: Option<String>,
+    pub(crate) front: Front,
     pub(crate) folder: Option<Vec<u8>>,
     /// Of `Parts::TERMINAL`.
     pub(crate) doing: Doing,
@@ -218,6 +237,10 @@ impl Snapshot {
         field("since", Some(seconds(self.since, 6)));
         field("attended", flag(self.attended));
         field("foreground", text(&self.foreground));
+        let Front { path, typed, entered } = &self.front;
+        field("path", path.as_deref().map(hex));
+        field("typed", typed.map(|time| time.as_millis().to_string()));
+        field("entered", flag(*entered));
         field("folder", self.folder.as_deref().map(hex));
         field("terminal", Some(self.doing.to_string()));
         let Input { reads, held, least, has_timer } = self.input;
@@ -269,6 +292,9 @@ impl Snapshot {
                 }
                 "attended" => snapshot.attended = true,
                 "foreground" => snapshot.foreground = Some(text(told)?),
+                "path" => snapshot.front.path = Some(parse_hex(told)?),
+                "typed" => snapshot.front.typed = Some(Duration::from_millis(number()?)),
+                "entered" => snapshot.front.entered = true,
                 "folder" => snapshot.folder = Some(parse_hex(told)?),
                 "terminal" => snapshot.doing = Doing::parse(told),
                 "input" => snapshot.input = Input::decode(told)?,

@@ -6,7 +6,7 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     session::{
-        Activity, Because, OutputLog, Piece, ScreenCache, SessionDir,
+        Activity, Because, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient, Start,
             snapshot::{Parts, Reads, Snapshot},
@@ -76,6 +76,8 @@ pub(crate) struct SessionWatch<'a> {
     client: Option<RelayClient>,
     // Where it is waited for what the session does, and for something else, too.
     standing: Option<RelayClient>,
+    // When that was told last.
+    told: Instant,
     // How long the log was when it was asked what has been typed; the answer is yet to be heard.
     asked: Option<u64>,
     stirred: bool,
@@ -202,6 +204,7 @@ impl<'a> SessionWatch<'a> {
             stirred: true,
             client,
             standing,
+            told: Instant::now(),
             asked: None,
             echo,
             looked_at: start,
@@ -262,14 +265,14 @@ impl<'a> SessionWatch<'a> {
     fn hear_news(&mut self) -> Result<()> {
         let Some(client) = &mut self.client else { return Ok(()) };
         match client.hear_news(Deadline::after(Duration::ZERO), None)? {
-            News::Changed => self.stirred = true,
+            News::Changed => (self.stirred, self.told) = (true, Instant::now()),
             News::Ended => self.note_end(),
             News::TimedOut => {}
         }
         if let Some(standing) = &mut self.standing
             && standing.hear_news(Deadline::after(Duration::ZERO), None)? == News::Changed
         {
-            self.stirred = true;
+            (self.stirred, self.told) = (true, Instant::now());
         }
         Ok(())
     }
@@ -450,15 +453,10 @@ impl<'a> SessionWatch<'a> {
 
     /// What holds where nothing is printed.
     fn look_at_stillness(&mut self) -> Result<Option<Met>> {
-        if self.conditions.waiting
-            && let Some(detail) = self.look_whether_it_waits()?
+        if self.conditions.is_of_standing()
+            && let Some(met) = self.look_at_standing()?
         {
-            return Ok(self.met("waiting", detail));
-        }
-        if self.conditions.done
-            && let Some(state) = self.told_standing().and_then(|standing| standing.turn)
-        {
-            return Ok(self.met("done", state.word()));
+            return Ok(Some(met));
         }
         if self.conditions.look_for_input()
             && let Some(doing) = self.look_for_input()?
@@ -483,21 +481,35 @@ impl<'a> SessionWatch<'a> {
         }
     }
 
-    /// What the session does, as its relay has told it last.
-    fn told_standing(&self) -> Option<&Snapshot> {
-        self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing)
-    }
-
-    /// What for, if it does: a line, a secret, keys, or as it says of itself.
-    fn look_whether_it_waits(&self) -> Result<Option<&'static str>> {
-        let waits = |standing: &&Snapshot| standing.activity == Some(Activity::Waiting);
-        let Some(standing) = self.told_standing().filter(waits) else { return Ok(None) };
-        if let Some(because @ (Because::Report | Because::ProgramStatus)) = standing.because {
-            return Ok(Some(because.word()));
+    /// Does it wait for somebody, or has a turn of it ended? What for: a line, a secret, keys, or as
+    /// it says of itself; and how.
+    fn look_at_standing(&mut self) -> Result<Option<Met>> {
+        let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
+        let Some(standing) = standing else { return Ok(None) };
+        let verdict = Verdict::of(self.session, standing, self.told.elapsed())?;
+        if self.conditions.done
+            && let Some(state) = verdict.turn
+        {
+            return Ok(self.met("done", state.word()));
         }
-        let asks = standing.input.reads != Some(Reads::Far)
-            || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
-        Ok(asks.then(|| standing.doing.word()))
+        if self.conditions.waiting && verdict.activity == Some(Activity::Waiting) {
+            let detail = match verdict.because {
+                Some(Because::Kernel | Because::Quiet) | None => standing.doing.word(),
+                Some(because) => because.word(),
+            };
+            let asks = standing.input.reads != Some(Reads::Far)
+                || verdict.because.is_some_and(Because::is_stated)
+                || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
+            if asks {
+                return Ok(self.met("waiting", detail));
+            }
+        }
+        if self.conditions.done
+            && let Some(time) = verdict.again
+        {
+            self.look_again = self.look_again.min(Deadline::after(time + OVER));
+        }
+        Ok(None)
     }
 
     /// Since when it has shown what it shows; `None` where there is more to put onto it.

@@ -1,0 +1,84 @@
+//! What a session does, by all that is known of it: what its relay tells, and what its screen shows
+//! if its program has rules.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{
+    outcome::Result,
+    session::{
+        Activity, Because, ProgramSaid, ReportState, ScreenCache, SessionDir,
+        client::snapshot::{Front, Snapshot},
+        rules::{Question, Rules, Seen, Shows},
+    },
+    sys::clock::unix_seconds,
+    terminal::screen::Screen,
+};
+
+/// How long ago a line must have been entered for a turn to have ended where a program takes a task: it
+/// takes up what was typed a moment after.
+const TAKEN_UP: Duration = Duration::from_millis(800);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// `None` where the relay does not tell.
+    pub(crate) activity: Option<Activity>,
+    pub(crate) because: Option<Because>,
+    /// How a turn has ended since something was typed, if one has.
+    pub(crate) turn: Option<ReportState>,
+    /// In so long it may be found to be done, though nothing happens.
+    pub(crate) again: Option<Duration>,
+}
+
+impl Verdict {
+    /// As far as its relay tells.
+    pub(crate) fn told(now: &Snapshot) -> Verdict {
+        Verdict { activity: now.activity, because: now.because, turn: now.turn, again: None }
+    }
+
+    /// That of a session of which its relay has told this, so long ago. A look at the screen is taken
+    /// only of a program with rules.
+    pub(crate) fn of(session: &SessionDir, told: &Snapshot, ago: Duration) -> Result<Verdict> {
+        let verdict = Verdict::told(told);
+        let front = told.front.after(ago);
+        let Some(rules) = verdict.rules(session, &front) else { return Ok(verdict) };
+        let screen = ScreenCache::look(session)?.screen;
+        Ok(verdict.seen(&front, look(&rules, &front, &told.said, &screen)).0)
+    }
+
+    /// Those of its program, if a look at the screen may tell more.
+    pub(super) fn rules(&self, session: &SessionDir, front: &Front) -> Option<Rules> {
+        if matches!(self.because, None | Some(Because::Shell)) {
+            return None;
+        }
+        Rules::of(session, front.path.as_deref()?)
+    }
+
+    /// The same, where that was seen.
+    pub(super) fn seen(self, front: &Front, seen: Option<Seen>) -> (Verdict, Option<Question>) {
+        let Some(seen) = seen else { return (self, None) };
+        if self.because.is_some_and(Because::is_stated) {
+            let asks = self.activity == Some(Activity::Waiting);
+            return (self, seen.question.filter(|_| asks));
+        }
+        // How long it takes until what was entered last would have been taken up.
+        let lacks = front.typed.filter(|_| front.entered).map(|typed| TAKEN_UP.saturating_sub(typed));
+        let (activity, turn, again) = match (seen.shows, lacks) {
+            (Shows::Asks(_), _) => (Activity::Waiting, None, None),
+            (Shows::Works, _) => (Activity::Working, None, None),
+            (Shows::Rests, None) => (Activity::Idle, None, None),
+            (Shows::Rests, Some(Duration::ZERO)) => (Activity::Done, Some(ReportState::Done), None),
+            (Shows::Rests, again) => (Activity::Working, None, again),
+        };
+        let because = Some(seen.because);
+        (Verdict { activity: Some(activity), because, turn, again }, seen.question)
+    }
+}
+
+/// What a screen tells by those rules, and what the program has notified of since something was typed.
+pub(super) fn look(rules: &Rules, front: &Front, said: &ProgramSaid, screen: &Screen) -> Option<Seen> {
+    let now = unix_seconds(SystemTime::now());
+    let typed = front.typed.map_or(Duration::ZERO, |typed| now.saturating_sub(typed));
+    let notice = said.notices.last().filter(|notice| notice.since >= typed);
+    let notice = notice.map(|notice| notice.notice.text.as_str());
+    rules.look(&screen.lines(0), screen.title(), notice)
+}

@@ -1,0 +1,132 @@
+use std::{fs, process::Command};
+
+use crate::support::{Scratch, eventually, field, run, whole_lines};
+
+/// An agent that says nothing of itself but by its screen: it draws what stands in the file `draws`, whole,
+/// when that is another. Its title changes for ever, and so it never rests.
+const AGENT: &str = r"
+import os, select, tty
+tty.setraw(0)
+os.write(1, b'\x1b[?1049h')
+frame, drawn = 0, ''
+while True:
+    ready, _, _ = select.select([0], [], [], 0.1)
+    if ready:
+        with open('keys', 'ab') as keys: keys.write(os.read(0, 100))
+    with open('draws') as draws: wanted = draws.read()
+    if wanted != drawn:
+        drawn = wanted
+        os.write(1, ('\x1b[H\x1b[2J' + drawn.replace('\n', '\r\n')).encode())
+    frame += 1
+    os.write(1, f'\x1b]0;frame {frame}\x07'.encode())
+";
+
+const ASKS: &str =
+    "● Bash(touch x)\n────────\n Bash command\n\n   touch x\n\n Do you want to proceed?\n ❯ 1. Yes\n   2. No";
+const RESTS: &str = "● Done\n────────\n❯ \n────────";
+const WORKS: &str = "✻ Thinking… (esc to interrupt)\n────────\n❯ \n────────";
+
+struct Agent {
+    scratch: Scratch,
+    handle: String,
+}
+
+impl Agent {
+    fn start(name: &str) -> Agent {
+        let scratch = Scratch::new();
+        fs::write(scratch.path.join(name), AGENT).unwrap();
+        fs::write(scratch.path.join("draws"), "").unwrap();
+        let handle = scratch.create(&format!("exec /usr/bin/python3 {name}"));
+        Agent { scratch, handle }
+    }
+
+    fn draws(&self, screen: &str) {
+        // The file is replaced whole.
+        fs::write(self.scratch.path.join("draws.new"), screen).unwrap();
+        fs::rename(self.scratch.path.join("draws.new"), self.scratch.path.join("draws")).unwrap();
+        let last = screen.lines().last().unwrap().trim();
+        eventually("what it draws", || {
+            let shown = self.scratch.ts(&["screen", &self.handle]).code(0).out();
+            shown.lines().rfind(|row| !row.is_empty()).is_some_and(|row| row.trim() == last)
+        });
+    }
+
+    fn told(&self, name: &str) -> String {
+        self.scratch.ts(&["status", "--json", &self.handle]).code(0).field(name)
+    }
+
+    fn is(&self, activity: &str, because: &str) {
+        eventually(&format!("{activity} because of {because}"), || {
+            (self.told("activity"), self.told("because"))
+                == (format!("\"{activity}\""), format!("\"{because}\""))
+        });
+    }
+}
+
+#[test]
+fn the_screen_of_a_known_program_tells_what_it_does_and_asks() {
+    let agent = Agent::start("claude");
+    let file = agent.scratch.path.join("events");
+    fs::write(&file, "").unwrap();
+    let follow = agent.scratch.create(&format!("exec nbs-ts events --follow --waiting >{}", file.display()));
+    agent.draws(RESTS);
+    agent.is("idle", "rule");
+    agent.scratch.ts(&["wait", &agent.handle, "--waiting", "--done", "--timeout=0.2"]).code(3);
+    assert_eq!(agent.told("last_line"), "\"● Done\"", "a border is no line");
+    agent.scratch.ts(&["send", &agent.handle, "touch x"]).code(0);
+    agent.draws(WORKS);
+    agent.is("working", "rule");
+    assert_eq!((agent.told("question"), agent.told("choices")), ("null".into(), "[]".into()));
+    // Who waits is told, though it never rests.
+    let waits = agent.scratch.start(&["wait", &agent.handle, "--waiting", "--done"]);
+    agent.draws(ASKS);
+    waits.finish().code(0).stdout(format!("{}\twaiting\trule\n", agent.handle));
+    assert_eq!(agent.told("question"), "\"Bash command touch x Do you want to proceed?\"");
+    assert_eq!(agent.told("choices"), "[\"Yes\",\"No\"]");
+    let asked = agent.told("question_id");
+    eventually("the event", || {
+        whole_lines(&file).iter().any(|line| line.contains("Do you want to proceed?"))
+    });
+    let listed = agent.scratch.ts(&["list", "--waiting", "--json"]).code(0).out();
+    assert_eq!(field(&listed, "question_id"), asked);
+    // Another question is another one.
+    agent.draws(&ASKS.replace("touch x", "touch y"));
+    eventually("the other question", || agent.told("question").contains("touch y"));
+    assert_ne!(agent.told("question_id"), asked);
+    agent.scratch.ts(&["send", "--no-enter", &agent.handle, "1"]).code(0);
+    agent.draws(WORKS);
+    agent.is("working", "rule");
+    agent.scratch.ts(&["send", &agent.handle, ""]).code(0);
+    let waits = agent.scratch.start(&["wait", &agent.handle, "--done", "--waiting"]);
+    agent.draws(RESTS);
+    waits.finish().code(0).stdout(format!("{}\tdone\tdone\n", agent.handle));
+    agent.is("done", "rule");
+    // What it says itself goes before that.
+    agent.scratch.ts(&["report", &agent.handle, "working"]).code(0);
+    agent.is("working", "report");
+    agent.scratch.ts(&["kill", &follow]).code(0);
+    let told = whole_lines(&file);
+    let waited = told.iter().filter(|line| line.contains("\"type\":\"waiting\"")).count();
+    assert!((1..=2).contains(&waited), "{told:?}");
+}
+
+#[test]
+fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
+    let agent = Agent::start("mytool");
+    agent.draws("MAY I? [y/N]");
+    assert_ne!(agent.told("because"), "\"rule\"");
+    let rules = agent.scratch.state().join("rules");
+    fs::create_dir(&rules).unwrap();
+    run(Command::new("chmod").arg("700").arg(&rules)).code(0);
+    fs::write(rules.join("mine"), "program mytool\nasks line ^MAY I\nworks ^BUSY\n").unwrap();
+    agent.is("waiting", "rule");
+    assert_eq!(
+        (agent.told("question"), agent.told("choices")),
+        ("\"MAY I? [y/N]\"".into(), "[\"y\",\"n\"]".into())
+    );
+    agent.scratch.ts(&["doctor"]).code(0);
+    fs::write(rules.join("broken"), "program mytool\nworks [\n").unwrap();
+    agent.is("waiting", "rule");
+    let told = agent.scratch.ts(&["doctor"]).code(1).out();
+    assert!(told.contains("broken' are not followed: line 2: this is no regular expression"), "{told}");
+}
