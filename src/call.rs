@@ -387,7 +387,7 @@ impl CommandLine {
         let has_session = self.operands.iter().any(|(operand, _)| operand.name == "SESSION");
         let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text && has_session)?;
         let word = words.first()?.to_str()?.strip_prefix("--").filter(|_| !self.json)?;
-        self.syntax.option(word.split(['=', ' ']).next()?).map(|option| option.name)
+        self.syntax.option(word.split('=').next()?).map(|option| option.name)
     }
 
     /// The option of ours that stands among the options of a program, if the text is a call of one

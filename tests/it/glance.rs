@@ -161,7 +161,8 @@ fn what_a_session_says_of_itself_goes_before_what_is_seen_until_something_is_typ
     scratch.ts(&["report", &session, "clear"]).code(0).silent();
     assert_eq!(told(&scratch, &session, "report"), "null");
     // Of a dead session it stays.
-    scratch.ts(&["report", &session, "done", "--json", "is", "text"]).code(0).silent();
+    let typed = "'--json' is typed as text; options go before SESSION";
+    scratch.ts(&["report", &session, "done", "--json", "is", "text"]).code(0).complains(typed);
     scratch.ts(&["kill", "--keep", &session]).code(0);
     let report = scratch.ts(&["status", "--json", &session]).out();
     assert!(report.contains("\"report\":{\"state\":\"done\",\"text\":\"--json is text\","), "{report}");

@@ -119,7 +119,7 @@ for line in sys.stdin:
     let session = scratch.create_with(&["--name=agent"], "exec /usr/bin/python3 agent.py");
     eventually("its first word", || status(&scratch, &session, "activity") == "\"idle\"");
     // It has done nothing yet.
-    scratch.ts(&["wait", &session, "--done", "--timeout=0.1"]).code(3).complains("wait for a turn to end");
+    scratch.ts(&["wait", &session, "--done", "--timeout=0.1"]).code(3).complains("did not end a turn");
     for (word, state, activity) in [
         ("works", "done", "done"),
         ("silently", "done", "done"),
@@ -177,7 +177,7 @@ while True:
     let session = scratch.create("read -r x; exec python3 asks.py");
     let person = scratch.create("bash");
     scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}")]).code(0);
-    scratch.ts(&["wait", &person, "--pattern=leaves"]).code(0);
+    scratch.ts(&["wait", &person, "--pattern=detaches"]).code(0);
     scratch.ts(&["send", &session, ""]).code(0);
     let answer = r"\x1b]7501;?:states=idle,working,done,blocked,error:kinds=permission,question,auth\x1b\\\x1b[?62;22c";
     scratch.ts(&["wait", &session, &format!("--pattern={answer}")]).code(0);
@@ -262,9 +262,9 @@ fn a_report_outside_of_a_session_goes_to_the_terminal() {
         let mut command = scratch.command("setsid");
         run(command.args(["--wait", "nbs-ts", "report"]).args(words))
     };
-    without(&["waiting", "x"]).code(1).complains("no session");
+    without(&["waiting", "x"]).code(1).complains("cannot report: not in a session, and without a terminal: ");
     without(&["--quiet", "waiting", "x"]).code(0).silent().stdout("");
-    without(&["--quiet", "asleep"]).code(4).complains("no state");
+    without(&["--quiet", "asleep"]).code(4).complains("'asleep' is not a state");
     let mut gone = scratch.command("nbs-ts");
     run(gone.args(["report", "--quiet", "idle"]).env("NBS_TS_SESSION", "0badcafe")).code(0).silent();
 }

@@ -80,8 +80,8 @@ fn report(target: &Target, state: &OsString, text: &[u8]) -> Result<()> {
 /// To a terminal that is none of ours.
 fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
     let state = ReportState::parse(state.as_bytes()).map(session::program_state);
-    let what = "cannot report: not in a session, and there is no terminal to write to";
-    term::print_to_controlling(program_status::sequence(state, text).as_bytes()).trying(what)
+    let sequence = program_status::sequence(state, text);
+    term::print_to_controlling(sequence.as_bytes()).trying("report: not in a session, and without a terminal")
 }
 
 /// How long an agent may take to give all of it.
