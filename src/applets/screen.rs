@@ -1,9 +1,9 @@
-//! screen - computes a session's cursor position, and keeps its screen
+//! screen - answers what a program asks of its terminal, and keeps a session's screen
 //!
 //! An internal role. The session's relay starts `nbs-screen HANDLE SESSIONS ask`, with a connection
-//! to it as standard input. For each line with an offset in the log it writes one with the cursor's
-//! row and column there, `3;14`. `nbs-screen HANDLE SESSIONS keep` computes the screen once, so that
-//! the next call is cheap.
+//! to it as standard input. For each line with an offset in the log and the question that ends there,
+//! in hexadecimal digits, it writes one with the answer. `nbs-screen HANDLE SESSIONS keep` computes
+//! the screen once, so that the next call is cheap.
 
 use std::{
     io::{self, Read, Write},
@@ -43,24 +43,31 @@ fn serve(session: &SessionDir, mut relay: UnixStream) -> Result<()> {
     let mut cache: Option<ScreenCache> = None;
     let mut line = Vec::new();
     while poll::wait_readable(&relay, Deadline::after(IDLE)).trying(what)? {
-        let mut buffer = [0; 64];
+        let mut buffer = [0; 4096];
         let count = relay.read(&mut buffer).trying(what)?;
         if count == 0 {
             break;
         }
         line.extend_from_slice(&buffer[..count]);
-        let Some(offset) = line.strip_suffix(b"\n") else { continue };
-        let offset = std::str::from_utf8(offset).ok().and_then(|digits| digits.parse().ok());
-        let offset = offset.ok_or_else(cli::by_hand)?;
+        let Some(asked) = line.strip_suffix(b"\n") else { continue };
+        let (offset, question) = parsed(asked).ok_or_else(cli::by_hand)?;
         line.clear();
         let mut now = match cache.take().filter(|cache| cache.offset() <= offset) {
             Some(cache) => cache,
             None => ScreenCache::look_at(session, &log, offset)?,
         };
         now.follow(session, &log, offset)?;
-        let (row, col) = now.screen.reported_cursor();
+        let answer = now.screen.answer(&question) + "\n";
         cache = Some(now);
-        relay.write_all(format!("{row};{col}\n").as_bytes()).trying(what)?;
+        relay.write_all(answer.as_bytes()).trying(what)?;
     }
     Ok(())
+}
+
+/// The offset of a line, and the question.
+fn parsed(line: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let (offset, digits) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let question: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    Some((offset.parse().ok()?, question?))
 }

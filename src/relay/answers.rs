@@ -1,9 +1,10 @@
 //! Answers to what the program asks of its terminal.
 //!
 //! Each is given once, in the order of the questions, and typed as if it came from a
-//! keyboard, but is nobody's input. Only where the cursor is the relay does not know: it
-//! has no screen. A process of its own works it out from the log (`nbs-screen`), which
-//! is started by the first such question, and ends when there has been none for a while.
+//! keyboard, but is nobody's input. What only a screen can tell (where the cursor is, what a
+//! colour is) the relay does not know: it has none. A process of its own works it out from the
+//! log (`nbs-screen`), which is started by the first such question, and ends when there has been
+//! none for a while.
 //!
 //! A program may ask without ever reading: what is too much then is not answered.
 
@@ -13,21 +14,23 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use crate::{sys::pty::Size, terminal::queries::Query};
+use crate::{
+    sys::pty::Size,
+    terminal::queries::{MOST_ASKED, Query},
+};
 
-/// How many questions may wait for those before them.
-const MOST_WAITING: usize = 128;
-
-/// How much of answers may wait to be typed: as much as a terminal holds.
-const MOST_READY: usize = 4096;
+/// How much of answers may wait to be typed before the next question is answered.
+const MOST_READY: usize = 16 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Answers {
-    // In order, each with where in the log it was asked. Invariant: no more than `MOST_WAITING`.
+    // In order, each with where in the log it was asked.
     waiting: VecDeque<(u64, Query)>,
-    // Invariant: no more than `MOST_READY`.
+    // What those take. Invariant: no more than `MOST_ASKED`.
+    weight: usize,
+    // Invariant: no more than `MOST_READY`, and one answer.
     ready: Vec<u8>,
-    // Where `Position` is asked.
+    // Where `Query::Screen` is asked.
     screen_process: Option<UnixStream>,
     // The first of those that wait has been asked there.
     is_asked: bool,
@@ -38,7 +41,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// The connection on which a cursor's place will be told, while it is.
+    /// The connection on which an answer will be told, while it is.
     pub(crate) fn screen_process(&self) -> Option<&UnixStream> {
         self.screen_process.as_ref()
     }
@@ -68,13 +71,20 @@ impl Answers {
         size: Size,
         start: impl Fn() -> io::Result<UnixStream>,
     ) {
-        let room = MOST_WAITING - self.waiting.len();
-        self.waiting.extend(asked.into_iter().take(room));
-        while let Some((offset, query)) = self.waiting.front() {
+        for (offset, query) in asked {
+            if self.weight + query.weight() <= MOST_ASKED {
+                self.weight += query.weight();
+                self.waiting.push_back((offset, query));
+            }
+        }
+        while self.ready.len() < MOST_READY {
+            let Some((offset, query)) = self.waiting.front() else { return };
             let answer = match query {
-                Query::Position { .. } if self.is_asked => return,
-                Query::Position { .. } => {
-                    if self.ask(*offset, &start).is_ok() {
+                Query::Screen(_) if self.is_asked => return,
+                Query::Screen(question) => {
+                    let digits = question.iter().map(|byte| format!("{byte:02x}"));
+                    let line = format!("{offset} {}\n", digits.collect::<String>());
+                    if self.ask(&line, &start).is_ok() {
                         self.is_asked = true;
                         return;
                     }
@@ -83,15 +93,14 @@ impl Answers {
                 }
                 Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
                 Query::Fixed(answer) => answer.clone(),
-                Query::Mode { .. } | Query::Unanswered => Vec::new(),
+                Query::Unanswered => Vec::new(),
             };
             self.give(&answer);
         }
     }
 
-    fn ask(&mut self, offset: u64, start: &impl Fn() -> io::Result<UnixStream>) -> io::Result<()> {
+    fn ask(&mut self, question: &str, start: &impl Fn() -> io::Result<UnixStream>) -> io::Result<()> {
         // There is always room for one question; unless the process has just ended.
-        let question = format!("{offset}\n");
         if self
             .screen_process
             .as_ref()
@@ -105,18 +114,18 @@ impl Answers {
 
     /// The answer to the first of those that wait.
     fn give(&mut self, answer: &[u8]) {
-        self.waiting.pop_front();
-        (self.is_asked, self.in_vain) = (false, false);
-        if self.ready.len() + answer.len() <= MOST_READY {
-            self.ready.extend_from_slice(answer);
+        if let Some((_, query)) = self.waiting.pop_front() {
+            self.weight -= query.weight();
         }
+        (self.is_asked, self.in_vain) = (false, false);
+        self.ready.extend_from_slice(answer);
     }
 
-    /// Hears where the cursor was. A process that has gone is started again by the
+    /// Hears an answer. A process that has gone is started again by the
     /// next question, which is the same one, but not a third time.
     pub(crate) fn hear(&mut self) {
         let Some(screen) = &mut self.screen_process else { return };
-        let mut buffer = [0; 64];
+        let mut buffer = [0; 4096];
         match screen.read(&mut buffer) {
             Ok(count @ 1..) => self.heard.extend_from_slice(&buffer[..count]),
             Err(error) if super::is_for_later(&error) => return,
@@ -129,12 +138,11 @@ impl Answers {
                 return;
             }
         }
-        if let Some(place) = self.heard.strip_suffix(b"\n") {
-            let place = String::from_utf8_lossy(place).into_owned();
-            self.heard.clear();
-            if let Some((_, Query::Position { private })) = self.waiting.front().filter(|_| self.is_asked) {
-                let mark = if *private { "?" } else { "" };
-                self.give(format!("\x1b[{mark}{place}R").as_bytes());
+        if self.heard.ends_with(b"\n") {
+            let mut answer = std::mem::take(&mut self.heard);
+            answer.pop();
+            if self.is_asked {
+                self.give(&answer);
             }
         }
     }

@@ -20,6 +20,9 @@ use crate::terminal::{
 /// The longest sequence that is looked at, with its introducer and its end.
 const LONGEST: usize = program_status::LONGEST;
 
+/// How much the questions of one program may take that wait to be answered.
+pub(crate) const MOST_ASKED: usize = 256 * 1024;
+
 /// Finds the sequences in a stream, whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequences {
@@ -187,10 +190,11 @@ impl<'a> Sequence<'a> {
 /// What a program wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
-    /// Where the cursor is (DSR 6); of DEC's (DECXCPR) the answer differs.
-    Position { private: bool },
-    /// Is a mode set (DECRQM)?
-    Mode { private: bool, mode: u16 },
+    /// What the screen tells ([`Screen::answer`]): where the cursor is, whether a mode is set,
+    /// what a colour is. This is the whole sequence.
+    ///
+    /// [`Screen::answer`]: crate::terminal::screen::Screen::answer
+    Screen(Vec<u8>),
     /// How large is the terminal, in characters (XTWINOPS 18)?
     Size,
     /// What has always the same answer.
@@ -201,12 +205,13 @@ pub(crate) enum Query {
 }
 
 impl Query {
-    /// The same, with what is known while these are the modes.
-    pub(crate) fn fixed(self, modes: &PrivateModes) -> Query {
-        match self {
-            Query::Mode { private, mode } => Query::Fixed(modes.report(private, mode).into_bytes()),
-            other => other,
-        }
+    /// About how much memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let bytes = match self {
+            Query::Screen(bytes) | Query::Fixed(bytes) => bytes.len(),
+            Query::Size | Query::Unanswered => 0,
+        };
+        bytes + 64
     }
 
     /// `None` where a sequence asks nothing.
@@ -215,8 +220,8 @@ impl Query {
         match sequence.last {
             Step::ControlSequence(_) => Query::control(sequence),
             Step::Escape(_) if sequence.escape() == Some(b'Z') => Some(Query::Fixed(ATTRIBUTES.to_vec())),
-            Step::String(b']') => Query::operating_system(text, sequence.bytes.ends_with(&[BEL])),
-            Step::String(b'P') => Query::device(text),
+            Step::String(b']') => Query::operating_system(sequence),
+            Step::String(b'P') => Query::device(sequence),
             Step::String(b'_') => {
                 // The graphics of kitty.
                 let text = text.strip_prefix(b"G")?;
@@ -229,82 +234,86 @@ impl Query {
 
     fn control(sequence: Sequence) -> Option<Query> {
         let fixed = |answer: &[u8]| Some(Query::Fixed(answer.to_vec()));
+        let screen = Some(Query::Screen(sequence.bytes.to_vec()));
         let first = sequence.first();
         match sequence.control()? {
             (0, 0, b'c') if first == 0 => fixed(ATTRIBUTES),
-            // The version is one from which on programs use mouse reports for any width.
-            (b'>', 0, b'c') if first == 0 => fixed(b"\x1b[>1;277;0c"),
+            // That of the xterm that we follow.
+            (b'>', 0, b'c') if first == 0 => fixed(b"\x1b[>41;379;0c"),
             (b'=', 0, b'c') if first == 0 => fixed(b"\x1bP!|00000000\x1b\\"),
             (0, 0, b'n') if first == 5 => fixed(b"\x1b[0n"),
-            (0, 0, b'n') if first == 6 => Some(Query::Position { private: false }),
-            (b'?', 0, b'n') if first == 6 => Some(Query::Position { private: true }),
+            (0 | b'?', 0, b'n') if first == 6 => screen,
+            (b'?', 0, b'n') => {
+                // Of a printer, keys, a keyboard, a locator, macros, the line and sessions:
+                // there are none, or they are well.
+                let answer: &[u8] = match first {
+                    15 => b"\x1b[?13n",
+                    25 => b"\x1b[?20n",
+                    26 => b"\x1b[?27;1;0;0n",
+                    53 | 55 => b"\x1b[?50n",
+                    56 => b"\x1b[?57;0n",
+                    62 => b"\x1b[0*{",
+                    63 => {
+                        let id = sequence.parser.value(1).unwrap_or(0);
+                        return fixed(format!("\x1bP{id}!~0000\x1b\\").as_bytes());
+                    }
+                    75 => b"\x1b[?70n",
+                    85 => b"\x1b[?83n",
+                    // These are answers.
+                    0 | 3 | 13 | 20 | 27 | 50 | 57 | 70 | 83 => return None,
+                    _ => return Some(Query::Unanswered),
+                };
+                fixed(answer)
+            }
             // 0 and 3 are answers.
-            (0 | b'?', 0, b'n') if !matches!(first, 0 | 3) => Some(Query::Unanswered),
+            (0, 0, b'n') if !matches!(first, 0 | 3) => Some(Query::Unanswered),
             (b'>', 0, b'q') if first == 0 => {
                 fixed(concat!("\x1bP>|nbs(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes())
             }
-            (private @ (0 | b'?'), b'$', b'p') => Some(Query::Mode { private: private == b'?', mode: first }),
+            (0 | b'?', b'$', b'p') | (0, b'*', b'y') => screen,
             (0, 0, b't') if first == 18 => Some(Query::Size),
-            (0, 0, b't') if (11..=21).contains(&first) => Some(Query::Unanswered),
+            (0, 0, b't') if (19..=21).contains(&first) => screen,
+            // There is no window; it is not iconified.
+            (0, 0, b't') if first == 11 => fixed(b"\x1b[1t"),
+            (0, 0, b't') if (12..=17).contains(&first) => Some(Query::Unanswered),
             // That kitty's keyboard protocol is not known, its own rule says by silence.
             (b'?', 0, b'u' | b'S') | (0, 0, b'x') | (0, b'$', b'w' | b'u') => Some(Query::Unanswered),
-            (0, b'*', b'y') | (0, b'"', b'v') | (0, b'\'', b'|') => Some(Query::Unanswered),
+            (0, b'"', b'v') | (0, b'\'', b'|') => Some(Query::Unanswered),
             _ => None,
         }
     }
 
     /// An OSC; the answers end as the question did.
-    fn operating_system(text: &[u8], by_bel: bool) -> Option<Query> {
-        let end = if by_bel { "\x07" } else { "\x1b\\" };
+    fn operating_system(sequence: Sequence) -> Option<Query> {
+        let text = &*sequence.parser.string;
+        let end = if sequence.bytes.ends_with(&[BEL]) { "\x07" } else { "\x1b\\" };
         let answer = match text.strip_prefix(b"7501;") {
             Some(report) => program_status::is_query(report).then(|| program_status::ANSWER.to_owned()),
             None => notices::answer(text),
         };
         match answer {
             Some(answer) => Some(Query::Fixed((answer + end).into_bytes())),
-            None => Query::colours(text, end),
+            None => Query::colours(text).map(|known| match known {
+                true => Query::Screen(sequence.bytes.to_vec()),
+                false => Query::Unanswered,
+            }),
         }
     }
 
-    /// OSC 4, 10, 11 and 12.
-    fn colours(text: &[u8], end: &str) -> Option<Query> {
+    /// Does an OSC ask for colours, and for one that there is?
+    fn colours(text: &[u8]) -> Option<bool> {
         let text = std::str::from_utf8(text).ok()?;
-        let mut fields = text.split(';');
-        let number: u32 = fields.next()?.parse().ok()?;
-        if !matches!(number, 4 | 5 | 10..=19 | 21 | 52) || !text.contains('?') {
-            return None;
-        }
-        let mut answer = String::new();
-        if number == 4 {
-            while let (Some(index), Some(value)) = (fields.next(), fields.next()) {
-                if let (Ok(index), "?") = (index.parse(), value) {
-                    push_colour(
-                        &mut answer,
-                        &format!("4;{index}"),
-                        crate::terminal::screen::colour(index),
-                        end,
-                    );
-                }
-            }
-        } else if number < 19 {
-            for (number, _) in (number..).zip(fields).filter(|(_, value)| *value == "?") {
-                let colour = match number {
-                    10 | 12 => crate::terminal::screen::FOREGROUND,
-                    11 => crate::terminal::screen::BACKGROUND,
-                    _ => continue,
-                };
-                push_colour(&mut answer, &number.to_string(), colour, end);
-            }
-        }
-        let unanswered = answer.is_empty();
-        Some(if unanswered { Query::Unanswered } else { Query::Fixed(answer.into_bytes()) })
+        let (number, rest) = text.split_once(';')?;
+        let number: u32 = number.parse().ok()?;
+        let asks = rest.split(';').any(|field| field == "?");
+        (asks && matches!(number, 4 | 5 | 10..=19 | 21 | 52)).then_some(number < 20)
     }
 
-    /// DECRQSS, of which only the shape of the cursor is answered, and XTGETTCAP.
-    fn device(text: &[u8]) -> Option<Query> {
-        if let Some(setting) = text.strip_prefix(b"$q") {
-            let answer: &[u8] = if setting == b" q" { b"\x1bP1$r0 q\x1b\\" } else { b"\x1bP0$r\x1b\\" };
-            return Some(Query::Fixed(answer.to_vec()));
+    /// DECRQSS and XTGETTCAP.
+    fn device(sequence: Sequence) -> Option<Query> {
+        let text = &*sequence.parser.string;
+        if text.starts_with(b"$q") {
+            return Some(Query::Screen(sequence.bytes.to_vec()));
         }
         let names = std::str::from_utf8(text.strip_prefix(b"+q")?).ok()?;
         let mut answer = String::new();
@@ -325,15 +334,8 @@ impl Query {
     }
 }
 
-/// DA1: a VT220 with colours, as the emulator is.
-const ATTRIBUTES: &[u8] = b"\x1b[?62;22c";
-
-fn push_colour(answer: &mut String, what: &str, [red, green, blue]: [u8; 3], end: &str) {
-    push(
-        answer,
-        format_args!("\x1b]{what};rgb:{red:02x}{red:02x}/{green:02x}{green:02x}/{blue:02x}{blue:02x}{end}"),
-    );
-}
+/// DA1: a VT420 with selective erasing, side margins, colours and rectangles, as the emulator is.
+const ATTRIBUTES: &[u8] = b"\x1b[?64;6;21;22;28c";
 
 fn push(answer: &mut String, part: std::fmt::Arguments) {
     answer.write_fmt(part).expect("a String takes all");
@@ -421,20 +423,6 @@ impl PrivateModes {
     /// Has the keypad sequences of its own, by either of the two ways to ask for them?
     pub(crate) fn has_keypad(&self) -> bool {
         self.keypad || self.has(66)
-    }
-
-    /// DECRPM: the answer to the question whether a mode is set.
-    fn report(&self, private: bool, mode: u16) -> String {
-        let known = if private { MODES.iter().any(|(known, _)| *known == mode) } else { mode == 4 };
-        let set = if private { self.has(mode) } else { self.inserts };
-        let value = if !known {
-            0
-        } else if set {
-            1
-        } else {
-            2
-        };
-        format!("\x1b[{}{mode};{value}$y", if private { "?" } else { "" })
     }
 
     /// What has to be sent to a terminal whose modes are `self` to make them `wanted`,
@@ -527,30 +515,41 @@ mod tests {
     #[test]
     fn questions_have_the_answers_of_the_terminal_that_we_are() {
         for (question, answer) in [
-            ("\x1b[c", "\x1b[?62;22c"),
-            ("a\x1b[0cb", "\x1b[?62;22c"),
-            ("\x1bZ", "\x1b[?62;22c"),
-            ("\x1b[>c", "\x1b[>1;277;0c"),
+            ("\x1b[c", "\x1b[?64;6;21;22;28c"),
+            ("a\x1b[0cb", "\x1b[?64;6;21;22;28c"),
+            ("\x1bZ", "\x1b[?64;6;21;22;28c"),
+            ("\x1b[>c", "\x1b[>41;379;0c"),
+            ("\x1b[?15n", "\x1b[?13n"),
+            ("\x1b[?26n", "\x1b[?27;1;0;0n"),
+            ("\x1b[?62n", "\x1b[0*{"),
+            ("\x1b[?63;123n", "\x1bP123!~0000\x1b\\"),
+            ("\x1b[?85n", "\x1b[?83n"),
+            ("\x1b[11t", "\x1b[1t"),
             ("\x1b[5n", "\x1b[0n"),
             ("\x1b[\n5n", "\x1b[0n"),
-            ("\x1b]11;?\x07", "\x1b]11;rgb:1010/1010/1010\x07"),
-            (
-                "\x1b]4;1;?;300;?;196;?\x1b\\",
-                "\x1b]4;1;rgb:d5d5/4141/4b4b\x1b\\\x1b]4;196;rgb:ffff/0000/0000\x1b\\",
-            ),
             ("\x1b]7501;?\x07", &format!("{}\x07", program_status::ANSWER)),
             ("\x1b]7501; ? \x1b\\", &format!("{}\x1b\\", program_status::ANSWER)),
             ("\x1b]99;i=a:p=?;\x1b\\", "\x1b]99;i=a:p=?;p=title,body\x1b\\"),
-            ("\x1bP$qm\x1b\\", "\x1bP0$r\x1b\\"),
             ("\x1bP+q436F;6b31\x1b\\", "\x1bP1+r436F=323536\x1b\\\x1bP0+r6b31\x1b\\"),
         ] {
             assert_eq!(fixed(question), answer, "{question:?}");
             // No answer, echoed, is a question: else a terminal would talk to itself.
             assert_eq!(queries(answer), [], "{answer:?}");
         }
-        assert!(fixed("\x1b]10;?;?\x07").contains("\x07\x1b]11;rgb:1010"));
-        assert_eq!(queries("\x1b[6n\x1b[?6n"), [false, true].map(|private| Query::Position { private }));
-        assert_eq!(queries("\x1b[?2004$p"), [Query::Mode { private: true, mode: 2004 }]);
+        for question in [
+            "\x1b[6n",
+            "\x1b[?6n",
+            "\x1b[?2004$p",
+            "\x1b[4$p",
+            "\x1b[1;1;1;1;2;2*y",
+            "\x1b[20t",
+            "\x1b]11;?\x07",
+            "\x1b]10;?;?\x1b\\",
+            "\x1b]4;1;?;2;#fff\x1b\\",
+            "\x1bP$qm\x1b\\",
+        ] {
+            assert_eq!(queries(question), [Query::Screen(question.as_bytes().to_vec())], "{question:?}");
+        }
         assert_eq!(queries("\x1b[18t"), [Query::Size]);
         for other in ["\x1b[?u", "\x1b[14t", "\x1b[?996n", "\x1b]52;c;?\x07", "\x1b_Gi=1,a=q;AAAA\x1b\\"] {
             assert_eq!(queries(other), [Query::Unanswered], "{other:?}");
@@ -558,6 +557,8 @@ mod tests {
         for none in [
             "^[[c",
             "\x1b[?62;22c",
+            "\x1b[?13n",
+            "\x1b]11;#fff\x07",
             " \x1b[1m",
             "\x1b[2J",
             "\x1b]0;what?\x07",
@@ -606,9 +607,6 @@ mod tests {
                 assert_eq!(parts(&[change.as_bytes()]).2, modes);
             }
         }
-        assert_eq!(PrivateModes::default().report(true, 25), "\x1b[?25;1$y");
-        assert_eq!(PrivateModes::default().report(true, 1), "\x1b[?1;2$y");
-        assert_eq!(PrivateModes::default().report(true, 2026), "\x1b[?2026;0$y");
         assert_eq!(PrivateModes::decode(u64::MAX), None);
     }
 

@@ -179,7 +179,7 @@ while True:
     scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}")]).code(0);
     scratch.ts(&["wait", &person, "--pattern=detaches"]).code(0);
     scratch.ts(&["send", &session, ""]).code(0);
-    let answer = r"\x1b]7501;?:states=idle,working,done,blocked,error:kinds=permission,question,auth\x1b\\\x1b[?62;22c";
+    let answer = r"\x1b]7501;?:states=idle,working,done,blocked,error:kinds=permission,question,auth\x1b\\\x1b[?64;6;21;22;28c";
     scratch.ts(&["wait", &session, &format!("--pattern={answer}")]).code(0);
     scratch.ts(&["send", "--no-enter", &session, "after"]).code(0);
     scratch.ts(&["wait-pattern", &session, "after"]).code(0);

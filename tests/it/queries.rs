@@ -34,17 +34,42 @@ fn ask(scratch: &Scratch, options: &[&str], question: &str) -> String {
 fn what_is_asked_is_answered_once_and_in_order() {
     let scratch = Scratch::new();
     for (question, answer) in [
-        (r"\x1b[c\x1b[>c\x1b[=c", r"\x1b[?62;22c\x1b[>1;277;0c\x1bP!|00000000\x1b\\"),
-        (r"\x1b[6nabc\x1b[6n\x1b[c\x1b[?6n", r"\x1b[1;1R\x1b[1;4R\x1b[?62;22c\x1b[?1;4R"),
+        (r"\x1b[c\x1b[>c\x1b[=c", r"\x1b[?64;6;21;22;28c\x1b[>41;379;0c\x1bP!|00000000\x1b\\"),
+        (r"\x1b[6nabc\x1b[6n\x1b[c\x1b[?6n", r"\x1b[1;1R\x1b[1;4R\x1b[?64;6;21;22;28c\x1b[?1;4;1R"),
         (r"\x1b[7;9H\x1b[6n\x1b[99;999H\x1b[6n", r"\x1b[7;9R\x1b[20;70R"),
         (r"\x1b[5;10r\x1b[?6h\x1b[2;3H\x1b[6n\x1b[?6l", r"\x1b[2;3R"),
         (r"\x1b]11;?\x07\x1b[18t", r"\x1b]11;rgb:1010/1010/1010\x07\x1b[8;20;70t"),
         (r"\x1b[?2004$p\x1b[?2004h\x1b[?2004$p\x1b[4$p", r"\x1b[?2004;2$y\x1b[?2004;1$y\x1b[4;2$y"),
+        // What is set is told, and what is on the screen.
+        (
+            r"\x1b]11;#123\x07\x1b]11;?\x07\x1b[1;31m\x1bP$qm\x1b\\",
+            r"\x1b]11;rgb:1010/2020/3030\x07\x1bP1$r0;1;31m\x1b\\",
+        ),
+        (r"A\x1b[1;1;1;1;1;1*y\x1b[2;1;1;1;1;9*y", r"\x1bP1!~FFBF\x1b\\\x1bP2!~FFBF\x1b\\"),
         // As a terminal that has no such keyboard, window or clipboard.
         (r"\x1b[?u\x1b[14t\x1b]52;c;?\x07", ""),
     ] {
         assert_eq!(ask(&scratch, &["--size=70x20"], question), answer, "{question}");
     }
+}
+
+/// Twice as much as the kernel's queue holds, and more than one read.
+#[test]
+fn six_hundred_questions_at_once_are_answered_in_order() {
+    let scratch = Scratch::new();
+    let program = r#"import os, sys, termios, tty
+tty.setraw(0)
+os.write(1, b"".join(b"\x1b[%d;%dH\x1b[6n\x1b[c" % (1 + n // 60, 1 + n % 60) for n in range(600)))
+wanted = b"".join(b"\x1b[%d;%dR\x1b[?64;6;21;22;28c" % (1 + n // 60, 1 + n % 60) for n in range(600))
+told = b""
+while len(told) < len(wanted):
+    told += os.read(0, 65536)
+print("told all" if told == wanted else repr(told))
+"#;
+    fs::write(scratch.path.join("ask.py"), program).unwrap();
+    let handle = scratch.create("python3 ask.py");
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    scratch.ts(&["read", "--strip", "--last=1", &handle]).stdout_has("told all");
 }
 
 #[test]

@@ -476,7 +476,7 @@ fn generated_streams_look_as_in_tmux() {
 fn generated(random: &mut fastrand::Rng) -> String {
     const TEXTS: [&str; 9] =
         ["a", "hello", "  ", "0123456789", "é", "~!@", "e\u{301}", "word word word word ", "x"];
-    const FIXED: [&str; 30] = [
+    const FIXED: [&str; 28] = [
         "\r\n",
         "\r\n",
         "\r\n",
@@ -485,9 +485,9 @@ fn generated(random: &mut fastrand::Rng) -> String {
         "\t",
         "\x08",
         "\x0b",
-        "\x1b7",
+        "\x1b[?6l\x1b7",
         "\x1b8",
-        "\x1b[s",
+        "\x1b[?6l\x1b[s",
         "\x1b[u",
         "\x1bD",
         "\x1bM",
@@ -502,19 +502,25 @@ fn generated(random: &mut fastrand::Rng) -> String {
         "\x1bH",
         "\x1b[g",
         "\x1b[3g",
-        "\x1b[?1049h",
-        "\x1b[?1049l",
         "\x1b[3J",
-        "\x1b#8",
+        "\x1b[?6l\x1b#8",
         "\x1b]8;;x\x1b\\",
     ];
     let mut stream = String::new();
+    if random.u8(..4) == 0 {
+        stream += "\x1b[?1049h";
+    }
     for _ in 0..60 {
         let mut number =
             || random.choice(["", "0", "1", "2", "3", "5", "9", "14", "19", "21", "999"]).unwrap();
         let (first, second) = (number(), number());
         let few = random.u8(1..4);
-        stream += &match random.u8(..16) {
+        let kind = random.u8(..16);
+        if kind > 3 {
+            // Where a wrap is pending, tmux does otherwise.
+            stream += "\x1b[C";
+        }
+        stream += &match kind {
             0..=3 => random.choice(TEXTS).unwrap().repeat(random.usize(1..5)),
             4..=6 => random.choice(FIXED).unwrap().to_owned(),
             7 => format!(
@@ -527,12 +533,12 @@ fn generated(random: &mut fastrand::Rng) -> String {
                 random.choice(["", "0", "1", "2"]).unwrap(),
                 random.choice(["J", "K"]).unwrap()
             ),
-            10 => format!("\x1b[{first}{}", random.choice(["M", "P", "X"]).unwrap()),
+            10 => format!("\x1b[{first}{}", random.choice(["P", "X"]).unwrap()),
             11 => format!("\r\x1b[{few}@"),
-            12 => format!("\x1b[2;5r\x1b[3;{second}H\x1b[{few}L"),
+            12 => format!("\x1b[2;5r\x1b[3;{second}H\x1b[{few}{}\r", random.choice(["L", "M"]).unwrap()),
             13 => format!("\x1b[{few}{}", random.choice(["S", "T"]).unwrap()),
-            14 => format!("\x1b[{first};{second}r"),
-            _ => format!("q\x1b[{first}b\x1b[{};4{few}m", random.choice(["0", "1", "7", "38;5;99"]).unwrap()),
+            14 => format!("\x1b[{first};{}r\x1b[H", if second == "0" { "" } else { second }),
+            _ => format!("\rq\x1b[{few}b\x1b[{};4{few}m", random.choice(["0", "1", "7", "38;5;99"]).unwrap()),
         };
     }
     stream

@@ -65,6 +65,8 @@ impl Pen {
     pub(super) const HIDDEN: u32 = 1 << 5;
     pub(super) const STRUCK: u32 = 1 << 6;
     pub(super) const OVERLINE: u32 = 1 << 7;
+    /// From being erased: no style, but kept as one.
+    pub(super) const PROTECTED: u32 = 1 << 11;
     /// None, or how it is underlined: 1 plain, 2 double, 3 curly, 4 dotted, 5 dashed.
     pub(super) const UNDERLINE: u32 = 7 << 8;
 
@@ -78,6 +80,36 @@ impl Pen {
 
     pub(super) fn set_underline(&mut self, kind: u32) {
         self.style = self.style & !Pen::UNDERLINE | kind << 8 & Pen::UNDERLINE;
+    }
+
+    /// The same, but for what is not seen.
+    pub(super) fn seen(self) -> Pen {
+        Pen { style: self.style & !Pen::PROTECTED, ..self }
+    }
+
+    /// What DECCARA makes of it, or, if it reverses, DECRARA.
+    pub(super) fn change(&mut self, change: u16, reverses: bool) {
+        const PLAIN: u32 = 1 << 8;
+        let (styles, on) = match change {
+            0 => (Pen::BOLD | Pen::BLINK | Pen::INVERSE | PLAIN, false),
+            1 => (Pen::BOLD, true),
+            4 => (PLAIN, true),
+            5 => (Pen::BLINK, true),
+            7 => (Pen::INVERSE, true),
+            8 => (Pen::HIDDEN, true),
+            22 => (Pen::BOLD, false),
+            24 => (Pen::UNDERLINE, false),
+            25 => (Pen::BLINK, false),
+            27 => (Pen::INVERSE, false),
+            28 => (Pen::HIDDEN, false),
+            _ => return,
+        };
+        self.style = match (reverses, on) {
+            (true, _) if change < 10 => self.style ^ styles,
+            (true, _) => self.style,
+            (false, true) => self.style | styles,
+            (false, false) => self.style & !styles,
+        };
     }
 }
 
@@ -127,7 +159,32 @@ impl Cell {
         let sound = matches!(flags, 0 | Cell::WIDE | Cell::RIGHT)
             && char::from_u32(self.glyph & 0x1f_ffff)
                 .is_some_and(|character| character == '\0' || !character.is_control());
-        sound && colour(self.pen.foreground) && colour(self.pen.background) && self.pen.style < 1 << 11
+        sound && colour(self.pen.foreground) && colour(self.pen.background) && self.pen.style < 1 << 12
+    }
+}
+
+/// A rectangle of cells: its rows and columns, all included. One whose end is before its start,
+/// or wrapped around, has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Area {
+    pub(super) top: usize,
+    pub(super) left: usize,
+    pub(super) bottom: usize,
+    pub(super) right: usize,
+}
+
+impl Area {
+    pub(super) fn height(self) -> usize {
+        self.bottom + 1 - self.top
+    }
+
+    pub(super) fn width(self) -> usize {
+        self.right + 1 - self.left
+    }
+
+    fn is_empty(self) -> bool {
+        let is_empty = |first: usize, last: usize| last == usize::MAX || last < first;
+        is_empty(self.top, self.bottom) || is_empty(self.left, self.right)
     }
 }
 
@@ -157,7 +214,7 @@ impl Line {
     }
 
     /// Has nothing ever been written to it?
-    fn is_unused(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.rest == Cell::default() && self.cells.iter().all(|cell| *cell == Cell::default())
     }
 
@@ -238,6 +295,36 @@ impl Line {
             combining: combining.iter().filter_map(moved).collect(),
             ..Line::default()
         }
+    }
+
+    /// A part of it, in which no half of a wide character is.
+    fn taken(&self, col: usize, width: usize) -> (Vec<Cell>, Vec<(u16, char)>) {
+        let mut cells: Vec<Cell> = (col..col + width).map(|col| self.cell(col)).collect();
+        let mut combining: Vec<(u16, char)> = Vec::new();
+        let end = self.combining.partition_point(|(at, _)| usize::from(*at) < col + width);
+        let start = self.combining[..end].partition_point(|(at, _)| usize::from(*at) < col);
+        combining.extend(self.combining[start..end].iter().map(|(at, mark)| (*at - col as u16, *mark)));
+        if let Some(first) = cells.first_mut().filter(|cell| cell.is_right_half()) {
+            *first = Cell::blank(first.pen.background);
+        }
+        if let Some(last) = cells.last_mut().filter(|cell| cell.is_wide()) {
+            *last = Cell::blank(last.pen.background);
+            combining.retain(|(at, _)| usize::from(*at) + 1 < width);
+        }
+        (cells, combining)
+    }
+
+    /// Puts such a part somewhere.
+    fn place(&mut self, col: usize, (cells, combining): (Vec<Cell>, Vec<(u16, char)>)) {
+        let end = col + cells.len();
+        self.reach(end);
+        self.part(col);
+        self.part(end);
+        self.drop_combining(col, end);
+        self.cells[col..end].copy_from_slice(&cells);
+        let at = self.combining.partition_point(|(at, _)| usize::from(*at) < col);
+        let moved = combining.into_iter().map(|(at, mark)| (at + col as u16, mark));
+        self.combining.splice(at..at, moved);
     }
 
     fn write(&mut self, col: usize, text: &[u8], pen: Pen) {
@@ -428,6 +515,42 @@ impl Grid {
         let kept = self.kept();
         if col < kept {
             self.rows[row].delete(col, count, kept, blank);
+        }
+    }
+
+    /// Copies an area to another place; what does not fit there is left out.
+    pub(super) fn copy(&mut self, area: Area, row: usize, col: usize) {
+        let kept = self.kept();
+        if area.is_empty() || area.left >= kept || col >= kept || row >= self.height() {
+            return;
+        }
+        let width = (area.right.min(kept - 1) + 1 - area.left).min(kept - col);
+        let rows = area.height().min(self.height() - row);
+        // From whichever end nothing is overwritten that is still to be copied.
+        let is_down = row > area.top;
+        for index in 0..rows {
+            let index = if is_down { rows - 1 - index } else { index };
+            let part = self.rows[area.top + index].taken(area.left, width);
+            self.rows[row + index].place(col, part);
+        }
+    }
+
+    /// Makes all of an area such a cell.
+    pub(super) fn fill(&mut self, area: Area, cell: Cell) {
+        if !area.is_empty() {
+            for row in area.top..=area.bottom {
+                self.erase(row, area.left, area.right + 1, cell);
+            }
+        }
+    }
+
+    /// Changes how some cells of a row look.
+    pub(super) fn change(&mut self, row: usize, left: usize, right: usize, change: &dyn Fn(&mut Pen)) {
+        let end = (right + 1).min(self.kept());
+        if left < end {
+            let line = &mut self.rows[row];
+            line.reach(end);
+            line.cells[left..end].iter_mut().for_each(|cell| change(&mut cell.pen));
         }
     }
 

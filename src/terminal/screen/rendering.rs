@@ -90,7 +90,7 @@ impl Rendering {
         let end = used.map_or(0, |row| row + 1).max(cursor.row + 1);
         let (mut cursor_line, mut cursor_chars) = (0, 0);
         for (row, line) in rows.iter().enumerate().take(end) {
-            let length = if row == cursor.row { cursor.col.min(self.screen.cols()) } else { 0 };
+            let length = if row == cursor.row { cursor.after().min(self.screen.cols()) } else { 0 };
             if row == cursor.row {
                 let start = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
                 cursor_line = memchr::memchr_iter(b'\n', self.text.as_bytes()).count();

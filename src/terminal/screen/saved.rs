@@ -7,7 +7,11 @@
 
 use std::collections::VecDeque;
 
-use super::{Cursor, Screen, TITLES, Writing};
+use super::{
+    Cursor, HIGHEST_LEVEL, Protection, Screen, Writing, colours,
+    modes::Modes,
+    titles::{self, Pushed},
+};
 use crate::terminal::screen::grid::{Cell, Colour, Grid, HISTORY, Line, Pen};
 use crate::terminal::{
     parser::{LONGEST_STRING, PARAMETERS, Parameter},
@@ -15,7 +19,7 @@ use crate::terminal::{
 };
 
 /// Of this form of the bytes. Another one is another version's, and is not read.
-const FORM: u64 = 2;
+const FORM: u64 = 3;
 
 /// No terminal is larger (the kernel counts in 16 bits).
 const LONGEST_SIDE: u64 = u16::MAX as u64;
@@ -32,23 +36,43 @@ impl Screen {
         out.writing(self.state);
         out.size(self.top);
         out.size(self.bottom);
-        out.flags(&[self.joins, self.wraps, self.inserts, self.cursor_visible]);
+        out.size(self.left);
+        out.size(self.right);
+        out.flags(&[self.joins]);
+        self.modes.encode().into_iter().for_each(|modes| out.number(modes));
+        out.bytes(&[self.protection as u8, self.extent, self.level, self.cursor_shape]);
         out.flags(&self.tabs);
-        out.cursor(self.saved.0);
-        out.writing(self.saved.1);
-        out.option(self.main.as_ref(), |out, (cols, rows)| {
-            out.size(*cols);
-            out.lines(rows);
-        });
+        for (cursor, writing) in self.saved {
+            out.cursor(cursor);
+            out.writing(writing);
+        }
+        for other in [&self.main, &self.alternate] {
+            out.option(other.as_ref(), |out, (cols, rows)| {
+                out.size(*cols);
+                out.lines(rows);
+            });
+        }
         out.option(self.entered.as_ref(), |out, (cursor, pen)| {
             out.cursor(*cursor);
             out.pen(*pen);
         });
         out.option(self.last.as_ref(), |out, last| out.number(u64::from(u32::from(*last))));
         out.bytes(&self.held);
-        out.title(&self.title);
-        out.size(self.titles.len());
-        self.titles.iter().for_each(|title| out.title(title));
+        let titles = &self.titles;
+        out.title(&titles.window);
+        out.title(&titles.icon);
+        out.flags(&[titles.set_by_digits, titles.told_by_digits]);
+        out.size(titles.stack.len());
+        for pushed in &titles.stack {
+            out.flags(&[pushed.has_icon, pushed.has_window]);
+            out.title(&pushed.icon);
+            out.title(&pushed.window);
+        }
+        out.size(self.palette.set.len());
+        for (index, colour) in &self.palette.set {
+            out.number(u64::from(*index));
+            out.bytes(colour);
+        }
         let parser = &self.parser;
         let introducer = parser.state.introducer().unwrap_or(0);
         out.size(states(introducer).into_iter().position(|state| state == parser.state).unwrap_or(0));
@@ -128,6 +152,7 @@ impl Writer {
     fn cursor(&mut self, cursor: Cursor) {
         self.size(cursor.col);
         self.size(cursor.row);
+        self.flags(&[cursor.pending]);
     }
 
     fn writing(&mut self, state: Writing) {
@@ -183,23 +208,39 @@ impl<'a> Reader<'a> {
         let history = self.lines(HISTORY as u64)?;
         let returning = self.size(history.len())?;
         screen.grid = Grid::of(cols, rows, history, returning);
-        screen.cursor = self.cursor(cols, height - 1)?;
+        screen.cursor = self.cursor(cols - 1, height - 1)?;
         screen.state = self.writing()?;
         (screen.top, screen.bottom) = (self.size(height - 1)?, self.size(height - 1)?);
         if screen.top >= screen.bottom && height > 1 {
             return None;
         }
-        [screen.joins, screen.wraps, screen.inserts, screen.cursor_visible] = self.flags()?;
+        (screen.left, screen.right) = (self.size(cols - 1)?, self.size(cols - 1)?);
+        if screen.left >= screen.right && cols > 1 {
+            return None;
+        }
+        [screen.joins] = self.flags()?;
+        screen.modes = Modes::decode([self.number(u64::MAX)?, self.number(u64::MAX)?])?;
+        let &[protection, extent, level, shape] = self.bytes(4)? else { return None };
+        screen.protection =
+            [Protection::None, Protection::Dec, Protection::Iso].into_iter().nth(protection.into())?;
+        if extent > 2 || !(1..=HIGHEST_LEVEL).contains(&level) || shape > 6 {
+            return None;
+        }
+        (screen.extent, screen.level, screen.cursor_shape) = (extent, level, shape);
         for tab in &mut screen.tabs {
             [*tab] = self.flags()?;
         }
         let anywhere = LONGEST_SIDE as usize;
-        screen.saved = (self.cursor(anywhere, anywhere)?, self.writing()?);
-        screen.main = self.option(|reader| {
-            let cols = reader.side()?;
-            let rows = reader.lines(LONGEST_SIDE)?;
-            (!rows.is_empty()).then_some((cols, rows))
-        })?;
+        for saved in &mut screen.saved {
+            *saved = (self.cursor(anywhere, anywhere)?, self.writing()?);
+        }
+        for other in [&mut screen.main, &mut screen.alternate] {
+            *other = self.option(|reader| {
+                let cols = reader.side()?;
+                let rows = reader.lines(LONGEST_SIDE)?;
+                (!rows.is_empty()).then_some((cols, rows))
+            })?;
+        }
         screen.grid.keeps_history = screen.main.is_none();
         screen.entered = self.option(|reader| Some((reader.cursor(anywhere, anywhere)?, reader.pen()?)))?;
         screen.last = self.option(Reader::character)?;
@@ -209,9 +250,21 @@ impl<'a> Reader<'a> {
         if !screen.held.is_empty() && !is_begun {
             return None;
         }
-        screen.title = self.title()?;
-        for _ in 0..self.size(TITLES)? {
-            screen.titles.push(self.title()?);
+        let titles = &mut screen.titles;
+        (titles.window, titles.icon) = (self.title()?, self.title()?);
+        [titles.set_by_digits, titles.told_by_digits] = self.flags()?;
+        for _ in 0..self.size(titles::MOST)? {
+            let [has_icon, has_window] = self.flags()?;
+            let (icon, window) = (self.title()?, self.title()?);
+            titles.stack.push(Pushed { has_icon, has_window, icon, window });
+        }
+        for _ in 0..self.count(LONGEST_SIDE)? {
+            let index = self.number(LONGEST_SIDE)? as u16;
+            let colour = self.bytes(3)?.try_into().ok()?;
+            if !colours::is_known(index) || screen.palette.set.iter().any(|(set, _)| *set == index) {
+                return None;
+            }
+            screen.palette.set.push((index, colour));
         }
         self.parser(&mut screen)?;
         Some(screen)
@@ -300,7 +353,8 @@ impl<'a> Reader<'a> {
     }
 
     fn cursor(&mut self, last_col: usize, last_row: usize) -> Option<Cursor> {
-        Some(Cursor { col: self.size(last_col)?, row: self.size(last_row)? })
+        let (col, row, [pending]) = (self.size(last_col)?, self.size(last_row)?, self.flags()?);
+        Some(Cursor { col, row, pending })
     }
 
     fn writing(&mut self) -> Option<Writing> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Screen;
+use super::{Screen, modes::Mode};
 use crate::terminal::screen::grid::{Cell, Colour, Line, Pen};
 
 impl Screen {
@@ -13,14 +13,13 @@ impl Screen {
     /// The row and the column of the cursor, from 1. After the last column has been
     /// written to, it is still there.
     pub(crate) fn cursor(&self) -> (usize, usize) {
-        (self.cursor.row + 1, self.cursor.col.min(self.cols() - 1) + 1)
+        (self.cursor.row + 1, self.cursor.col + 1)
     }
 
-    /// The same, as a program is told it that asks: with DECOM counted from the first
-    /// row of the scroll region.
+    /// The same, as a program is told it that asks: with DECOM counted from the margins.
     pub(crate) fn reported_cursor(&self) -> (usize, usize) {
-        let (row, col) = self.cursor();
-        (if self.state.origin { row.saturating_sub(self.top).max(1) } else { row }, col)
+        let (col, row) = self.place();
+        (row + 1, col + 1)
     }
 
     /// What stands before the cursor on its line, without blanks at the end.
@@ -37,14 +36,14 @@ impl Screen {
         let whole =
             self.grid.rows.range(first..row).map(|line| self.plain(line, self.cols().min(line.cells.len())));
         let mut text: String = whole.collect();
-        text += &self.plain(&self.grid.rows[row], self.cursor.col.min(self.cols()));
+        text += &self.plain(&self.grid.rows[row], self.cursor.after());
         text
     }
 
     /// What stands on the row of the cursor before the last so many columns up to it, with the
     /// sequences that choose colours.
     pub(crate) fn before_last(&self, columns: usize) -> String {
-        self.coloured(&self.grid.rows[self.cursor.row], self.cursor.col.saturating_sub(columns))
+        self.coloured(&self.grid.rows[self.cursor.row], self.cursor.after().saturating_sub(columns))
     }
 
     /// Is there a row above that line, and is it empty?
@@ -60,11 +59,11 @@ impl Screen {
     }
 
     pub(crate) fn has_visible_cursor(&self) -> bool {
-        self.cursor_visible
+        self.modes.has(Mode::CURSOR)
     }
 
     pub(crate) fn title(&self) -> Option<&str> {
-        self.title.as_deref()
+        self.titles.window.as_deref()
     }
 
     pub(crate) fn is_alternate(&self) -> bool {
@@ -93,18 +92,21 @@ impl Screen {
     /// What draws the screen on a terminal of its size, whose modes are as at first.
     /// [`Screen::placing`] is to follow, and before that the modes.
     pub(crate) fn drawing(&self) -> String {
-        let mut text = String::from("\x1b[0m\x1b[r\x1b(B\x0f");
+        let mut text = String::from("\x1b[0m\x1b[?69l\x1b[r\x1b(B\x0f");
         if let Some((_, rows)) = &self.main {
             self.draw_rows(rows.iter(), &mut text);
             let (cursor, _) = self.entered.unwrap_or_default();
             push(&mut text, format_args!("\x1b[{};{}H\x1b[?1049h", cursor.row + 1, cursor.col + 1));
         }
         self.draw_rows(self.grid.rows.iter(), &mut text);
-        if let Some(title) = &self.title {
+        if let Some(title) = &self.titles.window {
             push(&mut text, format_args!("\x1b]2;{title}\x07"));
         }
         if (self.top, self.bottom) != (0, self.height() - 1) {
             push(&mut text, format_args!("\x1b[{};{}r", self.top + 1, self.bottom + 1));
+        }
+        if self.modes.has(Mode::SIDE_MARGINS) {
+            push(&mut text, format_args!("\x1b[?69h\x1b[{};{}s", self.left + 1, self.right + 1));
         }
         text
     }
@@ -142,8 +144,8 @@ impl Screen {
         let (mut text, mut pen) = (String::new(), Pen::default());
         for col in 0..length {
             let cell = line.cell(col);
-            if cell.pen != pen && !cell.is_right_half() {
-                pen = cell.pen;
+            if cell.pen != pen && !cell.is_right_half() && cell.pen.seen() != pen {
+                pen = cell.pen.seen();
                 push_pen(pen, &mut text);
             }
             line.push_text(col, &mut text);
@@ -185,7 +187,13 @@ impl Line {
     }
 }
 
-/// Appends the sequence that chooses a pen, whatever was chosen before.
+/// The sequence that chooses a pen, whatever was chosen before.
+pub(super) fn pen_sequence(pen: Pen) -> String {
+    let mut text = String::new();
+    push_pen(pen, &mut text);
+    text
+}
+
 fn push_pen(pen: Pen, text: &mut String) {
     const STYLES: [(u32, u8); 8] = [
         (Pen::BOLD, 1),

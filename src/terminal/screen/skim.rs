@@ -37,7 +37,7 @@ impl Screen {
         let plain = if self.only_scrolls() { plain_length(bytes) } else { 0 };
         if let Some(end) = self.end_of_what_goes(&bytes[..plain]) {
             self.act_on(&bytes[..end]);
-            self.cursor.col = 0;
+            (self.cursor.col, self.cursor.pending) = (0, false);
             self.emulate(&bytes[end..plain]);
             return plain;
         }
@@ -49,7 +49,8 @@ impl Screen {
     /// Does every line from here on move all others up, and nothing else?
     fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
-        let is_whole = (self.top, self.bottom, self.cursor.row) == (0, last, last);
+        let sides = (self.left, self.right) == (0, self.cols() - 1);
+        let is_whole = sides && (self.top, self.bottom, self.cursor.row) == (0, last, last);
         is_whole && self.parser.state == State::Ground && self.held.is_empty()
     }
 

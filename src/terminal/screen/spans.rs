@@ -72,10 +72,10 @@ fn spans(line: &Line, length: usize) -> Vec<Span> {
     };
     let (mut spans, mut col): (Vec<Span>, usize) = (Vec::new(), 0);
     while col < length {
-        let (pen, first) = (line.cell(col).pen, kind(col));
+        let (pen, first) = (line.cell(col).pen.seen(), kind(col));
         let goes_on = |at: usize| {
             let cell = line.cell(at);
-            cell.is_right_half() || first != Kind::Alone && cell.pen == pen && kind(at) == first
+            cell.is_right_half() || first != Kind::Alone && cell.pen.seen() == pen && kind(at) == first
         };
         let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
         let mut text = String::new();

@@ -16,7 +16,7 @@
 
 use std::{fmt::Write, ops::Range};
 
-use super::Screen;
+use super::{Screen, modes::Mode};
 use crate::terminal::screen::{
     grid::{Colour, Line, Pen},
     width,
@@ -88,7 +88,7 @@ impl Screen {
         let mut picture = Picture::default();
         let cursor_row = lines.len() - self.height() + self.cursor.row;
         for (row, line) in lines.iter().enumerate() {
-            let cursor = (self.cursor_visible && row == cursor_row).then(|| self.cursor_cells(line));
+            let cursor = (self.modes.has(Mode::CURSOR) && row == cursor_row).then(|| self.cursor_cells(line));
             self.draw(line, row * HEIGHT, cursor, &mut picture);
         }
         let (width, height) = (self.cols() * WIDTH + 2 * MARGIN, lines.len() * HEIGHT + BAR + MARGIN);
@@ -135,7 +135,7 @@ impl Screen {
             );
         }
         let room = width.saturating_sub(2 * BUTTONS) / WIDTH;
-        let title = self.title.as_deref().map_or(String::new(), |title| cut(title, room));
+        let title = self.title().map_or(String::new(), |title| cut(title, room));
         if !title.is_empty() {
             push(
                 text,

@@ -1,0 +1,112 @@
+//! The titles of the window and of its icon.
+
+use crate::terminal::parser::Parser;
+
+/// As many are kept on the stack as xterm keeps.
+pub(super) const MOST: usize = 10;
+
+/// Of the window, or of the icon; both are set by OSC 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Titles {
+    pub(super) window: Option<String>,
+    pub(super) icon: Option<String>,
+    // Invariant: no more than `MOST`, the last pushed first.
+    pub(super) stack: Vec<Pushed>,
+    /// They are set, and reported, as hexadecimal digits.
+    pub(super) set_by_digits: bool,
+    pub(super) told_by_digits: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pushed {
+    pub(super) has_icon: bool,
+    pub(super) has_window: bool,
+    pub(super) icon: Option<String>,
+    pub(super) window: Option<String>,
+}
+
+impl Titles {
+    /// OSC 0, 1 and 2.
+    pub(super) fn set(&mut self, number: u16, text: &str) {
+        let decoded = if self.set_by_digits { decoded(text) } else { None };
+        let text = decoded.as_deref().unwrap_or(text);
+        let title: String = text.chars().filter(|character| !character.is_control()).collect();
+        if number != 1 {
+            self.window = Some(title.clone());
+        }
+        if number != 2 {
+            self.icon = Some(title);
+        }
+    }
+
+    /// XTSMTITLE and XTRMTITLE.
+    pub(super) fn set_modes(&mut self, parser: &Parser, on: bool) {
+        for mode in parser.values() {
+            match mode {
+                0 => self.set_by_digits = on,
+                1 => self.told_by_digits = on,
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        (self.set_by_digits, self.told_by_digits) = (false, false);
+    }
+
+    /// XTWINOPS 22 and 23.
+    pub(super) fn stack(&mut self, parser: &Parser) {
+        let which = parser.value(1).unwrap_or(0);
+        let (has_icon, has_window) = (matches!(which, 0 | 1), matches!(which, 0 | 2));
+        match parser.value(0) {
+            Some(22) if has_icon || has_window => {
+                self.stack.truncate(MOST - 1);
+                // Of what is not pushed, what was pushed last is pushed again.
+                let mut pushed = self.stack.first().cloned().unwrap_or_default();
+                if has_icon {
+                    (pushed.has_icon, pushed.icon) = (true, self.icon.clone());
+                }
+                if has_window {
+                    (pushed.has_window, pushed.window) = (true, self.window.clone());
+                }
+                self.stack.insert(0, pushed);
+            }
+            Some(23) if (has_icon || has_window) && !self.stack.is_empty() => {
+                let pushed = self.stack.remove(0);
+                if has_icon && pushed.has_icon {
+                    self.icon = pushed.icon;
+                }
+                if has_window && pushed.has_window {
+                    self.window = pushed.window;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What XTWINOPS 20 and 21 are answered with. A program is no judge of what it shows (a log
+    /// that it prints sets titles, too), and an answer is typed: only what means nothing to a
+    /// shell is given back as it is.
+    pub(super) fn told(&self, title: Option<&str>) -> String {
+        let title = title.unwrap_or_default();
+        match self.told_by_digits {
+            true => title.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            false => title.chars().map(harmless).collect(),
+        }
+    }
+}
+
+fn harmless(character: char) -> char {
+    match character {
+        ' ' | '.' | ',' | ':' | '-' | '+' | '/' | '@' | '_' => character,
+        _ if character.is_alphanumeric() => character,
+        _ => '_',
+    }
+}
+
+/// What these digits are, if that is text.
+fn decoded(digits: &str) -> Option<String> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
