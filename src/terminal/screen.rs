@@ -60,9 +60,8 @@ pub(crate) struct Screen {
     parser: Parser,
     // Invariant: the first bytes of a character, at most three; empty but in ground state.
     held: Vec<u8>,
-    /// A zero width joiner has come: the next character belongs to the one before it.
-    joins: bool,
-    /// What REP repeats.
+    join: Join,
+    /// What REP repeats: the first character of the cluster before the cursor.
     last: Option<char>,
 
     grid: Grid,
@@ -130,6 +129,17 @@ enum Protection {
     Iso,
 }
 
+/// Does the next character belong to the one before it?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Join {
+    #[default]
+    None,
+    /// A zero width joiner has come, and is not kept if it has nothing to join.
+    Any,
+    /// A virama has come: if it is a letter.
+    Letter,
+}
+
 /// What DECSC saves beside the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Writing {
@@ -149,7 +159,7 @@ impl Screen {
         Screen {
             parser: Parser::default(),
             held: Vec::new(),
-            joins: false,
+            join: Join::None,
             last: None,
             grid: Grid::new(cols, rows),
             cursor: Cursor::default(),
@@ -314,7 +324,7 @@ impl Screen {
     fn ascii(&mut self, bytes: &[u8]) -> usize {
         let length = bytes.iter().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(bytes.len());
         let text = &bytes[..length];
-        self.joins = false;
+        self.join = Join::None;
         let is_plain = self.modes.has(Mode::WRAPS) && !self.modes.has(Mode::INSERTS);
         if self.state.graphics[usize::from(self.state.shifted)] || !is_plain {
             for byte in text {
@@ -367,17 +377,23 @@ impl Screen {
 
     fn put(&mut self, character: char) {
         let width = width::of(character);
-        if character == ZERO_WIDTH_JOINER {
-            self.joins = true;
+        let (col, row) = (self.cursor.after(), self.cursor.row);
+        let mut join = mem::take(&mut self.join);
+        if !(1..=self.grid.rows[row].cells.len()).contains(&col) {
+            join = Join::None;
+        }
+        if character == ZERO_WIDTH_JOINER && join != Join::Letter {
+            self.join = Join::Any;
             return;
         }
-        let (col, row) = (self.cursor.after(), self.cursor.row);
-        let joins = mem::take(&mut self.joins) && (1..=self.grid.rows[row].cells.len()).contains(&col);
-        if joins {
+        if join == Join::Any {
             self.grid.combine(row, col, ZERO_WIDTH_JOINER);
         }
-        if width == 0 || joins {
+        let belongs =
+            width == 0 || join != Join::None || self.last.is_some_and(|last| self.is_pair(last, character));
+        if belongs {
             self.grid.combine(row, col, character);
+            self.change_width(width, join, character);
             return;
         }
         if width > self.cols() {
@@ -404,6 +420,59 @@ impl Screen {
         self.grid.put(row, col, character, width, self.state.pen);
         self.advance(width, end);
         self.last = Some(character);
+    }
+
+    /// Does it belong to the cluster before the cursor, though it takes cells elsewhere?
+    fn is_pair(&self, first: char, character: char) -> bool {
+        if width::is_skin_tone(character) {
+            return width::widens(first) || width::of(first) == 2;
+        }
+        let is_flag = || {
+            let line = &self.grid.rows[self.cursor.row];
+            let at = self.cursor.after().saturating_sub(2);
+            line.combining_at(at).is_empty()
+        };
+        width::is_regional(first) && width::is_regional(character) && is_flag()
+    }
+
+    /// Makes the cluster before the cursor as wide as it is with this character.
+    fn change_width(&mut self, width: usize, join: Join, character: char) {
+        let Some(first) = self.last else { return };
+        match character {
+            width::EMOJI_SELECTOR if width::widens(first) => self.widen(),
+            width::TEXT_SELECTOR if width::narrows(first) => self.narrow(),
+            ZERO_WIDTH_JOINER => self.join = join,
+            _ if width > 0 && join == Join::Letter => self.widen(),
+            _ if width > 0 => {}
+            _ if width::is_virama(character) => self.join = Join::Letter,
+            _ if width::is_spacing(character) => self.widen(),
+            _ => {}
+        }
+    }
+
+    /// Makes it two cells wide, if there is room.
+    fn widen(&mut self) {
+        let Cursor { col, row, pending } = self.cursor;
+        if pending || !self.grid.is_narrow(row, col) {
+            return;
+        }
+        let end = self.end_of_text();
+        if self.modes.has(Mode::INSERTS) {
+            self.insert_cells(row, col, 1, Cell::default());
+        }
+        if self.grid.widen(row, col) {
+            self.advance(1, end);
+        }
+    }
+
+    fn narrow(&mut self) {
+        let blank = self.blank();
+        if self.grid.narrow(self.cursor.row, self.cursor.after(), blank) {
+            match self.cursor.pending {
+                true => self.cursor.pending = false,
+                false => self.cursor.col -= 1,
+            }
+        }
     }
 
     fn wrap(&mut self) {
@@ -445,7 +514,7 @@ impl Screen {
     }
 
     fn control(&mut self, byte: u8) {
-        self.joins = false;
+        self.join = Join::None;
         match byte {
             0x08 => self.back(1),
             b'\t' => self.tab(),
@@ -944,6 +1013,28 @@ mod tests {
             ["e\u{301}\u{1f468}\u{200d}\u{1f469}.", "", "", ""],
             (1, 5),
         );
+        for (cluster, width) in [
+            ("\u{2764}", 1),
+            ("\u{2764}\u{fe0f}", 2),
+            ("\u{2764}\u{fe0f}\u{200d}\u{1f525}", 2),
+            ("1\u{fe0f}\u{20e3}", 2),
+            ("\u{1f600}\u{fe0e}", 2),
+            ("\u{231a}\u{fe0e}", 1),
+            ("\u{231a}\u{fe0f}", 2),
+            ("\u{1f1e9}", 2),
+            ("\u{1f1e9}\u{1f1ea}", 2),
+            ("\u{1f1e9}\u{1f1ea}\u{1f1eb}\u{1f1f7}", 4),
+            ("\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}", 2),
+            ("\u{261d}\u{1f3fd}", 1),
+            ("\u{1f44d}\u{1f3fd}", 2),
+            ("\u{1f469}\u{1f3fd}\u{200d}\u{2764}\u{fe0f}\u{200d}\u{1f48b}\u{200d}\u{1f468}\u{1f3fe}", 2),
+            // Two consonants with a virama, and one with a vowel.
+            ("\u{915}\u{94d}\u{937}", 2),
+            ("\u{915}\u{93e}", 2),
+            ("\u{2630}", 2),
+        ] {
+            shows(&format!("{cluster}."), [&format!("{cluster}."), "", "", ""], (1, width + 2));
+        }
         // A joiner with nothing before it, and one that is not followed by a character.
         shows("\u{200d}é\u{200d}\r\né", ["é", "é", "", ""], (2, 2));
     }

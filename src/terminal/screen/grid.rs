@@ -15,8 +15,9 @@ pub(super) const HISTORY: usize = 2_000;
 /// gigabytes with them.
 const CELLS: usize = 4 << 20;
 
-/// The longest text that may be added to one cell, in bytes; tmux has 21 in all.
-const LONGEST_COMBINING: usize = 18;
+/// The longest text that may be added to one cell, in bytes: as much as any emoji has, of two
+/// people with colours of their own.
+const LONGEST_COMBINING: usize = 32;
 
 /// A colour: the default, one of 256, or red, green and blue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -484,6 +485,38 @@ impl Grid {
             let end = line.combining.partition_point(|(other, _)| usize::from(*other) <= at);
             line.combining.insert(end, (at as u16, character));
         }
+    }
+
+    /// Does a character of one cell stand before `col`?
+    pub(super) fn is_narrow(&self, row: usize, col: usize) -> bool {
+        let before = col.checked_sub(1).and_then(|at| self.rows[row].cells.get(at));
+        before.is_some_and(|cell| !cell.is_right_half() && !cell.is_wide())
+    }
+
+    /// Makes that one wide. Tells whether there is room.
+    pub(super) fn widen(&mut self, row: usize, col: usize) -> bool {
+        let has_room = col < self.kept() && self.is_narrow(row, col);
+        if has_room {
+            let line = &mut self.rows[row];
+            let pen = line.cells[col - 1].pen;
+            line.write(col, b" ", pen);
+            line.cells[col].glyph = Cell::RIGHT;
+            line.cells[col - 1].glyph |= Cell::WIDE;
+        }
+        has_room
+    }
+
+    /// Makes one of two cells before `col` one of one. Tells whether it was there.
+    pub(super) fn narrow(&mut self, row: usize, col: usize, blank: Cell) -> bool {
+        let Some(cells) = col.checked_sub(2).and_then(|at| self.rows[row].cells.get_mut(at..col)) else {
+            return false;
+        };
+        let is_wide = cells[0].is_wide();
+        if is_wide {
+            cells[0].glyph &= !Cell::WIDE;
+            cells[1] = blank;
+        }
+        is_wide
     }
 
     /// Erases the cells from `from` up to, and without, `to`.

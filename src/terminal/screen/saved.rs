@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Cursor, HIGHEST_LEVEL, Protection, Screen, Writing, colours,
+    Cursor, HIGHEST_LEVEL, Join, Protection, Screen, Writing, colours,
     modes::Modes,
     titles::{self, Pushed},
 };
@@ -38,7 +38,7 @@ impl Screen {
         out.size(self.bottom);
         out.size(self.left);
         out.size(self.right);
-        out.flags(&[self.joins]);
+        out.number(self.join as u64);
         self.modes.encode().into_iter().for_each(|modes| out.number(modes));
         out.bytes(&[self.protection as u8, self.extent, self.level, self.cursor_shape]);
         out.flags(&self.tabs);
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         if screen.left >= screen.right && cols > 1 {
             return None;
         }
-        [screen.joins] = self.flags()?;
+        screen.join = [Join::None, Join::Any, Join::Letter].into_iter().nth(self.size(2)?)?;
         screen.modes = Modes::decode([self.number(u64::MAX)?, self.number(u64::MAX)?])?;
         let &[protection, extent, level, shape] = self.bytes(4)? else { return None };
         screen.protection =
