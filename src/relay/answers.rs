@@ -93,7 +93,7 @@ impl Answers {
                 }
                 Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
                 Query::Fixed(answer) => answer.clone(),
-                Query::Unanswered => Vec::new(),
+                Query::Keyboard | Query::Unanswered => Vec::new(),
             };
             self.give(&answer);
         }

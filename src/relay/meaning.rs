@@ -16,7 +16,7 @@ use crate::{
         shell::{CLEAR, Mark, Marks},
     },
     terminal::{
-        queries::{MOST_ASKED, Part, PrivateModes, Query, Sequences},
+        queries::{KittyFlags, MOST_ASKED, Part, PrivateModes, Query, Sequences},
         said::Said,
     },
 };
@@ -27,6 +27,7 @@ pub(crate) struct Meaning {
     marks: Marks,
     sequences: Sequences,
     private: PrivateModes,
+    kitty: KittyFlags,
     // What the program says of itself.
     said: Said,
     // What the program has asked of its terminal, each with where the question ended
@@ -90,6 +91,7 @@ impl Meaning {
             marks: Marks::new([secret], 0),
             sequences: Sequences::default(),
             private: PrivateModes::default(),
+            kitty: KittyFlags::default(),
             said: Said::default(),
             asked: Vec::new(),
             asked_weight: 0,
@@ -126,6 +128,11 @@ impl Meaning {
     /// The modes that the program has set.
     pub(crate) fn private(&self) -> PrivateModes {
         self.private
+    }
+
+    /// How it has asked for keys by kitty's protocol.
+    pub(crate) fn kitty_flags(&self) -> u8 {
+        self.kitty.now(self.private.alternate())
     }
 
     /// What the program says of itself.
@@ -241,15 +248,20 @@ impl Meaning {
         let mut found = Vec::new();
         self.marks.feed(bytes, &mut found);
         let (private, said, asked) = (&mut self.private, &mut self.said, &mut self.asked);
-        let weight = &mut self.asked_weight;
+        let (weight, kitty) = (&mut self.asked_weight, &mut self.kitty);
         let end = self.length + bytes.len() as u64;
         self.sequences.feed(bytes, &mut |part, left| {
             let Part::Sequence(sequence) = part else { return };
             private.heed(sequence);
+            kitty.heed(sequence, private.alternate());
             said.heed(sequence);
             if *weight < MOST_ASKED
                 && let Some(query) = Query::parse(sequence)
             {
+                let query = match query {
+                    Query::Keyboard => kitty.answer(private.alternate()),
+                    other => other,
+                };
                 *weight += query.weight();
                 asked.push((end - left as u64, query));
             }

@@ -141,6 +141,11 @@ impl Recorder {
         self.meaning.private()
     }
 
+    /// How it has asked for keys by kitty's protocol.
+    pub(crate) fn kitty_flags(&self) -> u8 {
+        self.meaning.kitty_flags()
+    }
+
     /// What the program says of itself.
     pub(crate) fn said(&self) -> &Said {
         self.meaning.said()

@@ -411,7 +411,11 @@ impl Relay {
     fn key_modes(&self) -> io::Result<KeyModes> {
         let (modes, private) = (self.master.modes()?, self.recorder.private());
         Ok(KeyModes {
-            application: Application { cursor: private.has(1), keypad: private.has_keypad() },
+            application: Application {
+                cursor: private.has(1),
+                keypad: private.has_keypad(),
+                kitty: self.recorder.kitty_flags(),
+            },
             bracketed_paste: private.has(2004),
             secret: modes.hide_line(),
             half_line: modes.is_canonical() && self.keyboard.surely_holds_half_line(),

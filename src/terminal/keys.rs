@@ -12,6 +12,10 @@ pub(crate) struct Key {
     shift: bool,
     meta: bool,
     control: bool,
+    /// As it was named, before its modifiers made another key of it.
+    named: Code,
+    /// The modifiers by kitty's bits: 1 Shift, 2 Alt, 4 Ctrl, 8 Super.
+    modifiers: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +107,25 @@ pub(crate) const OFFERED: [&str; 33] = [
 /// The key of a name; `None` where there is none, or where no terminal could
 /// send it.
 pub(crate) fn parse(name: &str) -> Option<Key> {
-    let mut key = Key { code: Code::BackTab, shift: false, meta: false, control: false };
+    let mut key = Key {
+        code: Code::BackTab,
+        shift: false,
+        meta: false,
+        control: false,
+        named: Code::BackTab,
+        modifiers: 0,
+    };
     let mut rest = name;
     loop {
+        // Only kitty's protocol can tell of it.
+        if let Some((before, after)) = rest.split_at_checked("super-".len())
+            && before.eq_ignore_ascii_case("super-")
+            && !after.is_empty()
+        {
+            key.modifiers |= SUPER;
+            rest = after;
+            continue;
+        }
         let mut characters = rest.chars();
         match (characters.next()?, characters.next(), characters.next().is_some()) {
             ('C' | 'c', Some('-'), true) => (key.control, rest) = (true, &rest[2..]),
@@ -122,6 +142,11 @@ pub(crate) fn parse(name: &str) -> Option<Key> {
                 break;
             }
         }
+    }
+    key.named = key.code;
+    key.modifiers |= u8::from(key.shift) | ALT * u8::from(key.meta) | CONTROL * u8::from(key.control);
+    if let Code::BackTab = key.code {
+        (key.named, key.modifiers) = (Code::Control(b'\t', b'\t'), key.modifiers | SHIFT);
     }
     if let (Code::Control(b'\t', _), true) = (key.code, key.shift) {
         (key.code, key.shift) = (Code::BackTab, false);
@@ -167,11 +192,83 @@ pub(crate) struct Application {
     pub(crate) cursor: bool,
     /// The application keypad (DECKPAM, DECNKM).
     pub(crate) keypad: bool,
+    /// Kitty's keyboard protocol: its bits are 1 disambiguate, 2 report releases, 4 report
+    /// alternate keys, 8 report all keys as sequences, 16 report the text.
+    pub(crate) kitty: u8,
 }
+
+const SHIFT: u8 = 1;
+const ALT: u8 = 2;
+const CONTROL: u8 = 4;
+const SUPER: u8 = 8;
+
+const DISAMBIGUATE: u8 = 1;
+const RELEASES: u8 = 2;
+const ALTERNATES: u8 = 4;
+const ALL: u8 = 8;
+const TEXT: u8 = 16;
 
 impl Key {
     /// What a terminal sends for it.
     pub(crate) fn bytes(self, application: Application) -> Vec<u8> {
+        let kitty = if application.kitty == 0 { None } else { self.kitty(application.kitty) };
+        kitty.unwrap_or_else(|| self.legacy(application))
+    }
+
+    /// What one sends that has been asked for kitty's protocol; `None` where that is the same.
+    fn kitty(self, flags: u8) -> Option<Vec<u8>> {
+        let all = flags & ALL != 0;
+        if !all && flags & DISAMBIGUATE == 0 {
+            return None;
+        }
+        let (mut modifiers, mut shifted, mut text) = (self.modifiers, None, None);
+        let (code, last) = match self.named {
+            Code::Cursor(letter) => (1, letter),
+            Code::Function(b'R') => (13, b'~'),
+            Code::Function(letter) => (1, letter),
+            Code::Number(number) => (u32::from(number), b'~'),
+            Code::Control(byte, _) if !all && byte != 0x1b && modifiers == 0 => return None,
+            Code::Control(byte, _) => (u32::from(byte), b'u'),
+            Code::BackTab => (9, b'u'),
+            Code::Keypad(b'\r', _) => (57414, b'u'),
+            Code::Keypad(character, _) => {
+                let at = b"0123456789./*-+".iter().position(|known| *known == character)?;
+                (57399 + at as u32, b'u')
+            }
+            Code::Character(_) if !all && modifiers & !SHIFT == 0 => return None,
+            Code::Character(character) => {
+                let lower = character.to_lowercase().next().unwrap_or(character);
+                // A capital letter is typed with Shift.
+                if lower != character && modifiers & CONTROL == 0 {
+                    modifiers |= SHIFT;
+                }
+                let upper = lower.to_uppercase().next().filter(|upper| *upper != lower);
+                shifted = upper.filter(|_| modifiers & SHIFT != 0);
+                text = Some(shifted.unwrap_or(lower)).filter(|_| modifiers & !SHIFT == 0);
+                (u32::from(lower), b'u')
+            }
+        };
+        let last = char::from(last);
+        let press = |event: &str| {
+            let shifted = shifted.filter(|_| flags & ALTERNATES != 0);
+            let shifted = shifted.map_or(String::new(), |shifted| format!(":{}", u32::from(shifted)));
+            let text = text.filter(|_| flags & TEXT != 0 && all && event.is_empty());
+            let text = text.map_or(String::new(), |text| format!(";{}", u32::from(text)));
+            let modified = match (modifiers, event, text.is_empty()) {
+                (0, "", true) => String::new(),
+                (0, "", false) => String::from(";"),
+                _ => format!(";{}{event}", modifiers + 1),
+            };
+            match (code, modified.is_empty()) {
+                (1, true) => format!("\x1b[{last}"),
+                _ => format!("\x1b[{code}{shifted}{modified}{text}{last}"),
+            }
+        };
+        let release = if all && flags & RELEASES != 0 { press(":3") } else { String::new() };
+        Some((press("") + &release).into_bytes())
+    }
+
+    fn legacy(self, application: Application) -> Vec<u8> {
         let modifiers = 1 + u8::from(self.shift) + 2 * u8::from(self.meta) + 4 * u8::from(self.control);
         let sequence = match (self.code, modifiers) {
             (Code::Cursor(letter), 1) if application.cursor => format!("\x1bO{}", char::from(letter)),
@@ -291,9 +388,44 @@ mod tests {
         }
     }
 
-    const CURSOR: Application = Application { cursor: true, keypad: false };
-    const KEYPAD: Application = Application { cursor: false, keypad: true };
-    const NEITHER: Application = Application { cursor: false, keypad: false };
+    const CURSOR: Application = Application { cursor: true, keypad: false, kitty: 0 };
+    const KEYPAD: Application = Application { cursor: false, keypad: true, kitty: 0 };
+    const NEITHER: Application = Application { cursor: false, keypad: false, kitty: 0 };
+
+    /// By kitty's specification of its protocol: without flags, with 1, 8, and all.
+    #[test]
+    fn in_kitty_s_protocol_every_key_can_be_told_from_every_other() {
+        let cases = [
+            ("a", ["a", "a", "\x1b[97u", "\x1b[97;;97u\x1b[97;1:3u"]),
+            ("A", ["A", "A", "\x1b[97;2u", "\x1b[97:65;2;65u\x1b[97:65;2:3u"]),
+            ("S-a", ["A", "A", "\x1b[97;2u", "\x1b[97:65;2;65u\x1b[97:65;2:3u"]),
+            ("é", ["é", "é", "\x1b[233u", "\x1b[233;;233u\x1b[233;1:3u"]),
+            ("C-x", ["\x18", "\x1b[120;5u", "\x1b[120;5u", "\x1b[120;5u\x1b[120;5:3u"]),
+            ("C-S-x", ["\x18", "\x1b[120;6u", "\x1b[120;6u", "\x1b[120:88;6u\x1b[120:88;6:3u"]),
+            ("M-x", ["\x1bx", "\x1b[120;3u", "\x1b[120;3u", "\x1b[120;3u\x1b[120;3:3u"]),
+            ("Super-x", ["x", "\x1b[120;9u", "\x1b[120;9u", "\x1b[120;9u\x1b[120;9:3u"]),
+            ("Enter", ["\r", "\r", "\x1b[13u", "\x1b[13u\x1b[13;1:3u"]),
+            ("S-Enter", ["\r", "\x1b[13;2u", "\x1b[13;2u", "\x1b[13;2u\x1b[13;2:3u"]),
+            ("Tab", ["\t", "\t", "\x1b[9u", "\x1b[9u\x1b[9;1:3u"]),
+            ("S-Tab", ["\x1b[Z", "\x1b[9;2u", "\x1b[9;2u", "\x1b[9;2u\x1b[9;2:3u"]),
+            ("BTab", ["\x1b[Z", "\x1b[9;2u", "\x1b[9;2u", "\x1b[9;2u\x1b[9;2:3u"]),
+            ("Escape", ["\x1b", "\x1b[27u", "\x1b[27u", "\x1b[27u\x1b[27;1:3u"]),
+            ("C-Space", ["\0", "\x1b[32;5u", "\x1b[32;5u", "\x1b[32;5u\x1b[32;5:3u"]),
+            ("Up", ["\x1b[A", "\x1b[A", "\x1b[A", "\x1b[A\x1b[1;1:3A"]),
+            ("C-Up", ["\x1b[1;5A", "\x1b[1;5A", "\x1b[1;5A", "\x1b[1;5A\x1b[1;5:3A"]),
+            ("F1", ["\x1bOP", "\x1b[P", "\x1b[P", "\x1b[P\x1b[1;1:3P"]),
+            ("F3", ["\x1bOR", "\x1b[13~", "\x1b[13~", "\x1b[13~\x1b[13;1:3~"]),
+            ("Delete", ["\x1b[3~", "\x1b[3~", "\x1b[3~", "\x1b[3~\x1b[3;1:3~"]),
+            ("KP5", ["5", "\x1b[57404u", "\x1b[57404u", "\x1b[57404u\x1b[57404;1:3u"]),
+            ("KPEnter", ["\r", "\x1b[57414u", "\x1b[57414u", "\x1b[57414u\x1b[57414;1:3u"]),
+        ];
+        for (name, sent) in cases {
+            let key = parse(name).unwrap_or_else(|| panic!("no {name:?}"));
+            let bytes = [0, 1, 8, 31].map(|kitty| key.bytes(Application { kitty, ..NEITHER }));
+            assert_eq!(bytes.map(|bytes| String::from_utf8(bytes).unwrap()), sent, "{name}");
+            assert_eq!(key.bytes(Application { kitty: 4, ..CURSOR }), key.bytes(CURSOR), "{name}");
+        }
+    }
 
     /// As xterm's and tmux's tables have them.
     #[test]

@@ -167,8 +167,8 @@ impl<'a> Sequence<'a> {
         self.escape() == Some(b'c')
     }
 
-    /// Does it change what keys send in a way that this terminal does not know: kitty's
-    /// keyboard protocol, xterm's modifyOtherKeys?
+    /// Does it change what keys send in a way that a terminal which shows this one need not know:
+    /// kitty's keyboard protocol, xterm's modifyOtherKeys?
     pub(crate) fn changes_keyboard(self) -> bool {
         matches!(self.control(), Some((b'<'..=b'>', 0, b'u') | (b'>', 0, b'm' | b'n')))
     }
@@ -197,6 +197,8 @@ pub(crate) enum Query {
     Screen(Vec<u8>),
     /// How large is the terminal, in characters (XTWINOPS 18)?
     Size,
+    /// Which flags of kitty's keyboard protocol are set ([`KittyFlags::answer`]).
+    Keyboard,
     /// What has always the same answer.
     Fixed(Vec<u8>),
     /// What this terminal does not answer, as it does not do what is asked about, as a terminal
@@ -209,7 +211,7 @@ impl Query {
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
             Query::Screen(bytes) | Query::Fixed(bytes) => bytes.len(),
-            Query::Size | Query::Unanswered => 0,
+            Query::Size | Query::Keyboard | Query::Unanswered => 0,
         };
         bytes + 64
     }
@@ -276,8 +278,8 @@ impl Query {
             // There is no window; it is not iconified.
             (0, 0, b't') if first == 11 => fixed(b"\x1b[1t"),
             (0, 0, b't') if (12..=17).contains(&first) => Some(Query::Unanswered),
-            // That kitty's keyboard protocol is not known, its own rule says by silence.
-            (b'?', 0, b'u' | b'S') | (0, 0, b'x') | (0, b'$', b'w' | b'u') => Some(Query::Unanswered),
+            (b'?', 0, b'u') => Some(Query::Keyboard),
+            (b'?', 0, b'S') | (0, 0, b'x') | (0, b'$', b'w' | b'u') => Some(Query::Unanswered),
             (0, b'"', b'v') | (0, b'\'', b'|') => Some(Query::Unanswered),
             _ => None,
         }
@@ -339,6 +341,66 @@ const ATTRIBUTES: &[u8] = b"\x1b[?64;6;21;22;28c";
 
 fn push(answer: &mut String, part: std::fmt::Arguments) {
     answer.write_fmt(part).expect("a String takes all");
+}
+
+/// How many flags are kept on the stack of kitty's keyboard protocol, as in kitty.
+const KITTY_DEPTH: usize = 8;
+
+/// The flags of kitty's keyboard protocol: a stack of the main screen, and one of the alternate
+/// one. The last of each is in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KittyFlags([Flags; 2]);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Flags {
+    stack: [u8; KITTY_DEPTH],
+    // Invariant: a place in `stack`; 0 is what holds where nothing has been pushed.
+    last: usize,
+}
+
+impl KittyFlags {
+    pub(crate) fn now(&self, alternate: bool) -> u8 {
+        let flags = &self.0[usize::from(alternate)];
+        flags.stack[flags.last]
+    }
+
+    pub(crate) fn answer(&self, alternate: bool) -> Query {
+        Query::Fixed(format!("\x1b[?{}u", self.now(alternate)).into_bytes())
+    }
+
+    /// Takes note of what a sequence does to them.
+    pub(crate) fn heed(&mut self, sequence: Sequence, alternate: bool) {
+        if sequence.resets() {
+            *self = KittyFlags::default();
+        }
+        let Some((private, 0, b'u')) = sequence.control() else { return };
+        let Flags { stack, last } = &mut self.0[usize::from(alternate)];
+        let flags = (sequence.first() & 31) as u8;
+        match private {
+            b'>' => {
+                if *last + 1 == KITTY_DEPTH {
+                    stack.rotate_left(1);
+                } else {
+                    *last += 1;
+                }
+                stack[*last] = flags;
+            }
+            b'<' => match last.checked_sub(sequence.parser.count_at(0)) {
+                Some(left) => *last = left,
+                None => (*last, stack[0]) = (0, 0),
+            },
+            b'=' => {
+                let now = &mut stack[*last];
+                *now = match sequence.parser.value(1).unwrap_or(1) {
+                    1 => flags,
+                    2 => *now | flags,
+                    3 => *now & !flags,
+                    _ => *now,
+                };
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The DEC private modes that are known, those that are set at first being so.
@@ -551,7 +613,8 @@ mod tests {
             assert_eq!(queries(question), [Query::Screen(question.as_bytes().to_vec())], "{question:?}");
         }
         assert_eq!(queries("\x1b[18t"), [Query::Size]);
-        for other in ["\x1b[?u", "\x1b[14t", "\x1b[?996n", "\x1b]52;c;?\x07", "\x1b_Gi=1,a=q;AAAA\x1b\\"] {
+        assert_eq!(queries("\x1b[?u"), [Query::Keyboard]);
+        for other in ["\x1b[14t", "\x1b[?996n", "\x1b]52;c;?\x07", "\x1b_Gi=1,a=q;AAAA\x1b\\"] {
             assert_eq!(queries(other), [Query::Unanswered], "{other:?}");
         }
         for none in [
@@ -574,6 +637,35 @@ mod tests {
             "\x1b[2 q",
         ] {
             assert_eq!(queries(none), [], "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_flags_of_the_keyboard_are_a_stack_for_each_screen() {
+        for (bytes, flags) in [
+            ("", 0),
+            ("\x1b[>1u", 1),
+            ("\x1b[>u", 0),
+            ("\x1b[>1u\x1b[>31u", 31),
+            ("\x1b[>1u\x1b[>31u\x1b[<u", 1),
+            ("\x1b[>1u\x1b[>31u\x1b[<9u", 0),
+            ("\x1b[=5u", 5),
+            ("\x1b[=5u\x1b[<u", 0),
+            ("\x1b[=5;1u\x1b[=2;2u\x1b[=4;3u", 3),
+            ("\x1b[>3u\x1b[?1049h", 0),
+            ("\x1b[>3u\x1b[?1049h\x1b[>5u", 5),
+            ("\x1b[>3u\x1b[?1049h\x1b[>5u\x1b[?1049l", 3),
+            ("\x1b[>3u\x1bc", 0),
+            ("\x1b[>1u\x1b[>2u\x1b[>3u\x1b[>4u\x1b[>5u\x1b[>6u\x1b[>7u\x1b[>8u\x1b[>9u\x1b[<7u", 2),
+        ] {
+            let (mut kitty, mut modes) = (KittyFlags::default(), PrivateModes::default());
+            Sequences::default().feed(bytes.as_bytes(), &mut |part, _| {
+                if let Part::Sequence(sequence) = part {
+                    modes.heed(sequence);
+                    kitty.heed(sequence, modes.alternate());
+                }
+            });
+            assert_eq!(kitty.now(modes.alternate()), flags, "{bytes:?}");
         }
     }
 

@@ -46,8 +46,9 @@ fn what_is_asked_is_answered_once_and_in_order() {
             r"\x1b]11;rgb:1010/2020/3030\x07\x1bP1$r0;1;31m\x1b\\",
         ),
         (r"A\x1b[1;1;1;1;1;1*y\x1b[2;1;1;1;1;9*y", r"\x1bP1!~FFBF\x1b\\\x1bP2!~FFBF\x1b\\"),
-        // As a terminal that has no such keyboard, window or clipboard.
-        (r"\x1b[?u\x1b[14t\x1b]52;c;?\x07", ""),
+        (r"\x1b[?u\x1b[>5u\x1b[?u\x1b[<u\x1b[?u", r"\x1b[?0u\x1b[?5u\x1b[?0u"),
+        // As a terminal that has no such window or clipboard.
+        (r"\x1b[14t\x1b]52;c;?\x07", ""),
     ] {
         assert_eq!(ask(&scratch, &["--size=70x20"], question), answer, "{question}");
     }

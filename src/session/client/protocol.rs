@@ -485,7 +485,7 @@ mod tests {
             Response::Ended { code: None },
             Response::Ended { code: Some(137) },
             Response::Modes(KeyModes {
-                application: Application { cursor: true, keypad: false },
+                application: Application { cursor: true, keypad: false, kitty: 5 },
                 bracketed_paste: false,
                 secret: true,
                 half_line: false,
@@ -493,7 +493,7 @@ mod tests {
                 signals: vec![3, 28, 26],
             }),
             Response::Modes(KeyModes {
-                application: Application { cursor: false, keypad: true },
+                application: Application { cursor: false, keypad: true, kitty: 0 },
                 bracketed_paste: true,
                 secret: false,
                 half_line: true,

@@ -82,16 +82,24 @@ pub(crate) struct KeyModes {
 
 impl KeyModes {
     pub(super) fn encode(&self) -> String {
-        let Application { cursor, keypad } = self.application;
+        let Application { cursor, keypad, kitty } = self.application;
         let flags = [cursor, self.bracketed_paste, self.secret, keypad, self.half_line];
         let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
         let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
         let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
-        format!("modes {} {end}{signals}\n", flags.join(" "))
+        let kitty = if kitty == 0 { String::new() } else { format!(" k{kitty}") };
+        format!("modes {} {end}{signals}{kitty}\n", flags.join(" "))
     }
 
     pub(super) fn decode(words: &str) -> Option<KeyModes> {
-        let words: Vec<&str> = words.split(' ').collect();
+        let mut words: Vec<&str> = words.split(' ').collect();
+        let kitty = match words.last().and_then(|word| word.strip_prefix('k')) {
+            Some(flags) => flags.parse().ok()?,
+            None => 0,
+        };
+        if kitty != 0 {
+            words.pop();
+        }
         let [cursor, bracketed_paste, secret, keypad, half_line, end, signals @ ..] = &words[..] else {
             return None;
         };
@@ -101,7 +109,7 @@ impl KeyModes {
             _ => None,
         };
         Some(KeyModes {
-            application: Application { cursor: flag(cursor)?, keypad: flag(keypad)? },
+            application: Application { cursor: flag(cursor)?, keypad: flag(keypad)?, kitty },
             bracketed_paste: flag(bracketed_paste)?,
             secret: flag(secret)?,
             half_line: flag(half_line)?,
