@@ -6,11 +6,11 @@
 //! A client starts it. Its tools are create, run, send (text and keys), wait,
 //! screen, read, list and kill. Each is the command of `nbs-ts` of that name
 //! (`send` with keys: `key`). Its arguments are the command's options
-//! (`--idle-timeout` is idle_timeout). It returns the command's output as text,
-//! and the object of --json. It cuts output at 40 KB, and says how to read the
-//! rest. Options useless to a client are not arguments: of `create` --owner,
-//! --parent, --pager, --no-helper and --require-helper, of `list` --follow, and
-//! those for secrets.
+//! (`--idle-timeout` is idle_timeout). It returns the command's output as text, or
+//! the object of --json if the client reads that. It cuts output at 10 KB, and
+//! says at the end how to read the rest. Options useless to a client are not
+//! arguments: of `create` --owner, --parent, --pager, --no-helper and
+//! --require-helper, of `list` --follow, and those for secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
 //! begin with `initialize`. Calls run concurrently. A cancelled call ends: a
@@ -23,6 +23,7 @@
 //! Options:
 //!   --owner           end the sessions that are created here when the server
 //!                     ends
+//!   --structured      return objects (`structuredContent`) instead of text
 //!
 //! Example:
 //!   claude mcp add nbs -- nbs-mcp
@@ -43,5 +44,5 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             "standard input is a terminal, but a client's messages should come there; see 'nbs-mcp --help'";
         cli::warn("nbs-mcp", hint);
     }
-    mcp::serve(&Tools::new(applets::page_of_verb), call.has("owner"))
+    mcp::serve(&Tools::new(applets::page_of_verb), call.has("owner"), call.has("structured"))
 }

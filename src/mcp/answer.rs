@@ -1,8 +1,12 @@
-//! What a call came to, as the result of a tool: a text for the model, and the objects that
-//! `--json` prints.
+//! What a call came to, as the result of a tool: a text for the model, or the objects that `--json`
+//! prints.
 //!
-//! A result is never larger than a model can bear, unless it was asked to be: a tool without a
-//! bound of its own is cut at [`MOST`] bytes, and says so.
+//! It is one of the two, never both: of clients that got both, some showed the model both, and some
+//! only the structure, escaped. The text is for everybody; structure is for a client that says that
+//! it reads that.
+//!
+//! A result is never larger than a model can bear, unless it was asked to be: a tool without a bound
+//! of its own is cut at [`MOST`] bytes. What is left out is named at the end, in the words of the tools.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +17,10 @@ use crate::{
 };
 
 /// How many bytes a result has, that was not asked to have more.
-pub(crate) const MOST: usize = 40_000;
+pub(crate) const MOST: usize = 10_000;
+
+/// How much `read` is told to read of what was left out: within [`MOST`], with the line behind it.
+const PART: &str = "8000";
 
 /// The same of what a call says of itself, which a model reads to its end.
 const MOST_SAID: usize = 4_000;
@@ -23,29 +30,44 @@ const FRAME: usize = 100;
 
 type Fields = Map<String, Value>;
 
-/// The result of a tool whose call has ended.
-pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
+/// What a client reads of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    Text,
+    /// What `--json` prints, where there is such a thing, and else text.
+    Structure,
+}
+
+/// The result of a tool whose call has ended; `picture` is the type of the one that it printed.
+pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, ended: &Ended) -> Object {
     let said = said(&ended.stderr);
     if ended.too_much {
         return failed("the answer is larger than 32 MB: ask for less");
     }
-    if draws && ended.code == 0 {
-        let picture = Object::new()
-            .text("type", "image")
-            .text("data", &base64(&ended.stdout))
-            .text("mimeType", "image/svg+xml");
+    if let (Some(kind), 0) = (picture, ended.code) {
+        let picture =
+            Object::new().text("type", "image").text("data", &base64(&ended.stdout)).text("mimeType", kind);
         return Object::new().objects("content", [picture].into_iter());
     }
-    let stdout = if draws { b"" } else { &ended.stdout[..] };
-    let Some(printed) = printed(stdout) else {
+    let stdout = if picture.is_some() { b"" } else { &ended.stdout[..] };
+    let Some(mut printed) = printed(stdout) else {
         return failed("the call printed an invalid answer");
     };
     let is_error = ended.code != 0 && !is_of_the_command(tool, &printed);
+    let mut left_out = None;
+    if let (true, [(line, fields)]) = (has_a_bound(tool), &mut printed[..])
+        && let Some(rest) = name_left_out(fields)
+    {
+        *line = Value::Object(fields.clone()).to_string();
+        left_out = Some(rest);
+    }
     let (mut text, mut shown, mut room) = (String::new(), 0, MOST);
     for (line, fields) in &printed {
         let told = told(tool, fields);
-        // Both are in the result, and each within its bound.
-        let taken = line.len().max(told.len()) + 1;
+        let taken = 1 + match form {
+            AnswerForm::Text => told.len(),
+            AnswerForm::Structure => line.len(),
+        };
         if is_many(tool) && shown > 0 && taken > room {
             break;
         }
@@ -53,16 +75,15 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
         text += &told;
         shown += 1;
     }
-    let left_out = printed.len() - shown;
+    let unlisted = printed.len() - shown;
     if !has_a_bound(tool) {
-        text = cut(tool, text);
+        (text, left_out) = cut(tool, text);
     }
-    if left_out > 0 {
-        text += &format!("[nbs: {left_out} more sessions left out; select fewer by name]\n");
+    if unlisted > 0 {
+        left_out = Some(format!("{unlisted} more sessions left out; select fewer by name"));
     }
-    if let Some(message) = &said.message {
-        text +=
-            &format!("{}[nbs: {message}]\n", if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
+    for message in said.message.iter().chain(&left_out) {
+        text = format!("{}[nbs: {message}]\n", ended_line(&text));
     }
     if text.is_empty() {
         text += &match tool {
@@ -73,27 +94,61 @@ pub(crate) fn result(tool: ToolName, draws: bool, ended: &Ended) -> Object {
         };
     }
     let structured = match (&printed[..shown], is_many(tool)) {
+        _ if form == AnswerForm::Text => None,
         ([], _) if is_error => said.object,
-        (shown, true) => Some(sessions(shown, left_out)),
-        ([(line, _)], false) => Some((*line).to_owned()),
+        (shown, true) => Some(sessions(shown, unlisted)),
+        ([(_, fields)], false) => Some(with_message(fields, said.message.or(left_out))),
         _ => None,
     };
-    with_text(&text, structured.filter(|json| has_a_bound(tool) || json.len() <= MOST + FRAME), is_error)
+    match structured.filter(|json| is_error || has_a_bound(tool) || json.len() <= MOST + FRAME) {
+        Some(json) => Object::new()
+            .objects("content", std::iter::empty())
+            .json("structuredContent", &json)
+            .truth("isError", is_error),
+        None => with_text(&text, is_error),
+    }
 }
 
 /// The result of what could not even be begun.
 pub(crate) fn failed(why: &str) -> Object {
-    with_text(why, None, true)
+    with_text(why, true)
 }
 
-fn with_text(text: &str, structured: Option<String>, is_error: bool) -> Object {
+fn with_text(text: &str, is_error: bool) -> Object {
     let content = Object::new().text("type", "text").text("text", text);
-    let result = Object::new().objects("content", [content].into_iter());
-    let result = match structured {
-        Some(json) => result.json("structuredContent", &json),
-        None => result,
-    };
-    result.truth("isError", is_error)
+    Object::new().objects("content", [content].into_iter()).truth("isError", is_error)
+}
+
+/// The object, with what else there is to say.
+fn with_message(fields: &Fields, message: Option<String>) -> String {
+    let mut fields = fields.clone();
+    if let Some(message) = message {
+        fields.insert("message".to_owned(), message.into());
+    }
+    Value::Object(fields).to_string()
+}
+
+/// Puts a mark in the place of the line that tells how the command line would read what was left out, and
+/// gives what tells that to a client of ours.
+fn name_left_out(fields: &mut Fields) -> Option<String> {
+    let count = fields.get("left_out").and_then(Value::as_u64)?;
+    let output = text_of(fields, "output");
+    let begin = format!("[nbs: {count} bytes left out; nbs-ts read ");
+    let at = output.find(&begin)?;
+    let length = output[at..].find("]\n")?;
+    let mut words = output[at + begin.len()..at + length].split(' ');
+    let handle = words.next()?;
+    let number = |word: &str, option| word.strip_prefix(option)?.parse::<u64>().ok();
+    let offset = number(words.next()?, "--offset=")?;
+    let limit = number(words.next()?, "--limit=")?;
+    let rest = format!(
+        "{count} bytes left out, see \"…\": they are between offset {offset} and {}; call `read` with session \
+         \"{handle}\", offset {offset} and limit {PART}, then again with offset set to the next offset",
+        offset.saturating_add(limit)
+    );
+    let output = format!("{}… {count} bytes left out …{}", &output[..at], &output[at + length + 1..]);
+    fields.insert("output".to_owned(), output.into());
+    Some(rest)
 }
 
 /// The tools whose calls print an object for each of several sessions.
@@ -107,13 +162,13 @@ fn has_a_bound(tool: ToolName) -> bool {
 }
 
 /// The objects that a call printed, each as it stands and read; `None` if it is something else.
-fn printed(stdout: &[u8]) -> Option<Vec<(&str, Fields)>> {
+fn printed(stdout: &[u8]) -> Option<Vec<(String, Fields)>> {
     let lines = std::str::from_utf8(stdout).ok()?.lines();
-    lines.map(|line| Some((line, message::read_object(line)?))).collect()
+    lines.map(|line| Some((line.to_owned(), message::read_object(line)?))).collect()
 }
 
 /// `run` hands on the exit code of its command, which is nobody's error; nor is a question.
-fn is_of_the_command(tool: ToolName, printed: &[(&str, Fields)]) -> bool {
+fn is_of_the_command(tool: ToolName, printed: &[(String, Fields)]) -> bool {
     let result = printed.last().map(|(_, fields)| text_of(fields, "result"));
     tool == ToolName::Run && result.is_some_and(|result| matches!(result, "done" | "input"))
 }
@@ -133,15 +188,60 @@ fn said(stderr: &[u8]) -> Said {
     }
     match message::read_object(line) {
         Some(mut fields) => {
-            let message = shortened(text_of(&fields, "error"));
+            let message = shortened(&in_words_of_tools(text_of(&fields, "error")));
             fields.insert("error".to_owned(), message.clone().into());
             Said { message: Some(message), object: Some(Value::Object(fields).to_string()) }
         }
         None => {
             let who = line.strip_prefix("nbs-ts: ");
-            Said { message: Some(shortened(who.unwrap_or(line))), object: None }
+            let message = shortened(&in_words_of_tools(who.unwrap_or(line)));
+            Said { message: Some(message), object: None }
         }
     }
+}
+
+/// A message about calls of `nbs-ts`, told of tools: `'nbs-ts run --resume H'` is the tool `run` with
+/// resume=true. What the user is to type stays as it is.
+fn in_words_of_tools(message: &str) -> String {
+    let mut parts = message.split("'nbs-ts ");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let call = part.split_once('\'').and_then(|(call, rest)| Some((tool_of(call)?, rest)));
+        told += &call.map_or_else(|| format!("'nbs-ts {part}"), |(tool, rest)| tool + rest);
+    }
+    told
+}
+
+/// What such a call is among the tools; `None`: nothing.
+fn tool_of(call: &str) -> Option<String> {
+    let mut words = call.split_whitespace();
+    let (verb, words): (&str, Vec<&str>) = (words.next()?, words.collect());
+    let options: Vec<&str> = words.iter().filter_map(|word| word.strip_prefix("--")).collect();
+    if options.iter().any(|option| option.starts_with("secret")) {
+        return None;
+    }
+    Some(match verb {
+        "key" => {
+            let keys: Vec<&str> = words.iter().skip(1).filter(|word| **word != "KEY").copied().collect();
+            match keys[..] {
+                [] => "the tool `send` with keys".to_owned(),
+                _ => format!("the tool `send` with keys [\"{}\"]", keys.join("\", \"")),
+            }
+        }
+        "ask" => "the tool `send`, then `wait` and `read`,".to_owned(),
+        "create" | "run" | "send" | "wait" | "screen" | "read" | "list" | "kill" => {
+            let given: Vec<String> = options
+                .iter()
+                .map(|option| match option.split_once('=') {
+                    Some((name, value)) => format!("{}={value}", name.replace('-', "_")),
+                    None => format!("{}=true", option.replace('-', "_")),
+                })
+                .collect();
+            let with = if given.is_empty() { "" } else { " with " };
+            format!("the tool `{verb}`{with}{}", given.join(", "))
+        }
+        _ => return None,
+    })
 }
 
 /// The beginning and the end of a message that is too long: what could not be done stands there, and
@@ -165,7 +265,7 @@ fn told(tool: ToolName, fields: &Fields) -> String {
     match tool {
         ToolName::Create => format!("{handle}\n"),
         ToolName::Run => match number("exit_code") {
-            Some(code) if code != 0 => format!("{}[exit code {code}]\n", ended(text("output"))),
+            Some(code) if code != 0 => format!("{}[exit code {code}]\n", ended_line(text("output"))),
             _ => text("output").to_owned(),
         },
         ToolName::Send => match number("typed") {
@@ -181,12 +281,16 @@ fn told(tool: ToolName, fields: &Fields) -> String {
             format!("{}\n", screen.trim_end_matches('\n'))
         }
         ToolName::Read => match number("next_offset") {
-            Some(offset) => format!("{}[next offset: {offset}]\n", ended(text("output"))),
+            Some(offset) => format!("{}[next offset: {offset}]\n", ended_line(text("output"))),
             None => text("output").to_owned(),
         },
         ToolName::List => {
             let name = fields.get("name").and_then(Value::as_str).unwrap_or("-");
-            format!("{handle}\t{}\t{name}\t{}\n", text("state"), text("command"))
+            let does = match text("activity") {
+                does @ ("waiting" | "done" | "failed") => format!("\t{does}{}", asked(fields)),
+                _ => String::new(),
+            };
+            format!("{handle}\t{}\t{name}\t{}{does}\n", text("state"), text("command"))
         }
         ToolName::Kill => match number("exit_code") {
             Some(code) => format!("{handle} has ended, with exit code {code}\n"),
@@ -195,33 +299,48 @@ fn told(tool: ToolName, fields: &Fields) -> String {
     }
 }
 
+/// The question of a session that waits, and its choices.
+fn asked(fields: &Fields) -> String {
+    let question = text_of(fields, "question");
+    let choices = fields.get("choices").and_then(Value::as_array).into_iter().flatten();
+    let choices: Vec<&str> = choices.filter_map(Value::as_str).collect();
+    match (question, &choices[..]) {
+        ("", _) => String::new(),
+        (question, []) => format!(": {question}"),
+        (question, choices) => format!(": {question} ({})", choices.join(" | ")),
+    }
+}
+
 fn text_of<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A text that ends with a newline, if there is any.
-fn ended(text: &str) -> String {
+fn ended_line(text: &str) -> String {
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("{text}{newline}")
 }
 
 /// The end of a text that is too long: of a screen with what has scrolled off it, that is where
-/// the screen is.
-fn cut(tool: ToolName, text: String) -> String {
+/// the screen is. And what tells how to see the rest.
+fn cut(tool: ToolName, text: String) -> (String, Option<String>) {
     if text.len() <= MOST {
-        return text;
+        return (text, None);
     }
     let mut start = text.len() - MOST;
     start += text.as_bytes()[start..].iter().take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
     let next = match tool {
-        ToolName::Screen => "; `read` has all that was printed",
-        _ => "",
+        ToolName::Screen => format!(
+            "; ask for fewer lines by scrollback, or call `read` with offset and limit {PART}, which has \
+             all that was printed"
+        ),
+        _ => String::new(),
     };
-    format!("[nbs: {start} bytes left out{next}]\n{}", &text[start..])
+    (text[start..].to_owned(), Some(format!("the first {start} bytes left out{next}")))
 }
 
-fn sessions(printed: &[(&str, Fields)], left_out: usize) -> String {
-    let lines: Vec<&str> = printed.iter().map(|(line, _)| *line).collect();
+fn sessions(printed: &[(String, Fields)], left_out: usize) -> String {
+    let lines: Vec<&str> = printed.iter().map(|(line, _)| &**line).collect();
     let sessions = Object::new().json("sessions", &format!("[{}]", lines.join(",")));
     sessions.count_if_any("left_out", left_out as u64).value()
 }
@@ -230,9 +349,22 @@ fn sessions(printed: &[(&str, Fields)], left_out: usize) -> String {
 mod tests {
     use super::*;
 
-    fn of(tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
+    fn in_form(form: AnswerForm, tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
         let ended = Ended { code, stdout: stdout.into(), stderr: stderr.into(), too_much: false };
-        serde_json::from_str(&result(tool, false, &ended).value()).unwrap()
+        let result: Value = serde_json::from_str(&result(tool, form, None, &ended).value()).unwrap();
+        let has_text = !result["content"].as_array().unwrap().is_empty();
+        assert_ne!(has_text, result.get("structuredContent").is_some(), "it is given once: {result}");
+        result
+    }
+
+    fn of(tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
+        let result = in_form(AnswerForm::Text, tool, code, stdout, stderr);
+        assert!(result.get("structuredContent").is_none());
+        result
+    }
+
+    fn object_of(tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
+        in_form(AnswerForm::Structure, tool, code, stdout, stderr)["structuredContent"].clone()
     }
 
     fn text(result: &Value) -> &str {
@@ -244,7 +376,7 @@ mod tests {
         let done = "{\"output\":\"no newline\",\"exit_code\":2,\"result\":\"done\"}\n";
         let result = of(ToolName::Run, 2, done, "");
         assert_eq!((text(&result), &result["isError"]), ("no newline\n[exit code 2]\n", &Value::Bool(false)));
-        assert_eq!(result["structuredContent"]["exit_code"], 2);
+        assert_eq!(object_of(ToolName::Run, 2, done, "")["exit_code"], 2);
         let late = "{\"output\":\"so far\\n\",\"exit_code\":null,\"result\":\"timeout\"}\n";
         let why = "{\"error\":\"it took too long\",\"kind\":\"timeout\",\"exit\":124}\n";
         let result = of(ToolName::Run, 124, late, why);
@@ -252,9 +384,10 @@ mod tests {
             (text(&result), &result["isError"]),
             ("so far\n[nbs: it took too long]\n", &Value::Bool(true))
         );
-        let result = of(ToolName::Run, 125, "", why);
-        assert_eq!(text(&result), "[nbs: it took too long]\n");
-        assert_eq!(result["structuredContent"]["exit"], 124);
+        let object = object_of(ToolName::Run, 124, late, why);
+        assert_eq!((&object["output"], &object["message"]), (&"so far\n".into(), &"it took too long".into()));
+        assert_eq!(text(&of(ToolName::Run, 125, "", why)), "[nbs: it took too long]\n");
+        assert_eq!(object_of(ToolName::Run, 125, "", why)["exit"], 124);
     }
 
     #[test]
@@ -273,8 +406,9 @@ mod tests {
             let kept = shown.len() - "[nbs: ]\n".len() - mark.len();
             assert_eq!(kept + left_out.parse::<usize>().unwrap(), why(&given).len());
             assert!((MOST_SAID - 2..=MOST_SAID).contains(&kept), "{kept}");
-            assert_eq!(result["structuredContent"]["exit"], 1);
-            assert_eq!(result["structuredContent"]["error"], shown[6..shown.len() - 2]);
+            let object = object_of(ToolName::Create, 1, "", &error(&given));
+            assert_eq!(object["exit"], 1);
+            assert_eq!(object["error"], shown[6..shown.len() - 2]);
         }
         let plain = of(ToolName::Create, 1, "", &format!("nbs-ts: {}\n", why(&"x".repeat(100_000))));
         assert!(text(&plain).len() < MOST_SAID + 100);
@@ -285,16 +419,26 @@ mod tests {
         let line = "{\"handle\":\"12345678\",\"state\":\"alive\",\"name\":null,\"command\":\"bash\"}\n";
         let result = of(ToolName::List, 0, &line.repeat(2), "");
         assert_eq!(text(&result), "12345678\talive\t-\tbash\n".repeat(2));
-        assert_eq!(result["structuredContent"]["sessions"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            object_of(ToolName::List, 0, &line.repeat(2), "")["sessions"].as_array().unwrap().len(),
+            2
+        );
         let result = of(ToolName::List, 0, &line.repeat(5_000), "");
-        let (shown, object) = (text(&result), &result["structuredContent"]);
-        assert!(shown.len() < MOST + 100 && shown.contains("more sessions left out"));
+        let shown = text(&result);
+        assert!(
+            shown.len() < MOST + 100 && shown.ends_with(" more sessions left out; select fewer by name]\n")
+        );
+        let object = object_of(ToolName::List, 0, &line.repeat(5_000), "");
         let listed = object["sessions"].as_array().unwrap().len();
         assert_eq!(object["left_out"], 5_000 - listed);
-        assert!(listed > 400 && object.to_string().len() < MOST + 100);
+        assert!(listed > 100 && object.to_string().len() < MOST + 100);
         let result = of(ToolName::List, 0, "", "");
         assert_eq!(text(&result), "no sessions");
-        assert_eq!(result["structuredContent"]["sessions"], serde_json::json!([]));
+        assert_eq!(object_of(ToolName::List, 0, "", "")["sessions"], serde_json::json!([]));
+        let asks = "{\"handle\":\"1\",\"state\":\"alive\",\"name\":\"n\",\"command\":\"claude\",\"activity\":\"waiting\",\
+                    \"question\":\"Proceed?\",\"choices\":[\"Yes\",\"No\"]}\n";
+        let result = of(ToolName::List, 0, asks, "");
+        assert_eq!(text(&result), "1\talive\tn\tclaude\twaiting: Proceed? (Yes | No)\n");
     }
 
     #[test]
@@ -302,9 +446,54 @@ mod tests {
         let row = "é".repeat(100);
         let screen = format!("{{\"lines\":[{}]}}", vec![format!("\"{row}\""); 1_000].join(","));
         let result = of(ToolName::Screen, 0, &screen, "");
-        assert!(text(&result).len() < MOST + 100, "{}", text(&result).len());
-        assert!(text(&result).starts_with("[nbs: ") && text(&result).ends_with("é\n"));
-        assert!(result.get("structuredContent").is_none());
+        assert!(text(&result).len() < MOST + 200, "{}", text(&result).len());
+        let (rows, end) = text(&result).split_once("[nbs: the first ").unwrap();
+        assert!(rows.ends_with("é\n") && end.contains("call `read` with offset"), "{end}");
+        // There is text of what is too long for an object.
+        in_form(AnswerForm::Structure, ToolName::Screen, 0, &screen, "");
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_at_the_end_in_the_words_of_the_tools() {
+        let gap = "[nbs: 900 bytes left out; nbs-ts read box:12345678 --offset=40 --limit=900]";
+        let line = |output: &str| {
+            let object = Object::new().text("output", output).number("next_offset", 999);
+            object.number("left_out", 900).value()
+        };
+        let told = "… 900 bytes left out …\nlast\n[next offset: 999]\n[nbs: 900 bytes left out, see \"…\": they are \
+                    between offset 40 and 940; call `read` with session \"box:12345678\", offset 40 and limit 8000, \
+                    then again with offset set to the next offset]\n";
+        let printed = line(&format!("first\n{gap}\nlast\n"));
+        let result = of(ToolName::Read, 0, &printed, "");
+        assert_eq!(text(&result), format!("first\n{told}"));
+        let object = object_of(ToolName::Read, 0, &printed, "");
+        assert_eq!(object["output"], "first\n… 900 bytes left out …\nlast\n");
+        assert!(object["message"].as_str().unwrap().contains("offset 40 and limit 8000"));
+        // One that the program itself printed is nothing of ours.
+        for other in ["[nbs: 900 bytes left out; nbs-ts read x]\n", &gap.replace("900 ", "901 ")] {
+            assert!(text(&of(ToolName::Read, 0, &line(other), "")).starts_with(other));
+        }
+    }
+
+    #[test]
+    fn what_a_message_tells_of_calls_is_told_of_tools() {
+        for (message, told) in [
+            ("try 'nbs-ts list'", "try the tool `list`"),
+            (
+                "try 'nbs-ts send 12345678 TEXT' to answer, 'nbs-ts run --resume 12345678' to go on",
+                "try the tool `send` to answer, the tool `run` with resume=true to go on",
+            ),
+            ("try 'nbs-ts key 1 C-c' to interrupt", "try the tool `send` with keys [\"C-c\"] to interrupt"),
+            ("'nbs-ts key 1 KEY' to type", "the tool `send` with keys to type"),
+            (
+                "let the user try 'nbs-ts send --secret-stdin 1'",
+                "let the user try 'nbs-ts send --secret-stdin 1'",
+            ),
+            ("it ran 'nbs-ts doctor', or 'nbs-ts ", "it ran 'nbs-ts doctor', or 'nbs-ts "),
+            ("it's all", "it's all"),
+        ] {
+            assert_eq!(in_words_of_tools(message), told);
+        }
     }
 
     #[test]

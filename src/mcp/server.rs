@@ -16,7 +16,7 @@ use crate::{
     help::texts::Text,
     json::Object,
     mcp::{
-        answer,
+        answer::{self, AnswerForm},
         call::Call,
         frames::{Frame, Frames, LONGEST},
         message::{
@@ -58,11 +58,12 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const WAITING: Duration = Duration::from_secs(1);
 
 /// Serves the client until its end of input, and then to the end of the calls that are brief.
-/// With `owner` the sessions end when we do.
-pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
+/// With `owner` the sessions end when we do; with `structured` all answers are structure.
+pub(crate) fn serve(tools: &Tools, owner: bool, structured: bool) -> Result<()> {
     let mut server = Server {
         tools,
         owner,
+        form: if structured { AnswerForm::Structure } else { AnswerForm::Text },
         handshake: None,
         farewell: [Deadline::NEVER; 2],
         calls: Vec::new(),
@@ -81,6 +82,8 @@ pub(crate) fn serve(tools: &Tools, owner: bool) -> Result<()> {
 struct Server<'a> {
     tools: &'a Tools<'a>,
     owner: bool,
+    /// In which form a client reads answers that does not say so itself.
+    form: AnswerForm,
     /// The version that `initialize` agreed on: from then on requests may be without one.
     handshake: Option<&'static str>,
     /// When those calls are ended that wait for something, and when all are, for the client has
@@ -109,7 +112,7 @@ struct Batch {
 struct Pending {
     request: Asked,
     tool: ToolName,
-    draws: bool,
+    picture: Option<&'static str>,
     call: Call,
     progress: Option<Progress>,
     /// Nobody wants to know any more what it comes to.
@@ -123,6 +126,7 @@ struct Asked {
     reply: Reply,
     /// It is of the version without a handshake.
     stateless: bool,
+    form: AnswerForm,
 }
 
 struct Progress {
@@ -316,7 +320,8 @@ impl Server<'_> {
             return Err(Refusal::new(Some(id), INVALID_REQUEST, why));
         }
         let stateless = is_stateless(&request)?;
-        let asked = Asked { id: id.clone(), reply, stateless };
+        let form = if reads_structure(&request, stateless) { AnswerForm::Structure } else { self.form };
+        let asked = Asked { id: id.clone(), reply, stateless, form };
         let begins = matches!(&*request.method, "initialize" | "ping");
         if !stateless && !begins && self.handshake.is_none() {
             let why = format!(
@@ -358,6 +363,7 @@ impl Server<'_> {
                 let wanted = WITH_HANDSHAKE.into_iter().find(|version| wanted == Some(version));
                 let version = wanted.unwrap_or(WITH_HANDSHAKE[0]);
                 self.handshake = Some(version);
+                self.form = form;
                 let greeting = Object::new().text("protocolVersion", version);
                 self.succeed(&asked, described(greeting).object_or_null("serverInfo", Some(ourselves())));
             }
@@ -407,7 +413,7 @@ impl Server<'_> {
         if self.owner && invocation.tool == ToolName::Create {
             invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
         }
-        let (tool, draws) = (invocation.tool, invocation.draws);
+        let (tool, picture) = (invocation.tool, invocation.picture);
         let call = match Call::start(invocation) {
             Ok(call) => call,
             Err(error) => {
@@ -418,7 +424,7 @@ impl Server<'_> {
         let token = params.get("_meta").and_then(|meta| Id::of(meta.get("progressToken")?));
         let progress =
             token.map(|token| Progress { token, since: Instant::now(), next: Deadline::after(PROGRESS) });
-        self.calls.push(Pending { request: asked, tool, draws, call, progress, cancelled: false });
+        self.calls.push(Pending { request: asked, tool, picture, call, progress, cancelled: false });
         Ok(())
     }
 
@@ -445,10 +451,10 @@ impl Server<'_> {
     /// Tells what has become of the calls that are over.
     fn answer_calls(&mut self) {
         while let Some(index) = self.calls.iter().position(|pending| pending.call.is_over()) {
-            let Pending { request, tool, draws, call, cancelled, .. } = self.calls.swap_remove(index);
+            let Pending { request, tool, picture, call, cancelled, .. } = self.calls.swap_remove(index);
             match call.finish() {
                 _ if cancelled => self.reply(request.reply, None),
-                Ok(ended) => self.succeed(&request, answer::result(tool, draws, &ended)),
+                Ok(ended) => self.succeed(&request, answer::result(tool, request.form, picture, &ended)),
                 Err(error) => {
                     let why = format!("cannot read how the call ended: {error}");
                     let refusal = Refusal::new(Some(&request.id), INTERNAL_ERROR, why);
@@ -515,6 +521,20 @@ fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
         Some(Value::Object(_)) => Ok(true),
         _ => Err(refuse(INVALID_PARAMS, format!("invalid params: no {CAPABILITIES} in _meta"))),
     }
+}
+
+/// What a client declares that reads the structure of results, and not their text: there is no
+/// capability of the protocol's own for it.
+const STRUCTURE: &str = "nbs/structured-content";
+
+/// Does its client say that it reads structure? Of a version with a handshake, only `initialize` does.
+fn reads_structure(request: &Request, stateless: bool) -> bool {
+    let capabilities = match stateless {
+        true => request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES)),
+        false => request.params.get("capabilities"),
+    };
+    let declared = |kind: &str| capabilities.and_then(|known| known.get(kind)?.get(STRUCTURE)).is_some();
+    declared("extensions") || declared("experimental")
 }
 
 const INSTRUCTIONS: Text = Text::of("mcp/instructions.md");

@@ -56,9 +56,9 @@ impl ToolName {
     }
 }
 
-/// So that what is left out of the middle, and the lines that tell of it, are within
+/// So that what is left of it, and the lines that tell of the rest, are within
 /// [`super::answer::MOST`].
-const MAX: &str = "38K";
+const MAX: &str = "9K";
 
 /// Less than the minute after which many clients give up on a call, and tell nothing of what it
 /// has seen.
@@ -134,8 +134,8 @@ pub(crate) struct Invocation {
     /// The command, and all that follows it.
     pub(crate) words: Vec<OsString>,
     pub(crate) input: Vec<u8>,
-    /// It prints a picture, and no objects.
-    pub(crate) draws: bool,
+    /// The type of the picture that it prints, instead of objects.
+    pub(crate) picture: Option<&'static str>,
 }
 
 pub(crate) struct Tools<'a> {
@@ -358,11 +358,11 @@ impl Tool<'_> {
             return Err("cannot paste keys; send the paste with no_enter, and then the keys".to_owned());
         }
         let command = self.row.commands[usize::from(has_keys)];
-        let draws = given.get("svg").and_then(Value::as_bool) == Some(true);
+        let picture = (given.get("svg").and_then(Value::as_bool) == Some(true)).then_some("image/svg+xml");
         let mut invocation =
-            Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), draws };
+            Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), picture };
         invocation.words.extend(self.row.always.iter().map(OsString::from));
-        if self.row.name == ToolName::Screen && !draws {
+        if self.row.name == ToolName::Screen && picture.is_none() {
             invocation.words.push("--json".into());
         }
         let machine = given.get(MACHINE).and_then(Value::as_str);
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn arguments_become_the_words_of_a_command_line() {
-        let run = "run --json --stdin --strip --max=38K -- @a";
+        let run = "run --json --stdin --strip --max=9K -- @a";
         assert_eq!(words("run", r#"{"session":"@a","command":"-x"}"#), Ok((run.to_owned(), b"-x".into())));
         let cases = [
             (

@@ -16,6 +16,9 @@ use crate::support::{PATIENCE, Scratch, eventually, is_running, run};
 
 const VERSION: &str = "2026-07-28";
 
+/// What a client declares that reads the structure of results.
+const STRUCTURE: &str = "nbs/structured-content";
+
 /// A server, and what it has said that nobody has asked for yet.
 struct Client {
     server: Child,
@@ -25,6 +28,8 @@ struct Client {
     last_id: i64,
     /// Requests are of the version without a handshake.
     stateless: bool,
+    /// What it tells of itself in each of those.
+    capabilities: Value,
 }
 
 impl Client {
@@ -44,7 +49,15 @@ impl Client {
             }
         });
         let stdin = server.stdin.take();
-        Client { server, stdin, lines, heard: Vec::new(), last_id: 0, stateless: true }
+        Client {
+            server,
+            stdin,
+            lines,
+            heard: Vec::new(),
+            last_id: 0,
+            stateless: true,
+            capabilities: json!({}),
+        }
     }
 
     /// One that has made the handshake of that version.
@@ -72,7 +85,7 @@ impl Client {
         self.last_id += 1;
         if self.stateless {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         }
         let message = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
         self.write(format!("{message}\n").as_bytes());
@@ -110,8 +123,18 @@ impl Client {
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, arguments);
         let answer = self.answer(id);
-        assert!(answer["result"]["content"].is_array(), "{answer}");
+        let content = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        let is_structured = answer["result"].get("structuredContent").is_some();
+        assert_ne!(content.is_empty(), !is_structured, "it is given once: {answer}");
         answer["result"].clone()
+    }
+
+    /// The object that a call results in, for a client that reads that.
+    fn object(&mut self, tool: &str, arguments: Value) -> Value {
+        let before = std::mem::replace(&mut self.capabilities, json!({"extensions": {STRUCTURE: {}}}));
+        let result = self.call(tool, arguments);
+        self.capabilities = before;
+        result["structuredContent"].clone()
     }
 
     /// The text of a call that must succeed.
@@ -288,9 +311,8 @@ fn each_tool_does_what_its_command_does() {
     let scratch = Scratch::new();
     let mut client = Client::start(&scratch, &[]);
     let made =
-        client.call("create", json!({"command": "bash", "name": "work", "env": ["A=1", "B=2"], "cwd": "/"}));
-    let handle = made["structuredContent"]["handle"].as_str().unwrap().to_owned();
-    assert!(text(&made).starts_with(&handle), "{made}");
+        client.text("create", json!({"command": "bash", "name": "work", "env": ["A=1", "B=2"], "cwd": "/"}));
+    let handle = made.lines().next().unwrap().to_owned();
     scratch.ts(&["find", "work"]).code(0).stdout(format!("{handle}\n"));
 
     assert_eq!(client.text("run", json!({"session": handle, "command": "echo $A$B; pwd"})), "12\n/\n");
@@ -300,19 +322,18 @@ fn each_tool_does_what_its_command_does() {
     assert_eq!(client.text("run", json!({"session": "@work", "command": script})), "  it's \"so\" \\n\n");
     let failed = client.call("run", json!({"session": "@work", "command": "printf half; (exit 5)"}));
     assert_eq!((text(&failed), &failed["isError"]), ("half\n[exit code 5]\n", &json!(false)));
-    assert_eq!(failed["structuredContent"]["exit_code"], 5);
-    assert_eq!(failed["structuredContent"]["output"], "half");
+    let failed = client.object("run", json!({"session": "@work", "command": "printf half; (exit 5)"}));
+    assert_eq!((&failed["exit_code"], &failed["output"]), (&json!(5), &json!("half")));
     let coloured = "printf '\\033[1mbold\\033[0m'";
     assert_eq!(client.text("run", json!({"session": "@work", "command": coloured})), "bold");
     let raw = client.text("run", json!({"session": "@work", "command": coloured, "strip": false}));
     assert_eq!(raw, "\x1b[1mbold\x1b[0m");
 
-    let begun = client.call("read", json!({"session": "@work", "limit": "0"}));
-    assert_eq!(begun["structuredContent"]["offset"], 0);
+    assert_eq!(client.object("read", json!({"session": "@work", "limit": "0"}))["offset"], 0);
     client.text("send", json!({"session": "@work", "text": "read -p 'Your name? ' name"}));
-    let met = client.call("wait", json!({"sessions": ["@work"], "input": true, "timeout": 60}));
-    assert_eq!(met["structuredContent"]["sessions"][0]["condition"], "input");
-    assert_eq!(text(&met), format!("{handle}\tinput\tline\n"));
+    let wait = json!({"sessions": ["@work"], "input": true, "timeout": 60});
+    assert_eq!(client.text("wait", wait.clone()), format!("{handle}\tinput\tline\n"));
+    assert_eq!(client.object("wait", wait)["sessions"][0]["condition"], "input");
     assert_eq!(
         client.text("send", json!({"session": "@work", "text": "Ann", "no_enter": true})),
         "3 bytes typed\n"
@@ -322,12 +343,13 @@ fn each_tool_does_what_its_command_does() {
     assert_eq!(client.text("run", json!({"session": "@work", "command": "echo \"<$name>\""})), "<Anne>\n");
     let read = client.call("read", json!({"session": "@work", "last": 3}));
     assert!(text(&read).contains("<Anne>"), "{read}");
-    let next = read["structuredContent"]["next_offset"].as_i64().unwrap();
+    let next = client.object("read", json!({"session": "@work", "last": 3}))["next_offset"].clone();
     assert!(text(&read).ends_with(&format!("[next offset: {next}]\n")), "{read}");
 
     let screen = client.call("screen", json!({"session": "@work"}));
     assert!(text(&screen).contains("Your name? Anne"), "{screen}");
-    assert_eq!(screen["structuredContent"]["size"], json!({"cols": 80, "rows": 24}));
+    let screen = client.object("screen", json!({"session": "@work"}));
+    assert_eq!(screen["size"], json!({"cols": 80, "rows": 24}));
     let picture = client.call("screen", json!({"session": "@work", "svg": true}));
     let content = &picture["content"][0];
     assert_eq!((&content["type"], &content["mimeType"]), (&json!("image"), &json!("image/svg+xml")));
@@ -340,15 +362,14 @@ fn each_tool_does_what_its_command_does() {
     let screen = client.text("screen", json!({"session": "@work"}));
     assert!(screen.contains("$ echo a\na\n"), "{screen}");
     let told = json!({"command": "true", "title": "A", "description": "B", "record": true, "max_log": "1M"});
-    let told = client.call("create", told)["structuredContent"]["handle"].as_str().unwrap().to_owned();
+    let told = client.text("create", told).lines().next().unwrap().to_owned();
     let exit = scratch.ts(&["wait", "--exit", &told]).code(0);
     assert!(scratch.file(&told, "exit.json").contains("\"session_description\":\"B\""), "{exit:?}");
     client.text("kill", json!({"sessions": told}));
     let listed = client.call("list", json!({"name": "wor"}));
     assert_eq!(text(&listed), format!("{handle}\talive\twork\tbash\n"));
-    assert_eq!(listed["structuredContent"]["sessions"][0]["handle"], handle);
-    let killed = client.call("kill", json!({"session": handle}));
-    assert_eq!(killed["structuredContent"]["sessions"][0]["handle"], handle);
+    assert_eq!(client.object("list", json!({"name": "wor"}))["sessions"][0]["handle"], handle);
+    assert_eq!(client.object("kill", json!({"session": handle}))["sessions"][0]["handle"], handle);
     assert_eq!(client.text("list", json!({})), "no sessions");
     client.is_well();
 }
@@ -383,7 +404,7 @@ fn what_goes_wrong_is_told_to_the_model() {
         let result = client.call("create", json!({"command": "true", "cwd": long}));
         let said = text(&result);
         assert!(said.starts_with("[nbs: cannot ") && said.ends_with(" (os error 36)]\n"), "{said}");
-        assert_eq!((&result["isError"], &result["structuredContent"]["exit"]), (&json!(true), &json!(1)));
+        assert_eq!(result["isError"], true);
     }
     let said = client.failure("create", json!({"command": "true", "name": "a/b"}));
     assert!(said.contains("is not a name"), "{said}");
@@ -408,22 +429,65 @@ fn a_result_is_bounded_and_tells_how_to_read_the_rest() {
     client.shell();
     let count = "seq 100000 199999";
     let result = client.text("run", json!({"session": "@work", "command": count}));
-    assert!(result.len() <= 40_000, "{}", result.len());
-    assert!(result.starts_with("100000\n") && result.ends_with("199999\n"));
-    let line = result.lines().find(|line| line.starts_with("[nbs: ")).unwrap();
-    let number = |option: &str| {
-        let rest = line.split_once(option).unwrap().1;
+    assert!(result.len() <= 10_000, "{}", result.len());
+    assert!(result.starts_with("100000\n") && result.contains("\n199999\n"));
+    // It tells at the end, in the words of the tools, how the rest is read; page by page it is whole.
+    let (told, mark) = (result.lines().last().unwrap(), result.lines().find(|line| line.starts_with("… ")));
+    let number = |name: &str| {
+        let rest = told.split_once(name).unwrap_or_else(|| panic!("no {name} in: {told}")).1;
         rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse::<u64>().unwrap()
     };
-    let arguments =
-        json!({"session": "@work", "offset": number("--offset="), "limit": number("--limit="), "max": "2M"});
-    let rest = client.text("read", arguments);
-    assert!(rest.len() > 600_000 && rest.contains("\n150000\n"), "{}", rest.len());
+    assert!(told.starts_with("[nbs: ") && !told.contains("nbs-ts"), "{told}");
+    let (before, behind) = result.split_once(mark.unwrap()).unwrap();
+    let behind = behind.trim_start_matches('\n').split("[nbs: ").next().unwrap();
+    let (mut offset, end, limit) = (number("between offset "), number(" and "), number("limit "));
+    let mut whole = before.to_owned();
+    while offset < end {
+        let limit = limit.min(end - offset);
+        let part = client.text("read", json!({"session": "@work", "offset": offset, "limit": limit}));
+        let (part, next) = part.rsplit_once("[next offset: ").unwrap();
+        whole += part;
+        offset = next.trim_end_matches("]\n").parse().unwrap();
+    }
+    let expected: String = (100_000..200_000).map(|number| format!("{number}\n")).collect();
+    let without_newlines = |text: &str| text.replace('\n', "");
+    assert_eq!(without_newlines(&(whole + behind)), without_newlines(&expected));
+
     let read = client.text("read", json!({"session": "@work"}));
-    assert!(read.len() <= 40_000, "{}", read.len());
+    assert!(read.len() <= 10_000, "{}", read.len());
     let screen = client.text("screen", json!({"session": "@work", "scrollback": 2000}));
-    assert!(screen.len() <= 40_000 && screen.contains("199999"), "{}", screen.len());
+    assert!(screen.len() <= 10_300 && screen.contains("199999"), "{}", screen.len());
+    assert!(screen.lines().last().unwrap().contains("call `read`"), "{screen}");
+    let more = client.text("run", json!({"session": "@work", "command": "seq 100000 109999", "max": "2M"}));
+    assert_eq!(more.lines().count(), 10_000);
     client.is_well();
+}
+
+#[test]
+fn an_answer_is_structure_for_a_client_that_reads_that() {
+    let scratch = Scratch::new();
+    let capabilities = json!({"experimental": {STRUCTURE: {}}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
+    let mut of_handshake = Client::start(&scratch, &[]);
+    of_handshake.stateless = false;
+    of_handshake.ask("initialize", params);
+    let mut by_option = Client::start(&scratch, &["--structured"]);
+    let mut by_request = Client::start(&scratch, &[]);
+    by_request.capabilities = capabilities;
+    for client in [&mut of_handshake, &mut by_option, &mut by_request] {
+        let listed = client.call("list", json!({}));
+        assert_eq!(listed["structuredContent"], json!({"sessions": []}));
+        let failed = client.call("run", json!({"session": "@none", "command": "ls"}));
+        assert_eq!((&failed["isError"], &failed["structuredContent"]["exit"]), (&json!(true), &json!(125)));
+        assert!(
+            failed["structuredContent"]["error"].as_str().unwrap().contains("the tool `list`"),
+            "{failed}"
+        );
+        client.is_well();
+    }
+    // Of each request by itself.
+    by_request.capabilities = json!({});
+    assert_eq!(by_request.text("list", json!({})), "no sessions");
 }
 
 #[test]
@@ -566,7 +630,7 @@ fn brief_calls_are_answered_though_the_input_has_ended() {
     let (said, status) = client.end();
     assert_eq!(status.code(), Some(0));
     let told = |part: &str| said.iter().any(|message| message.to_string().contains(part));
-    assert!(told("\"handle\":") && told("notifications/subscriptions/acknowledged"), "{said:?}");
+    assert!(told("helper not running") && told("notifications/subscriptions/acknowledged"), "{said:?}");
     let over = said.iter().find(|message| message["id"] == subscription).unwrap();
     assert_eq!(over["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
     scratch.ts(&["find", "one"]).code(0);
