@@ -75,6 +75,10 @@ programs:
 sdks:
     tests/sdks/run
 
+# Uses real coding agents in sessions, with a model of our own; words after it: FILE AGENT...
+agents *words:
+    tests/agents/run {{ words }}
+
 # Uses nbs-page by Debian's chromium, which has to be there; leaves pictures of it in a folder, if
 # one is named.
 browser pictures='':

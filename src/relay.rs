@@ -178,7 +178,8 @@ pub(crate) struct Relay {
     turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
-    // When something was typed last, and whether that ended a line.
+    // When something was typed last, and whether that, or what came before it, ended a line: a turn that
+    // an approval by a single key goes on with has begun by a line.
     typed_last: Option<(Instant, bool)>,
     // The verdict that the judge was told of last.
     looked: Input,
@@ -445,7 +446,8 @@ impl Relay {
         // As lines are ended, and as a program is told that has asked for all keys (CSI u).
         let ends_line =
             bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) || bytes.ends_with(b"\x1b[13u");
-        self.typed_last = Some((now, ends_line));
+        let entered = self.typed_last.is_some_and(|(_, entered)| entered);
+        self.typed_last = Some((now, entered || ends_line));
         self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);

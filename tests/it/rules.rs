@@ -1,16 +1,20 @@
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
 
 use crate::support::{Scratch, eventually, field, run, whole_lines};
 
 /// An agent that says nothing of itself but by its screen: it draws what stands in the file `draws`, whole,
-/// when that is another. Its title changes for ever, and so it never rests.
+/// when that is another. Its title changes for ever, and so it never rests. It reads another
+/// terminal, too, as who passes on what is typed does.
 const AGENT: &str = r"
 import os, select, tty
 tty.setraw(0)
+other = os.openpty()
 os.write(1, b'\x1b[?1049h')
 frame, drawn = 0, ''
 while True:
-    ready, _, _ = select.select([0], [], [], 0.1)
+    ready, _, _ = select.select([0, other[0]], [], [], 0.1)
     if ready:
         with open('keys', 'ab') as keys: keys.write(os.read(0, 100))
     with open('draws') as draws: wanted = draws.read()
@@ -96,7 +100,6 @@ fn the_screen_of_a_known_program_tells_what_it_does_and_asks() {
     agent.scratch.ts(&["send", "--no-enter", &agent.handle, "1"]).code(0);
     agent.draws(WORKS);
     agent.is("working", "rule");
-    agent.scratch.ts(&["send", &agent.handle, ""]).code(0);
     let waits = agent.scratch.start(&["wait", &agent.handle, "--done", "--waiting"]);
     agent.draws(RESTS);
     waits.finish().code(0).stdout(format!("{}\tdone\tdone\n", agent.handle));
@@ -129,4 +132,75 @@ fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     agent.is("waiting", "rule");
     let told = agent.scratch.ts(&["doctor"]).code(1).out();
     assert!(told.contains("broken' are not followed: line 2: this is no regular expression"), "{told}");
+}
+
+/// Prints what an agent has printed once, up to where the file `upto` says. With `mute`, without what it
+/// said of itself by the program status protocol.
+const REPLAY: &str = r"
+import os, re, select, sys, time, tty, zlib
+tty.setraw(0)
+recorded = zlib.decompress(open(sys.argv[1], 'rb').read(), -15)
+def printed(end):
+    part = recorded[:end]
+    return re.sub(rb'\x1b\]7501;[^\x07\x1b]*(\x07|\x1b\\)', b'', part) if sys.argv[2] == 'mute' else part
+at = 0
+while True:
+    ready, _, _ = select.select([0], [], [], 0.05)
+    if ready: os.read(0, 10000)
+    part = printed(int(open('upto').read() or 0))
+    while at < len(part):
+        at += os.write(1, part[at:at + 1000])
+        if select.select([0], [], [], 0)[0]: os.read(0, 10000)
+";
+
+#[test]
+fn what_real_agents_printed_tells_what_they_did_and_asked() {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/recorded");
+    for (name, mute) in [
+        ("codex", false),
+        ("codex", true),
+        ("claude", false),
+        ("claude", true),
+        ("gemini", false),
+        ("qwen", false),
+        ("opencode", false),
+    ] {
+        let marks = fs::read_to_string(recorded.join(format!("{name}.json"))).unwrap();
+        let marks: Value = serde_json::from_str(&marks).unwrap();
+        let scratch = Scratch::new();
+        fs::write(scratch.path.join(name), REPLAY).unwrap();
+        let upto = |offset: &Value| {
+            // The file is replaced whole.
+            fs::write(scratch.path.join("upto.new"), offset.to_string()).unwrap();
+            fs::rename(scratch.path.join("upto.new"), scratch.path.join("upto")).unwrap();
+        };
+        upto(&0.into());
+        let how = if mute { "mute" } else { "all" };
+        let command = format!(
+            "exec /usr/bin/python3 {name} {} {how}",
+            recorded.join(format!("{name}.deflate")).display()
+        );
+        let handle = scratch.ts(&["create", "--size=100x30", &command]).code(0).out().trim().to_owned();
+        for (number, mark) in marks["marks"].as_array().unwrap().iter().enumerate() {
+            if mark["is"] == "working" {
+                scratch.ts(&["send", &handle, "a task"]).code(0);
+            }
+            upto(&mark["offset"]);
+            let mut told = Value::Null;
+            eventually(&format!("{name}, {how}, {number}: {mark}"), || {
+                told =
+                    serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).out()).unwrap();
+                told["activity"] == mark["is"] && told["question"].is_null() == mark["question"].is_null()
+            });
+            assert_eq!(told["choices"], mark["choices"], "{name}, {how}, {number}");
+            match mute {
+                true if mark["is"] == "waiting" => {
+                    assert!(told["question"].as_str().unwrap().contains("touch made"), "{told}");
+                    assert_ne!(told["because"], "program-status");
+                }
+                true => assert_ne!(told["because"], "program-status", "{name}: {number}"),
+                false => assert_eq!(told["question"], mark["question"], "{name}: {number}"),
+            }
+        }
+    }
 }

@@ -110,7 +110,7 @@ impl Input {
 pub(crate) struct Front {
     /// Its own path, or that of the script that it executes, as it was called.
     pub(crate) path: Option<Vec<u8>>,
-    /// How long ago something was typed, if ever, and whether that ended a line.
+    /// How long ago something was typed, if ever, and whether a line was ended by then.
     pub(crate) typed: Option<Duration>,
     pub(crate) entered: bool,
 }

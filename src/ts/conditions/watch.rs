@@ -497,8 +497,9 @@ impl<'a> SessionWatch<'a> {
                 Some(Because::Kernel | Because::Quiet) | None => standing.doing.word(),
                 Some(because) => because.word(),
             };
+            let is_guess = matches!(verdict.because, Some(Because::Kernel | Because::Quiet) | None);
             let asks = standing.input.reads != Some(Reads::Far)
-                || verdict.because.is_some_and(Because::is_stated)
+                || !is_guess
                 || waiting::asks(self.session, self.log.length().trying(self.what())?)?;
             if asks {
                 return Ok(self.met("waiting", detail));

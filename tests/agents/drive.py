@@ -1,0 +1,306 @@
+"""Uses coding agents in sessions of nbs, and compares what nbs says of them with what their model knows.
+
+Usage: drive.py NBS FOLDER [--record] [--verbose] [AGENT...]
+
+NBS is a folder with the commands of nbs, FOLDER one in which the agents are installed (node_modules).
+Each agent starts, gets a task, works, asks for an approval, gets it, works on and is done; all of it twice;
+then it rests, and is ended. Meanwhile nbs is asked ten times a second what it does. A state must be
+told at most a second late, in one of the two turns at least: a busy machine may be late once. `--record`
+writes what the agent printed to `recorded/`, for tests that have no agents.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zlib
+
+import agents
+from model import Model
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+# So late a state may be told, in seconds; and so late at most, on a machine that is busy.
+LATE, FAR_TOO_LATE = 1.0, 8.0
+REST = 3.0
+
+WORDS = "Let me look at that first, and then do what there is to do. "
+SCRIPT = {
+    "build": [{"say": WORDS * 2, "seconds": 2, "shell": "touch made1"}, {"say": WORDS + "All is built.", "seconds": 1.5}],
+    "again": [{"say": WORDS * 2, "seconds": 2, "shell": "touch made2"}, {"say": WORDS + "All is built again.", "seconds": 1.5}],
+}
+
+# The keys that allow what is asked.
+ALLOW = {"opencode": ["Enter"]}
+
+
+class Failure(Exception):
+    pass
+
+
+class Late(Failure):
+    """It was told right, but not in time, as may be on a busy machine."""
+
+
+class Session:
+    """A session in which an agent runs, and what nbs said of it: (asked at, answered at, the answer)."""
+
+    def __init__(self, nbs, environment, work, command):
+        self.nbs, self.environment = nbs, environment
+        self.handle = self.call("create", "--size=100x30", f"--cwd={work}", command).splitlines()[0]
+        self.told, self.ends = [], False
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+
+    def call(self, verb, *words, codes=(0,), typed=None):
+        line = [f"{self.nbs}/nbs-ts", verb, *words]
+        ended = subprocess.run(line, env=self.environment, input=typed, capture_output=True, text=True, timeout=60)
+        if ended.returncode not in codes:
+            raise Failure(f"{' '.join(line)}: {ended.returncode}\n{ended.stdout}{ended.stderr}")
+        return ended.stdout
+
+    def status(self):
+        return json.loads(self.call("status", "--json", self.handle))
+
+    def look(self):
+        while not self.ends:
+            begun = time.time()
+            try:
+                status = self.status()
+            except Failure as failure:
+                status = {"activity": None, "because": None, "error": str(failure)}
+            self.told.append((begun, time.time(), status))
+            time.sleep(0.1)
+
+    def end(self):
+        self.ends = True
+        self.thread.join()
+        self.call("kill", self.handle, codes=(0, 1, 2))
+
+    def screen(self):
+        return self.call("screen", self.handle)
+
+    def until(self, what, holds, seconds=FAR_TOO_LATE):
+        """Waits until what was told last is like that, and gives when it was told."""
+        end = time.time() + seconds
+        while time.time() < end:
+            if self.told and holds(self.told[-1][2]):
+                return self.told[-1][1]
+            time.sleep(0.02)
+        last = self.told[-1][2] if self.told else {}
+        shown = {name: last.get(name) for name in ("activity", "because", "question", "choices", "title")}
+        raise Failure(f"in vain: {what}; it is {shown}, and shows\n{self.screen()}")
+
+    def first(self, since, activity):
+        """When that was told first, since then."""
+        return next((told for _, told, status in self.told if told >= since and status["activity"] == activity), None)
+
+    def between(self, start, end):
+        return [status for begun, told, status in self.told if begun >= start and told <= end]
+
+    def waits(self, condition):
+        """A call that waits, beside all else."""
+        line = [f"{self.nbs}/nbs-ts", "wait", self.handle, f"--{condition}", "--timeout=60", "--json"]
+        return subprocess.Popen(line, env=self.environment, stdout=subprocess.PIPE, text=True)
+
+
+def ended(call, what):
+    out, _ = call.communicate(timeout=60)
+    if call.returncode != 0 or f'"condition":"{what}"' not in out:
+        raise Failure(f"wait --{what}: {call.returncode}: {out}")
+
+
+def submit(session, text, model):
+    """Types a task, and sees to it that it is taken."""
+    since = time.time()
+    if "--submit" in session.call("help", "send"):
+        session.call("send", "--submit", session.handle, text)
+    else:
+        session.call("send", "--paste", "--no-enter", session.handle, text)
+        for _ in range(5):
+            end = time.time() + 2
+            while text[-8:] not in session.screen() and time.time() < end:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            session.call("key", session.handle, "Enter")
+            end = time.time() + 2
+            while not model.last("asked", since) and time.time() < end:
+                time.sleep(0.02)
+            if model.last("asked", since):
+                break
+    wait_for_model(session, model, "asked", since)
+    return since
+
+
+def wait_for_model(session, model, what, since, seconds=20):
+    end = time.time() + seconds
+    while not model.last(what, since):
+        if time.time() > end:
+            raise Failure(f"the model was never {what}; the screen:\n{session.screen()}")
+        time.sleep(0.01)
+    return model.last(what, since)
+
+
+class Trial:
+    def __init__(self, agent, nbs, folder):
+        self.agent, self.lates, self.marks = agent, {}, []
+        self.root = tempfile.mkdtemp(prefix=f"{agent}-")
+        self.model = Model(SCRIPT)
+        self.work, home = f"{self.root}/work", f"{self.root}/home"
+        os.makedirs(self.work)
+        os.makedirs(home)
+        subprocess.run(["git", "init", "-q", self.work], check=True)
+        environment = {"PATH": os.environ["PATH"], "NBS_TS_HOME": f"{self.root}/state", "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+        environment.update(agents.configure(agent, self.model.url, home, self.work))
+        self.session = Session(nbs, environment, self.work, f"exec {folder}/node_modules/.bin/{agent}")
+
+    def mark(self, what):
+        """Here in what it prints it is like that."""
+        status = self.session.status()
+        self.marks.append({"offset": status["log"]["end"], "is": what, "question": status["question"], "choices": status["choices"]})
+
+    def late(self, what, at, since):
+        if at is None:
+            raise Failure(f"{what}: never told")
+        self.lates.setdefault(what, []).append(at - since)
+
+    def turn(self, task):
+        session, model = self.session, self.model
+        waiting = session.waits("waiting")
+        typed = submit(session, f"Please do it: TASK {task}", model)
+        asked = model.last("asked", typed)
+        session.until("working", lambda told: told["activity"] == "working")
+        self.mark("working")
+        if session.handle in session.call("list", "--waiting"):
+            raise Failure("it works, and `list --waiting` shows it")
+        called = wait_for_model(session, model, "called", typed)
+        session.until("an approval that is asked for", lambda told: told["activity"] == "waiting")
+        ended(waiting, "waiting")
+        self.late("working", session.first(asked, "working"), asked)
+        self.late("waiting", session.first(called, "waiting"), called)
+        # While it worked, it never waited.
+        false = [told for told in session.between(asked + LATE, called) if told["activity"] != "working"]
+        if false:
+            raise Failure(f"it works, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        held = time.time()
+        asks = session.until("a question with choices", lambda told: told["activity"] == "waiting" and told["question"] and len(told["choices"]) > 1)
+        time.sleep(2)
+        told = session.told[-1][2]
+        false = [told for told in session.between(held, time.time()) if told["activity"] != "waiting"]
+        if false:
+            raise Failure(f"it asks, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        if "touch made" not in told["question"]:
+            raise Failure(f"the question is not what is asked: {told['question']}")
+        listed = session.call("list", "--waiting", "--json")
+        if session.handle not in listed or "question_id" not in listed:
+            raise Failure(f"it asks, and `list --waiting` shows {listed!r}")
+        self.mark("waiting")
+        print(f"  asks: {told['question']!r} {told['choices']} because of {told['because']}")
+        done = session.waits("done")
+        answered = time.time()
+        session.call("key", session.handle, *ALLOW.get(self.agent, ["1"]))
+        allowed = wait_for_model(session, model, "asked", answered)
+        finished = wait_for_model(session, model, "done", answered)
+        at = session.until("the end of the turn", lambda told: told["activity"] == "done")
+        ended(done, "done")
+        self.late("working again", session.first(answered, "working"), allowed)
+        self.late("done", session.first(finished, "done"), finished)
+        false = [told for told in session.between(allowed + LATE, finished) if told["activity"] != "working"]
+        if false:
+            raise Failure(f"it works again, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        time.sleep(REST)
+        false = [told for told in session.between(at, time.time()) if told["activity"] != "done"]
+        if false:
+            raise Failure(f"it is done, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        self.mark("done")
+
+    def run(self):
+        begun = time.time()
+        session = self.session
+        # It takes a task as soon as it rests.
+        session.until("that it takes a task", lambda told: told["activity"] in ("idle", "done"), 40)
+        started = time.time() - begun
+        for task in SCRIPT:
+            self.turn(task)
+        for what, lates in self.lates.items():
+            if min(lates) > LATE:
+                raise Late(f"{what}: told {min(lates):.1f} s late, each time")
+        shown = ", ".join(f"{what} after {min(lates):.2f}-{max(lates):.2f} s" for what, lates in self.lates.items())
+        print(f"{self.agent}: ready after {started:.1f} s, {shown}; {len(session.told)} looks, {time.time() - begun:.0f} s")
+
+    def timeline(self):
+        """What the model knew, and what was told of it where that changed, in seconds from the start."""
+        events = [(at, f"model: {what} {task} {step}") for at, what, task, step in self.model.events]
+        before = None
+        for _, at, status in self.session.told:
+            if (status["activity"], status["because"]) != before:
+                before = (status["activity"], status["because"])
+                events.append((at, f"nbs:   {before[0]} because of {before[1]} {status.get('error', '')}"))
+        start = self.session.told[0][0] if self.session.told else 0
+        return [f"    {at - start:7.2f} {text}" for at, text in sorted(events)]
+
+    def record(self):
+        folder = f"{HERE}/recorded"
+        os.makedirs(folder, exist_ok=True)
+        log = open(f"{self.root}/state/sessions/{self.session.handle}/output.log", "rb").read()
+        log = log[: self.marks[-1]["offset"]]
+        with open(f"{folder}/{self.agent}.deflate", "wb") as file:
+            packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+            file.write(packer.compress(log) + packer.flush())
+        with open(f"{folder}/{self.agent}.json", "w", encoding="utf-8") as file:
+            json.dump({"length": len(log), "marks": self.marks}, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+
+    def end(self):
+        try:
+            self.session.end()
+        finally:
+            self.model.server.shutdown()
+            end_what_is_left(self.root)
+            shutil.rmtree(self.root, ignore_errors=True)
+
+
+def end_what_is_left(root):
+    """Agents leave daemons of their own behind: those that have this folder in their environment."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                is_ours = f"HOME={root}/home".encode() in file.read().split(b"\0")
+            if is_ours and int(pid) != os.getpid():
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def tried(agent, nbs, folder, words, tries=3):
+    """Is all as it should be? One that is late is tried again: the machine may have been busy."""
+    trial, is_good, again = Trial(agent, nbs, folder), False, False
+    try:
+        trial.run()
+        if "--record" in words:
+            trial.record()
+        is_good = True
+    except Failure as failure:
+        again = isinstance(failure, Late) and tries > 1
+        print(f"{agent}: {'once more' if again else 'FAILED'}: {failure}")
+    finally:
+        if not is_good or "--verbose" in words:
+            print("\n".join(trial.timeline()), flush=True)
+        trial.end()
+    return is_good or again and tried(agent, nbs, folder, words, tries - 1)
+
+
+def main():
+    words = sys.argv[1:]
+    nbs, folder, *names = [word for word in words if not word.startswith("--")]
+    failed = [agent for agent in names or agents.PACKAGES if not tried(agent, nbs, folder, words)]
+    if failed:
+        sys.exit(f"failed: {' '.join(failed)}")
+
+
+main()
