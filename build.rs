@@ -73,6 +73,13 @@ fn main() {
     fs::write(out.join("shells.deflated"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
+    // Its first lines say where it is from.
+    let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
+    let font: String =
+        font.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    fs::write(out.join("font.deflated"), packed(&font)).unwrap();
+    fs::write(out.join("font.length"), font.len().to_string()).unwrap();
+
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
     println!("cargo::rustc-env=NBS_DATE={}", date(&root));

@@ -10,7 +10,7 @@
 //! the object of --json if the client reads that. It cuts output at 10 KB, and
 //! says at the end how to read the rest. Options useless to a client are not
 //! arguments: of `create` --owner, --parent, --pager, --no-helper and
-//! --require-helper, of `list` --follow, and those for secrets.
+//! --require-helper, of `list` --follow, of `screen` --svg, and those for secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
 //! begin with `initialize`. Calls run concurrently. A cancelled call ends: a

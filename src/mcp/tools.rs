@@ -110,8 +110,8 @@ const ROWS: [Row; 8] = [
         defaults: &[("timeout", Preset::Value(PATIENCE))],
         ..PLAIN
     },
-    // A picture excludes objects.
-    Row { name: ToolName::Screen, commands: &["screen"], always: &[], ..PLAIN },
+    // A picture excludes objects. Clients show models none but PNG.
+    Row { name: ToolName::Screen, commands: &["screen"], without: &["svg"], always: &[], ..PLAIN },
     Row {
         name: ToolName::Read,
         commands: &["read"],
@@ -358,7 +358,7 @@ impl Tool<'_> {
             return Err("cannot paste keys; send the paste with no_enter, and then the keys".to_owned());
         }
         let command = self.row.commands[usize::from(has_keys)];
-        let picture = (given.get("svg").and_then(Value::as_bool) == Some(true)).then_some("image/svg+xml");
+        let picture = (given.get("png").and_then(Value::as_bool) == Some(true)).then_some("image/png");
         let mut invocation =
             Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), picture };
         invocation.words.extend(self.row.always.iter().map(OsString::from));
@@ -516,7 +516,7 @@ mod tests {
                 "create --json --env=A=1 --env=B=2 -- b",
             ),
             ("screen", r#"{"session":"a"}"#, "screen --json -- a"),
-            ("screen", r#"{"session":"a","svg":true}"#, "screen --svg -- a"),
+            ("screen", r#"{"session":"a","png":true}"#, "screen --png -- a"),
             ("send", r#"{"session":"a","keys":["C-c","--all"]}"#, "key --json --no-secret -- a C-c --all"),
             ("send", r#"{"session":"a","keys":"C-c"}"#, "key --json --no-secret -- a C-c"),
         ];

@@ -24,6 +24,7 @@ mod areas;
 mod colours;
 mod grid;
 mod modes;
+mod png;
 mod rendering;
 mod replies;
 mod saved;

@@ -6,6 +6,7 @@ use crate::{call::CommandLine, cli, json::Object, outcome::Result, terminal::scr
 pub(crate) struct ScreenForm {
     colours: bool,
     svg: bool,
+    png: bool,
     scrollback: usize,
 }
 
@@ -13,12 +14,15 @@ impl ScreenForm {
     pub(crate) fn given(call: &CommandLine) -> Result<ScreenForm> {
         let scrollback = call.optional("scrollback", cli::number)?.unwrap_or(0);
         let scrollback = usize::try_from(scrollback).unwrap_or(usize::MAX);
-        Ok(ScreenForm { colours: call.has("ansi"), svg: call.has("svg"), scrollback })
+        Ok(ScreenForm { colours: call.has("ansi"), svg: call.has("svg"), png: call.has("png"), scrollback })
     }
 
     pub(crate) fn print(&self, screen: &Screen, json: bool) -> Result<()> {
         if self.svg {
             return cli::print(screen.svg(self.scrollback));
+        }
+        if self.png {
+            return cli::print(screen.png(self.scrollback));
         }
         let lines =
             if self.colours { screen.coloured_lines(self.scrollback) } else { screen.lines(self.scrollback) };

@@ -230,7 +230,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
 }
 
 /// Every command that takes a session, before and after whose handle these words stand.
-const COMMANDS: [(&[&str], &[&str]); 25] = [
+const COMMANDS: [(&[&str], &[&str]); 26] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
     (&["exit-code"], &[]),
@@ -249,6 +249,7 @@ const COMMANDS: [(&[&str], &[&str]); 25] = [
     (&["ask", "--timeout=100ms"], &["true"]),
     (&["screen", "--json"], &[]),
     (&["screen", "--svg", "--scrollback=9"], &[]),
+    (&["screen", "--png", "--scrollback=9"], &[]),
     (&["cast"], &[]),
     (&["resize"], &["81x25"]),
     (&["report"], &["waiting", "may I?"]),

@@ -350,11 +350,11 @@ fn each_tool_does_what_its_command_does() {
     assert!(text(&screen).contains("Your name? Anne"), "{screen}");
     let screen = client.object("screen", json!({"session": "@work"}));
     assert_eq!(screen["size"], json!({"cols": 80, "rows": 24}));
-    let picture = client.call("screen", json!({"session": "@work", "svg": true}));
+    let picture = client.call("screen", json!({"session": "@work", "png": true}));
     let content = &picture["content"][0];
-    assert_eq!((&content["type"], &content["mimeType"]), (&json!("image"), &json!("image/svg+xml")));
-    // The first bytes of an SVG picture, in base64.
-    assert!(content["data"].as_str().unwrap().starts_with("PHN2Zy"), "{content}");
+    assert_eq!((&content["type"], &content["mimeType"]), (&json!("image"), &json!("image/png")));
+    // The first bytes of a PNG picture, in base64.
+    assert!(content["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "{content}");
 
     // Both: the text, and then the keys in place of Enter.
     client.text("send", json!({"session": "@work", "text": "echo ab", "keys": ["BSpace", "Enter"]}));
@@ -380,7 +380,7 @@ fn what_goes_wrong_is_told_to_the_model() {
     let mut client = Client::start(&scratch, &[]);
     let said = client.failure("run", json!({"session": "@none", "command": "ls"}));
     assert!(said.contains("no session is named 'none'"), "{said}");
-    let said = client.failure("screen", json!({"session": "@none", "svg": true}));
+    let said = client.failure("screen", json!({"session": "@none", "png": true}));
     assert!(said.starts_with("[nbs: no session is named 'none'"), "{said}");
     let said = client.failure("screen", json!({"session": "none"}));
     assert!(said.contains("not a handle"), "{said}");

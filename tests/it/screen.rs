@@ -89,6 +89,7 @@ fn a_stream_is_rendered_as_a_session_is() {
     scratch.ts_with_input(&["render"], b"").code(0).stdout(rows(&[], 24));
     scratch.ts_with_input(&["render", "--size=0x5"], b"").code(4).complains("is not a size");
     scratch.ts_with_input(&["render", "--svg", "--json"], b"").code(4).complains("cannot use --");
+    scratch.ts_with_input(&["render", "--svg", "--png"], b"").code(4).complains("cannot use --");
     scratch.ts_with_input(&["render", "x"], b"").code(4).complains("unexpected");
     scratch.ts(&["screen"]).code(4).complains("missing SESSION");
     scratch.ts(&["screen", "0123abcd"]).code(2).complains("no session");
@@ -556,4 +557,38 @@ fn a_look_costs_what_has_come_since_the_last_one() {
     file.write_all(b"\x1b[?1049h").unwrap();
     let ran = scratch.ts(&["screen", &handle, "--json"]).code(0);
     assert_eq!(ran.field("alternate"), "false");
+}
+
+#[test]
+fn a_picture_of_pixels_is_one_that_others_read() {
+    let scratch = Scratch::new();
+    let script = r"
+import struct, sys, zlib
+file = open(sys.argv[1], 'rb').read()
+assert file[:8] == b'\x89PNG\r\n\x1a\n'
+at, chunks = 8, {}
+while at < len(file):
+    length, name = struct.unpack('>I4s', file[at:at + 8])
+    content = file[at + 8:at + 8 + length]
+    assert struct.unpack('>I', file[at + 8 + length:at + 12 + length])[0] == zlib.crc32(name + content)
+    chunks[name] = content
+    at += 12 + length
+width, height = struct.unpack('>II', chunks[b'IHDR'][:8])
+rows = zlib.decompress(chunks[b'IDAT'])
+assert len(rows) == (width + 1) * height and max(rows) < len(chunks[b'PLTE']) // 3
+print(list(chunks), width, height, len(chunks[b'PLTE']) // 3)
+";
+    fs::write(scratch.path.join("read.py"), script).unwrap();
+    let read = |input: &str, options: &str| {
+        fs::write(scratch.path.join("input"), input).unwrap();
+        let line = format!("nbs-ts render --png {options} < input > picture && python3 read.py picture");
+        scratch.bash(&line).code(0).out()
+    };
+    let chunks = "[b'IHDR', b'PLTE', b'IDAT', b'IEND']";
+    assert_eq!(read("a\x1b[31mb\x1b[?25l", "--size=10x3"), format!("{chunks} 106 73 3\n"));
+    // There are more colours than it may have, and lines above the screen.
+    let colours =
+        (0..400).map(|step| format!("\x1b[48;2;{};{step};9m \x1b[m\r\n", step / 2)).collect::<String>();
+    let picture = read(&colours, "--size=10x3 --scrollback=2000");
+    assert_eq!(picture, format!("{chunks} 106 {} 256\n", 16 + 19 * 401));
 }

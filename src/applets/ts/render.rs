@@ -1,7 +1,7 @@
 //! render - print what a terminal shows of recorded output
 //!
 //! Usage: nbs-ts render [options] < FILE
-//!        nbs-ts render --svg [--size=COLSxROWS] [--scrollback=N] < FILE
+//!        nbs-ts render --svg|--png [--size=COLSxROWS] [--scrollback=N] < FILE
 //!
 //! Does what `screen` does, for any bytes on standard input and without a
 //! session.
@@ -11,6 +11,7 @@
 //!   --ansi            keep colours and styles; each line begins and ends with
 //!                     none
 //!   --svg             draw a picture of a window, for a README or a report
+//!   --png             draw a picture of the rows, for a model
 //!   --scrollback=N    first print up to N of the last 2000 lines that have
 //!                     scrolled off the screen
 //!   --json            print an object: size, cursor (from 1), title, alternate

@@ -1,7 +1,7 @@
 //! screen - print what a person would see now
 //!
 //! Usage: nbs-ts screen [options] SESSION
-//!        nbs-ts screen --svg [--scrollback=N] SESSION
+//!        nbs-ts screen --svg|--png [--scrollback=N] SESSION
 //!
 //! Prints a line for each row of the session's terminal, without trailing blanks.
 //! Of a dead session it prints the last screen. A call costs as much as was
@@ -11,6 +11,7 @@
 //!   --ansi            keep colours and styles; each line begins and ends with
 //!                     none
 //!   --svg             draw a picture of a window, for a README or a report
+//!   --png             draw a picture of the rows, for a model
 //!   --scrollback=N    first print up to N of the last 2000 lines that have
 //!                     scrolled off the screen
 //!   --json            print an object: size, cursor (from 1), title, alternate

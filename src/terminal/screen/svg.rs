@@ -24,7 +24,7 @@ use crate::terminal::screen::{
 
 /// The picture's unit is half a pixel, so that all its numbers are whole ones: to print
 /// floating-point numbers would make the program 28 KB longer.
-const PIXEL: usize = 2;
+pub(super) const PIXEL: usize = 2;
 /// Of a cell.
 const WIDTH: usize = 9 * PIXEL;
 const HEIGHT: usize = 19 * PIXEL;
@@ -32,10 +32,10 @@ const HEIGHT: usize = 19 * PIXEL;
 const BASE: usize = 14 * PIXEL;
 
 /// A cell in pixels, and the middle one of them, where a thin line is.
-const COLS: usize = WIDTH / PIXEL;
-const ROWS: usize = HEIGHT / PIXEL;
-const MIDDLE_COL: usize = COLS / 2;
-const MIDDLE_ROW: usize = ROWS / 2;
+pub(super) const COLS: usize = WIDTH / PIXEL;
+pub(super) const ROWS: usize = HEIGHT / PIXEL;
+pub(super) const MIDDLE_COL: usize = COLS / 2;
+pub(super) const MIDDLE_ROW: usize = ROWS / 2;
 
 /// In units. The characters of DejaVu Sans Mono and Menlo are 0.602 of that wide: a cell.
 const FONT_SIZE: &str = "29.9";
@@ -52,7 +52,7 @@ const BAR: usize = 40 * PIXEL;
 /// What the title leaves free on either side of it.
 const BUTTONS: usize = 84 * PIXEL;
 
-type Rgb = [u8; 3];
+pub(super) type Rgb = [u8; 3];
 
 pub(crate) const FOREGROUND: Rgb = [0xd0, 0xd0, 0xd0];
 pub(crate) const BACKGROUND: Rgb = [0x10, 0x10, 0x10];
@@ -152,7 +152,7 @@ impl Screen {
     }
 
     /// The columns that the cursor covers, which is on that line.
-    fn cursor_cells(&self, line: &Line) -> Range<usize> {
+    pub(super) fn cursor_cells(&self, line: &Line) -> Range<usize> {
         let col = self.cursor().1 - 1;
         let start = col.saturating_sub(usize::from(line.cell(col).is_right_half()));
         start..(start + 1 + usize::from(line.cell(start).is_wide())).min(self.cols())
@@ -215,11 +215,11 @@ const CENTRED: usize = 1 << 2;
 const TEXT_BITS: usize = 3;
 
 #[derive(Clone, Copy)]
-struct Rect {
-    x: usize,
-    y: usize,
-    width: usize,
-    height: usize,
+pub(super) struct Rect {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
 }
 
 impl Picture {
@@ -419,7 +419,7 @@ fn end_of_run(line: &Line, col: usize, end: usize) -> usize {
 /// The parts of a box-drawing character: from the middle of the cell to those of its
 /// sides to which there is a line. The two of a double one are to either side of the
 /// middle, with a pixel between them.
-fn lines_of(code: usize) -> Vec<Rect> {
+pub(super) fn lines_of(code: usize) -> Vec<Rect> {
     let arm = |side: usize| ARMS[code - 0x2500] >> (2 * (side % 4)) & 3;
     let thickness = |kind: u8| if kind == 2 { 3 } else { 1 };
     let dashes = match code {
@@ -481,7 +481,7 @@ fn line_to(side: usize, reach: usize, aside: usize, thickness: usize) -> Rect {
 }
 
 /// The parts of a block, which are counted in eighths of the cell.
-fn block(code: usize) -> Vec<Rect> {
+pub(super) fn block(code: usize) -> Vec<Rect> {
     let parts: &[(usize, usize, usize, usize)] = match code {
         0x2580 => &[(0, 0, 8, 4)],
         0x2581..=0x2588 => &[(0, 0x2588 - code, 8, code - 0x2580)],
@@ -509,7 +509,7 @@ fn block(code: usize) -> Vec<Rect> {
 
 /// The dots of a Braille pattern, which are numbered down the left column, then down the
 /// right one, but for the lowest two.
-fn dots(code: usize) -> Vec<Rect> {
+pub(super) fn dots(code: usize) -> Vec<Rect> {
     const ROWS: [usize; 4] = [1, 6, 10, 15];
     const PLACES: [(usize, usize); 8] = [(1, 0), (1, 1), (1, 2), (6, 0), (6, 1), (6, 2), (1, 3), (6, 3)];
     let dots = PLACES.iter().enumerate().filter(|(bit, _)| code >> bit & 1 == 1);
@@ -585,7 +585,7 @@ fn push_groups(
 }
 
 /// What text is drawn with, and what is behind it.
-fn colours(pen: Pen) -> (Rgb, Rgb) {
+pub(super) fn colours(pen: Pen) -> (Rgb, Rgb) {
     // Bold text in one of the first eight colours is bright, as in most terminals.
     let foreground = match pen.foreground.index() {
         Some(index @ 0..8) if pen.has(Pen::BOLD) => Colour::indexed(index + 8),
@@ -596,7 +596,7 @@ fn colours(pen: Pen) -> (Rgb, Rgb) {
 }
 
 /// So many hundredths of the one, and the rest of the other.
-fn mixed(one: Rgb, other: Rgb, hundredths: usize) -> Rgb {
+pub(super) fn mixed(one: Rgb, other: Rgb, hundredths: usize) -> Rgb {
     let part = |at: usize| {
         let sum = usize::from(one[at]) * hundredths + usize::from(other[at]) * (100 - hundredths);
         u8::try_from(sum / 100).unwrap_or(u8::MAX)
