@@ -22,10 +22,12 @@ mod prompts;
 mod roles;
 mod roster;
 mod rules;
+mod scene;
 mod screen_cache;
 mod settings;
 pub(crate) mod shell;
 mod state_dir;
+mod submission;
 mod verdict;
 
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
@@ -54,4 +56,5 @@ pub(crate) use state_dir::{
     BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,
     PendingSession, Retention, StateDir,
 };
+pub(crate) use submission::submit;
 pub(crate) use verdict::Verdict;

@@ -32,7 +32,8 @@ use crate::{
         deadline::Deadline,
         files::{self, Folder},
         host::Host,
-        lock, poll,
+        lock::{self, LockKind},
+        poll,
         processes::{PidFd, Process},
         pty::Size,
         socket,
@@ -363,7 +364,7 @@ impl SessionDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        let _locked = lock::take(lock, EXIT_RECORD_LOCK, lock::LockKind::Alone, self.patience.deadline())?;
+        let _locked = lock::take(lock, EXIT_RECORD_LOCK, LockKind::Alone, self.patience.deadline())?;
         if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
             return Ok(());
         }
@@ -553,6 +554,17 @@ impl SessionDir {
             true => Ok(()),
             false => self.trying(Err(io::Error::other(format!("'{INPUT}' is not nbs's FIFO"))), what),
         }
+    }
+
+    /// Lets nobody else submit something as long as the file is open: between a text and its Enter
+    /// there is a while.
+    pub(super) fn lock_submission(&self) -> Result<File> {
+        // It is never written to, and nobody else locks it.
+        let file = self
+            .folder
+            .open_file(COMMAND)
+            .and_then(|file| lock::take(file, COMMAND, LockKind::Alone, self.patience.over()));
+        self.trying(file, "wait until others have submitted theirs")
     }
 
     /// Are we a process of this session?

@@ -154,6 +154,16 @@ impl Rules {
         )
     }
 
+    /// Does a row show that it takes a task? Of one whose rows never do, any.
+    pub(super) fn has_input(&self, rows: &[String]) -> bool {
+        let is_known = self.lines.iter().any(|(about, _)| *about == About::Row(Shows::Rests));
+        !is_known || rows.iter().any(|row| self.is_input(bare(row)))
+    }
+
+    pub(super) fn is_input(&self, row: &str) -> bool {
+        self.is_said(About::Row(Shows::Rests), row)
+    }
+
     fn is_said(&self, wanted: About, row: &str) -> bool {
         self.lines.iter().any(|(about, regex)| *about == wanted && regex.is_match(row))
     }

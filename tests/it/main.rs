@@ -53,6 +53,7 @@ mod shell; // the interactive shell: its completions and the user's own settings
 mod shells; // every shell through one table of what run promises
 mod skill; // the page that teaches agents, every line of it run
 mod stopped; // whatever is stopped or held: every call ends, and says so
+mod submit; // send --submit and answer: texts for programs that read keys one by one
 mod terminal; // what the terminal is doing, by the kernel's word
 mod top; // top: keys in, screens compared
 mod torture; // whoever is killed, stopped or refused: nothing is lost

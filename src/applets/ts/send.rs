@@ -9,6 +9,13 @@
 //! Concurrent calls never mix their text. When the call returns, the terminal has
 //! accepted all of it.
 //!
+//! --submit gives a task to a program that reads keys one by one, as coding agents
+//! do: it waits until the program takes a task, also right after its start, types
+//! the text as one paste, waits until the program shows it, presses Enter, and
+//! looks whether the text was taken; if not, it presses Enter again. It fails if a
+//! program of known rules asks something (see 'nbs-ts answer'), and says what is
+//! left in the input line if the text was not taken.
+//!
 //! A secret, one line of text, is typed with a carriage return, and only while
 //! the program reads a line with the echo off (`secret` in `status --json`). We
 //! poll: the kernel sends no event when a terminal's modes change. `send` looks
@@ -21,6 +28,9 @@
 //!   --stdin           read the text from standard input
 //!   --paste           as a bracketed paste if the program enabled it; else as it
 //!                     is
+//!   --submit          exit 0 only if the program took the text; 1 if not, 3 if it
+//!                     takes no input and nothing was typed, within --timeout (60
+//!                     if it is not given)
 //!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
 //!                     drop one newline at its end
 //!   --secret-stdin    the same from standard input
@@ -35,6 +45,8 @@
 //! Example:
 //!   nbs-ts send "$h" make -j8 && nbs-ts wait-complete "$h"
 
+use std::time::Duration;
+
 use crate::{
     call::CommandLine,
     cli,
@@ -43,18 +55,30 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{RelayClient, sending},
+        submit,
     },
     sys::deadline::Deadline,
     ts::secret,
 };
 
+/// How long a program may take to start, and to take a text.
+const TIME_TO_SUBMIT: Duration = Duration::from_secs(60);
+
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
-    let (timeout, target) = (call.value("timeout", cli::time)?, call.session()?);
+    let (mut timeout, target) = (call.value("timeout", cli::time)?, call.session()?);
+    let submits = call.has("submit");
+    if submits && !call.has("timeout") {
+        timeout = TIME_TO_SUBMIT;
+    }
     let (enter, paste, no_secret) = (!call.has("no-enter"), call.has("paste"), call.has("no-secret"));
     let secret = if call.has("secret-stdin") { Some(0) } else { call.optional("secret-fd", cli::number)? };
     let (prompt, mut text) = (call.optional("prompt", cli::regex)?, call.text());
-    if secret.is_some() && (paste || no_secret || !enter) {
-        return Err(Failure::bad_args("cannot use --paste, --no-secret or --no-enter with a secret".into()));
+    if secret.is_some() && (paste || no_secret || !enter || submits) {
+        let options = "--paste, --no-secret, --no-enter or --submit";
+        return Err(Failure::bad_args(format!("cannot use {options} with a secret")));
+    }
+    if submits && !enter {
+        return Err(Failure::bad_args("cannot use --no-enter with --submit".into()));
     }
     if prompt.is_some() && secret.is_none() {
         return Err(Failure::bad_args("--prompt requires --secret-fd or --secret-stdin".into()));
@@ -75,6 +99,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
+    if submits {
+        let count = submit(&session, text, timeout)?;
+        return print(call, &session, |object| object.number("typed", count as i64).truth("taken", true));
+    }
     if paste || no_secret {
         let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
         let modes = client.modes()?.ok_or_else(|| session.ended())?;

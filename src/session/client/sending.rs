@@ -80,7 +80,7 @@ pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) ->
     Ok(typed.count)
 }
 
-fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
+pub(crate) fn incomplete(session: &SessionDir, typed: Typed, length: usize, timeout: Duration) -> Failure {
     let what = format!("type all of it into session '{}'", session.handle());
     if typed.cut {
         return Failure::failed(format!(

@@ -1,0 +1,135 @@
+//! A session's screen and what its relay tells, for who types something and looks what comes of it.
+
+use std::time::Duration;
+
+use crate::{
+    outcome::{Result, Trying},
+    session::{
+        Activity, Because, OutputLog, ScreenCache, SessionDir,
+        client::{
+            News, RelayClient, Typed,
+            protocol::KeyModes,
+            snapshot::{Parts, Snapshot},
+        },
+        rules::{self, Keys, Question, Rules, Seen, Shows},
+        verdict,
+    },
+    sys::deadline::Deadline,
+};
+
+/// Nothing tells that a program has read what was typed, nor that it has begun to read: we look
+/// whenever something is printed, and now and then, often at first.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LATER_LOOKS: Duration = Duration::from_millis(50);
+
+pub(crate) struct Scene<'a> {
+    pub(crate) session: &'a SessionDir,
+    // One to be told of changes by, and one to ask.
+    changes: RelayClient,
+    client: RelayClient,
+    log: OutputLog,
+    pub(crate) cache: ScreenCache,
+    rules: Option<Rules>,
+    // Of which program the rules are.
+    path: Option<Vec<u8>>,
+    pub(crate) now: Snapshot,
+    pub(crate) rows: Vec<String>,
+    /// What is seen by the rules of the program, if it has any.
+    pub(crate) seen: Option<Seen>,
+    interval: Duration,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn begin(session: &'a SessionDir) -> Result<Scene<'a>> {
+        let open = || RelayClient::open(session)?.ok_or_else(|| session.ended());
+        let log = session.log()?;
+        let cache = ScreenCache::begin(session, &log)?;
+        let (changes, client) = (open()?, open()?);
+        let mut scene = Scene {
+            session,
+            changes,
+            client,
+            log,
+            cache,
+            rules: None,
+            path: None,
+            now: Snapshot::default(),
+            rows: Vec::new(),
+            seen: None,
+            interval: FIRST_LOOK,
+        };
+        scene.look()?;
+        Ok(scene)
+    }
+
+    /// Looks anew. The screen is no older than what the relay tells.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        self.now = self.client.snapshot(Parts::ACTIVITY)?.ok_or_else(|| self.session.ended())?;
+        let length = self.log.length().trying("read the output")?;
+        self.cache.advance(self.session, &self.log, length)?;
+        self.rows = self.cache.screen.lines(0);
+        if self.path != self.now.front.path {
+            self.path.clone_from(&self.now.front.path);
+            self.rules = self.path.as_ref().and_then(|path| Rules::of(self.session, path));
+        }
+        let look = |rules| verdict::look(rules, &self.now.front, &self.now.said, &self.cache.screen);
+        self.seen = self.rules.as_ref().and_then(look);
+        Ok(())
+    }
+
+    /// Waits until something has changed, or may have, and looks.
+    pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<()> {
+        match self.changes.news(deadline.min(Deadline::after(self.interval)))? {
+            News::Ended => return Err(self.session.ended()),
+            News::Changed => self.interval = FIRST_LOOK,
+            News::TimedOut => self.interval = (self.interval * 2).min(LATER_LOOKS),
+        }
+        self.look()
+    }
+
+    /// Types bytes as they are.
+    pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Typed> {
+        self.interval = FIRST_LOOK;
+        self.client.type_in(bytes, deadline)?.ok_or_else(|| self.session.ended())
+    }
+
+    pub(crate) fn modes(&mut self) -> Result<KeyModes> {
+        self.client.modes()?.ok_or_else(|| self.session.ended())
+    }
+
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// Does the program state itself that it is at this?
+    pub(crate) fn states(&self, activity: Activity) -> bool {
+        self.now.because.is_some_and(Because::is_stated) && self.now.activity == Some(activity)
+    }
+
+    pub(crate) fn shows(&self) -> Option<Shows> {
+        self.seen.as_ref().map(|seen| seen.shows)
+    }
+
+    /// What is asked on the screen, and how it is answered.
+    pub(crate) fn question(&self) -> Option<(Keys, &Question)> {
+        match self.seen.as_ref()? {
+            Seen { shows: Shows::Asks(keys), question: Some(question), .. } => Some((*keys, question)),
+            _ => None,
+        }
+    }
+
+    /// Does the program take a task, by its rules?
+    pub(crate) fn takes_task(&self) -> bool {
+        let is_seen = self.rules.as_ref().is_some_and(|rules| rules.has_input(&self.rows));
+        self.shows() == Some(Shows::Rests) && is_seen
+    }
+
+    /// The row at which a line of input begins, by the rules or by what marks one.
+    pub(crate) fn input_row(&self) -> Option<usize> {
+        let is_input = |row: &String| {
+            let row = rules::bare(row);
+            row.starts_with(['❯', '›', '>']) || self.rules.as_ref().is_some_and(|rules| rules.is_input(row))
+        };
+        self.rules.as_ref().and(self.rows.iter().rposition(is_input))
+    }
+}

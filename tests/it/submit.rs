@@ -1,0 +1,221 @@
+//! Submitting a text to programs that read keys one by one, as coding agents do, and answering what
+//! they ask.
+
+use std::fs;
+
+use crate::support::{Ran, Scratch, eventually};
+
+/// A program that behaves as coding agents do, as far as the words behind it say so: `slow=S` seconds
+/// until it has the keyboard, `deaf=S` more in which it passes over Enter, `window=S` within which Enter
+/// behind a text is a part of that, `nopaste` (asks for no bracketed paste), `short` (a paste of several
+/// lines is shown as `[Pasted text]`), `stuck` (passes over Enter for ever), `asks=KEYS` (an approval
+/// after each task, which is answered by these keys: digit, arrows or row). Its title changes for ever.
+/// What it has taken is in the file `taken`, a line in JSON each.
+const AGENT: &str = r#"
+import json, os, re, select, sys, time, tty
+words = dict((w.split('=') + ['1'])[:2] for w in sys.argv[1:])
+def say(text): os.write(1, text.encode())
+time.sleep(float(words.get('slow', 0)))
+tty.setraw(0)
+say('\x1b[?1049h\x1b[?25l' + ('' if 'nopaste' in words else '\x1b[?2004h'))
+deaf = time.time() + float(words.get('deaf', 0))
+window = float(words.get('window', 0))
+shown, line, busy, choice, last, frame, drawn = [], '', 0, None, 0, 0, None
+CHOICES = ['Yes', 'Yes, always', 'No']
+def note(what):
+    with open('taken', 'a') as file: file.write(json.dumps(what) + '\n')
+def draw():
+    global drawn
+    rows = ['● ' + row[:60] for row in shown[-5:]] + ['────────']
+    if choice is not None:
+        rows += [' Bash command', '', '   touch x', '', ' Do you want to proceed?']
+        if words['asks'] == 'row': rows += ['   '.join(CHOICES)]
+        else: rows += [(' ❯ ' if at == choice else '   ') + f'{at + 1}. {text}' for at, text in enumerate(CHOICES)]
+    elif time.time() < busy:
+        rows += ['✻ Thinking… (esc to interrupt)', '────────', '❯ ']
+    else:
+        text = '[Pasted text #1]' if 'short' in words and '\n' in line else line
+        wrapped = [text[at:at + 40] for at in range(0, len(text), 40)] or ['']
+        rows += ['❯ ' + wrapped[0]] + ['  ' + row for row in wrapped[1:]][-12:]
+    if rows != drawn:
+        drawn = rows
+        say('\x1b[H\x1b[2J' + '\r\n'.join(rows + ['────────', '  ? for shortcuts']))
+def enter():
+    global line, busy, choice
+    if choice is not None: note({'answer': CHOICES[choice]}); choice = None; return
+    if not line or 'stuck' in words: return
+    note(line); shown.append(line.replace('\n', ' ')); line = ''
+    if 'asks' in words: choice = 0
+    else: busy = time.time() + 0.4
+def press(key):
+    global line, last, choice
+    now = time.time()
+    if choice is not None:
+        back, on = (b'\x1b[D', b'\x1b[C') if words['asks'] == 'row' else (b'\x1b[A', b'\x1b[B')
+        if key == on: choice = min(choice + 1, 2)
+        elif key == back: choice = max(choice - 1, 0)
+        elif key == b'\r': enter()
+        elif words['asks'] == 'digit' and key in b'123': choice = int(key) - 1; enter()
+    elif key == b'\r':
+        if now < deaf: pass
+        elif now - last < window: line += '\n'
+        else: enter()
+    elif key.startswith(b'\x1b[200~'): line += key[6:-6].decode(); last = now
+    else: line += key.decode(errors='replace'); last = now
+waiting = b''
+draw()
+while True:
+    if select.select([0], [], [], 0.1)[0]: waiting += os.read(0, 4096)
+    while waiting:
+        if waiting.startswith(b'\x1b[200~') and b'\x1b[201~' not in waiting: break
+        key = re.match(rb'\x1b\[200~.*?\x1b\[201~|\x1b\[[A-D]|[^\x1b\r]+|.', waiting, re.S).group()
+        if choice is not None and key[:1] != b'\x1b': key = key[:1]
+        waiting = waiting[len(key):]
+        press(key)
+    draw()
+    frame += 1
+    say(f'\x1b]0;frame {frame}\x07')
+"#;
+
+struct Agent {
+    scratch: Scratch,
+    handle: String,
+}
+
+impl Agent {
+    /// One with rules, by its name.
+    fn start(words: &str) -> Agent {
+        Agent::named("claude", words)
+    }
+
+    fn named(name: &str, words: &str) -> Agent {
+        let scratch = Scratch::new();
+        fs::write(scratch.path.join(name), AGENT).unwrap();
+        let handle = scratch.create(&format!("exec /usr/bin/python3 {name} {words}"));
+        Agent { scratch, handle }
+    }
+
+    fn submit(&self, text: &str) -> Ran {
+        self.scratch.ts(&["send", "--submit", &self.handle, text])
+    }
+
+    fn answer(&self, text: &str) -> Ran {
+        self.scratch.ts(&["answer", &self.handle, text])
+    }
+
+    fn asks(&self) {
+        eventually("its question", || self.told("question").contains("Do you want to proceed?"));
+    }
+
+    fn told(&self, name: &str) -> String {
+        self.scratch.ts(&["status", "--json", &self.handle]).code(0).field(name)
+    }
+
+    /// What it has taken: texts, or answers.
+    fn taken(&self) -> Vec<String> {
+        let taken = fs::read_to_string(self.scratch.path.join("taken")).unwrap_or_default();
+        taken.lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_text_is_submitted_whatever_the_program_makes_of_an_enter_that_comes_too_soon() {
+    for words in ["", "window=0.05", "deaf=1.5", "slow=1 deaf=0.5", "nopaste", "short window=0.05"] {
+        for name in ["claude", "unknown"] {
+            let agent = Agent::named(name, words);
+            // Right after the start.
+            agent.submit("first task").code(0).silent().stdout("");
+            agent.submit("and another").code(0).silent();
+            assert_eq!(agent.taken(), ["\"first task\"", "\"and another\""], "{name} {words}");
+        }
+    }
+}
+
+#[test]
+fn several_lines_and_long_texts_are_one_task() {
+    let long =
+        (0..500).map(|number| format!("line {number} of a long text, up to its end\n")).collect::<String>();
+    let long = long.trim_end().to_owned();
+    for words in ["window=0.05", "short window=0.05"] {
+        let agent = Agent::start(words);
+        agent.submit("one\ntwo\nthree").code(0);
+        let input = format!("{long}\n");
+        agent
+            .scratch
+            .ts_with_input(&["send", "--submit", "--stdin", "--json", &agent.handle], input.as_bytes())
+            .code(0)
+            .stdout(format!(
+                "{{\"handle\":\"{}\",\"typed\":{},\"taken\":true}}\n",
+                agent.handle,
+                input.len() + 1
+            ));
+        let taken = agent.taken();
+        assert_eq!(taken.len(), 2);
+        assert_eq!(taken[0], "\"one\\ntwo\\nthree\"");
+        assert_eq!(taken[1].matches("up to its end").count(), 500, "{words}");
+    }
+}
+
+#[test]
+fn what_was_not_taken_is_said_with_what_stands_in_the_input_line() {
+    let agent = Agent::start("stuck");
+    agent
+        .scratch
+        .ts(&["send", "--submit", "--timeout=2", &agent.handle, "do it"])
+        .code(1)
+        .complains("the program did not take it within 2 s; its input line has '❯ do it'");
+    assert!(agent.taken().is_empty());
+    // One that never takes anything is typed nothing.
+    let works = agent.scratch.create("exec sleep 1000");
+    let ran = agent.scratch.ts(&["send", "--submit", "--timeout=0.3", &works, "do it"]).code(3);
+    ran.complains("it takes no input, and nothing was typed");
+    let typed = agent.scratch.ts(&["screen", &works]).code(0).out();
+    assert!(!typed.contains("do it"), "{typed}");
+    // One that asks is not given a task.
+    let asks = Agent::start("asks=digit");
+    asks.submit("do it").code(0);
+    asks.asks();
+    asks.submit("and that").code(1).complains("it asks 'Bash command touch x Do you want to proceed?'");
+    assert_eq!(asks.taken(), ["\"do it\""]);
+}
+
+#[test]
+fn shells_and_programs_that_read_lines_take_a_submitted_text_as_a_line() {
+    let scratch = Scratch::new();
+    let lines = scratch.create("read a; read b; echo $a-$b; exec sleep 1000");
+    scratch.ts(&["send", "--submit", &lines, "one"]).code(0).silent();
+    scratch.ts(&["send", "--submit", &lines, "two"]).code(0).silent();
+    scratch.ts(&["wait", &lines, "--pattern=one-two"]).code(0);
+    for shell in ["bash", "bash --norc", "sh", "python3 -q"] {
+        let session = scratch.create(shell);
+        let file = scratch.path.join("made");
+        let text = match shell {
+            "python3 -q" => format!("open('{}', 'w').write('x')", file.display()),
+            _ => format!("echo x >{}", file.display()),
+        };
+        scratch.ts(&["send", "--submit", &session, &text]).code(0).silent();
+        eventually("what the text makes", || file.exists());
+        fs::remove_file(&file).unwrap();
+    }
+    let secret = scratch.create("read -s -p 'Password: ' x; exec sleep 1000");
+    scratch.ts(&["send", "--submit", &secret, "hunter2"]).code(1).complains("it is at a secret prompt");
+    scratch.ts(&["send", "--submit", "--no-enter", &secret, "x"]).code(4).complains("--no-enter");
+    scratch.ts(&["send", "--submit", "--secret-stdin", &secret]).code(4).complains("--submit");
+    scratch.ts(&["kill", "--keep", &secret]).code(0);
+    scratch.ts(&["send", "--submit", &secret, "x"]).code(1).complains("has ended");
+}
+
+#[test]
+fn of_several_that_submit_at_once_each_text_is_a_task() {
+    let agent = Agent::start("window=0.05");
+    let calls: Vec<_> = ["task a", "task b", "task c"]
+        .map(|text| agent.scratch.start(&["send", "--submit", &agent.handle, text]))
+        .into_iter()
+        .collect();
+    for call in calls {
+        call.finish().code(0).silent();
+    }
+    let mut taken = agent.taken();
+    taken.sort();
+    assert_eq!(taken, ["\"task a\"", "\"task b\"", "\"task c\""]);
+}
