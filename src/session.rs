@@ -4,6 +4,7 @@
 //! starts no processes.
 
 mod activity;
+mod answering;
 mod check;
 pub(crate) mod client;
 mod completion;
@@ -31,6 +32,7 @@ mod submission;
 mod verdict;
 
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
+pub(crate) use answering::answer;
 pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{

@@ -14,6 +14,7 @@
 //!   3                 timeout
 //!   4                 bad arguments
 
+mod answer;
 mod ask;
 mod attach;
 mod cast;
@@ -61,7 +62,7 @@ include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 /// What the commands are for, and which of them are for it, as the overview lists them.
 const TASKS: [(&str, &[&str]); 6] = [
     ("Start", &["create", "ensure", "restart"]),
-    ("Do", &["run", "ask", "integrate", "send", "key", "eof", "resize"]),
+    ("Do", &["run", "ask", "answer", "integrate", "send", "key", "eof", "resize"]),
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
     (
         "See",
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 /// The commands that act, and seldom print anything: they may be wanted without standard output.
-const SILENT: [&str; 7] = ["eof", "integrate", "key", "kill", "report", "resize", "send"];
+const SILENT: [&str; 8] = ["answer", "eof", "integrate", "key", "kill", "report", "resize", "send"];
 
 /// Does nothing at all where the answer could not be given: no cursor moves, nothing is typed.
 fn check_stdout(verb: &Applet) -> Result<()> {

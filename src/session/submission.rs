@@ -33,10 +33,10 @@ const LONGEST_DRAWN: Duration = Duration::from_secs(3);
 
 /// How long the text must be gone from where it stood: what draws its screen anew may just have
 /// cleared it.
-const GONE: Duration = Duration::from_millis(80);
+pub(super) const GONE: Duration = Duration::from_millis(80);
 
 /// After so long Enter is pressed once more, and then after twice as long each time, at most this.
-const AGAIN: Duration = Duration::from_millis(400);
+pub(super) const AGAIN: Duration = Duration::from_millis(400);
 const LATEST_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a program of which nothing is known must have had the keyboard for somebody to type.
@@ -68,18 +68,28 @@ pub(crate) fn submit(session: &SessionDir, text: Vec<u8>, timeout: Duration) -> 
     let _alone = session.lock_submission()?;
     let mut scene = Scene::begin(session)?;
     wait_until_ready(&mut scene, deadline, timeout)?;
+    submit_now(&mut scene, text, deadline, timeout)
+}
+
+/// The same to a program that takes it now.
+pub(super) fn submit_now(
+    scene: &mut Scene,
+    text: Vec<u8>,
+    deadline: Deadline,
+    timeout: Duration,
+) -> Result<u64> {
     let modes = scene.modes()?;
     if modes.secret {
-        return Err(sending::is_secret(session));
+        return Err(sending::is_secret(scene.session));
     }
     let tail = tail(&text);
     let (before, length) = (times_shown(&scene.rows, &tail), text.len() as u64 + 1);
     if scene.now.lines {
         // The terminal shows it, and the program reads whole lines.
-        type_all(&mut scene, &[&text[..], b"\r"].concat(), deadline, timeout)?;
+        type_all(scene, &[&text[..], b"\r"].concat(), deadline, timeout)?;
         while scene.now.unread > 0 {
             if deadline.has_passed() {
-                return Err(not_taken(&scene, Place::Cursor, timeout));
+                return Err(not_taken(scene, Place::Cursor, timeout));
             }
             scene.wait(deadline)?;
         }
@@ -87,15 +97,15 @@ pub(crate) fn submit(session: &SessionDir, text: Vec<u8>, timeout: Duration) -> 
     }
     if !text.is_empty() {
         let keys = if modes.bracketed_paste { sending::bracketed(text) } else { text };
-        type_all(&mut scene, &keys, deadline, timeout)?;
-        wait_until_drawn(&mut scene, &tail, before, deadline)?;
+        type_all(scene, &keys, deadline, timeout)?;
+        wait_until_drawn(scene, &tail, before, deadline)?;
     }
-    let place = if tail.is_empty() { Place::Unseen } else { place(&scene, &tail) };
-    press_enter(&mut scene, place, &tail, deadline, timeout)?;
+    let place = if tail.is_empty() { Place::Unseen } else { place(scene, &tail) };
+    press_enter(scene, place, &tail, deadline, timeout)?;
     Ok(length)
 }
 
-fn type_all(scene: &mut Scene, bytes: &[u8], deadline: Deadline, timeout: Duration) -> Result<()> {
+pub(super) fn type_all(scene: &mut Scene, bytes: &[u8], deadline: Deadline, timeout: Duration) -> Result<()> {
     let typed = scene.type_in(bytes, deadline)?;
     if typed.count < bytes.len() as u64 {
         return Err(sending::incomplete(scene.session, typed, bytes.len(), timeout));
@@ -178,6 +188,7 @@ fn press_enter(
     timeout: Duration,
 ) -> Result<()> {
     let mut pause = AGAIN;
+    let asks = scene.question().is_some() || scene.states(Activity::Waiting);
     loop {
         type_all(scene, b"\r", deadline, timeout)?;
         let again = Deadline::after(pause);
@@ -185,9 +196,9 @@ fn press_enter(
         let mut gone: Option<Deadline> = None;
         loop {
             let is_read = scene.now.unread == 0;
-            let goes_on = matches!(scene.shows(), Some(Shows::Works | Shows::Asks(_)))
+            let goes_on = matches!(scene.shows(), Some(Shows::Works))
                 || scene.states(Activity::Working)
-                || scene.states(Activity::Waiting);
+                || !asks && (scene.question().is_some() || scene.states(Activity::Waiting));
             let stands = stands(scene, place, tail);
             if is_read && (goes_on || matches!(place, Place::Unseen)) {
                 return Ok(());

@@ -102,7 +102,8 @@ fn bad_arguments_are_4_and_one_line() {
 
 /// Every command that takes a session, what else it must be given, and its code where
 /// there is no such session.
-const OF_SESSIONS: [(&str, &[&str], i32); 21] = [
+const OF_SESSIONS: [(&str, &[&str], i32); 22] = [
+    ("answer", &["x"], 2),
     ("ask", &["x"], 2),
     ("attach", &[], 2),
     ("cast", &[], 2),

@@ -230,7 +230,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
 }
 
 /// Every command that takes a session, before and after whose handle these words stand.
-const COMMANDS: [(&[&str], &[&str]); 26] = [
+const COMMANDS: [(&[&str], &[&str]); 28] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
     (&["exit-code"], &[]),
@@ -242,6 +242,8 @@ const COMMANDS: [(&[&str], &[&str]); 26] = [
     (&["wait-pattern", "--timeout=100ms"], &["nowhere"]),
     (&["wait", "--exit", "--timeout=100ms"], &[]),
     (&["send", "--timeout=100ms"], &["true"]),
+    (&["answer", "--timeout=100ms"], &["y"]),
+    (&["send", "--submit", "--timeout=100ms"], &["true"]),
     (&["key"], &["C-l"]),
     (&["eof"], &[]),
     (&["integrate", "--timeout=100ms"], &[]),

@@ -29,7 +29,8 @@ def draw():
     rows = ['● ' + row[:60] for row in shown[-5:]] + ['────────']
     if choice is not None:
         rows += [' Bash command', '', '   touch x', '', ' Do you want to proceed?']
-        if words['asks'] == 'row': rows += ['   '.join(CHOICES)]
+        if words['asks'] == 'row':
+            rows += ['   '.join(f'\x1b[7m{text}\x1b[0m' if at == choice else text for at, text in enumerate(CHOICES))]
         else: rows += [(' ❯ ' if at == choice else '   ') + f'{at + 1}. {text}' for at, text in enumerate(CHOICES)]
     elif time.time() < busy:
         rows += ['✻ Thinking… (esc to interrupt)', '────────', '❯ ']
@@ -218,4 +219,95 @@ fn of_several_that_submit_at_once_each_text_is_a_task() {
     let mut taken = agent.taken();
     taken.sort();
     assert_eq!(taken, ["\"task a\"", "\"task b\"", "\"task c\""]);
+}
+
+#[test]
+fn a_question_is_answered_by_the_keys_that_the_program_wants() {
+    for (name, keys) in [("claude", "digit"), ("claude", "arrows"), ("tool", "arrows"), ("tool", "row")] {
+        let agent = Agent::named(name, &format!("asks={keys}"));
+        if name == "tool" {
+            let rules = agent.scratch.state().join("rules");
+            fs::create_dir_all(&rules).unwrap();
+            crate::support::run(std::process::Command::new("chmod").arg("700").arg(&rules)).code(0);
+            let choice = if keys == "row" { "choice ^(Yes) +(Yes, always) +(No)\n" } else { "" };
+            let stanza = format!(
+                "program tool\nasks {keys} ^Do you want to proceed\nfrom ^Bash command\n{choice}works esc to \
+                 interrupt\nrests ^❯\n"
+            );
+            fs::write(rules.join("mine"), stanza).unwrap();
+        }
+        for (task, given, expected) in [
+            ("one", "no", "No"),
+            ("two", "yes", "Yes"),
+            ("three", "2", "Yes, always"),
+            ("four", "Yes, a", "Yes, always"),
+            ("five", "No", "No"),
+        ] {
+            agent.submit(task).code(0);
+            agent.asks();
+            agent.answer(given).code(0).silent().stdout("");
+            assert_eq!(
+                agent.taken().last().unwrap(),
+                &format!("{{\"answer\": \"{expected}\"}}"),
+                "{name} {keys} {given}"
+            );
+        }
+        agent.answer("yes").code(1).complains("it asks nothing");
+        assert_eq!(agent.taken().len(), 10);
+    }
+}
+
+#[test]
+fn only_the_question_that_was_seen_is_answered() {
+    let agent = Agent::start("asks=digit");
+    agent.submit("one").code(0);
+    agent.asks();
+    let id = agent.told("question_id").trim_matches('"').to_owned();
+    let answer = |id: &str, text: &str| {
+        agent.scratch.ts(&["answer", "--json", &format!("--question-id={id}"), &agent.handle, text])
+    };
+    answer("00000000", "yes").code(1).complains("it asks something else: 'Bash command touch x Do you");
+    agent.answer("maybe").code(1).complains("'maybe' is none of the choices: 1 Yes, 2 Yes, always, 3 No");
+    agent.answer("4").code(1).complains("none of the choices");
+    assert_eq!(agent.taken(), ["\"one\""]);
+    answer(&id, "yes")
+        .code(0)
+        .stdout(format!("{{\"handle\":\"{}\",\"question_id\":\"{id}\",\"answer\":\"Yes\"}}\n", agent.handle));
+    answer(&id, "yes").code(1).complains("it asks nothing");
+    assert_eq!(agent.taken().len(), 2);
+}
+
+#[test]
+fn a_line_that_is_asked_for_is_typed_and_a_secret_never() {
+    let scratch = Scratch::new();
+    let waits = |session: &str| {
+        scratch.ts(&["wait", session, "--waiting"]).code(0);
+    };
+    let asks = |question: &str, read: &str| {
+        let session =
+            scratch.create(&format!("printf '{question} '; {read} x; echo got $x; exec sleep 1000"));
+        waits(&session);
+        session
+    };
+    let got = |session: &str, given: &str, expected: &str| {
+        scratch.ts(&["answer", session, given]).code(0).silent();
+        scratch.ts(&["wait", session, &format!("--pattern=got {expected}")]).code(0);
+    };
+    got(&asks("Delete build/? [y/N]", "read"), "yes", "y");
+    got(&asks("Delete build/? [y/N]", "read"), "2", "n");
+    got(&asks("Continue (yes/no)?", "read"), "YES", "yes");
+    got(&asks("Name?", "read"), "some one", "some one");
+    got(&asks("Name?", "read"), "1", "1");
+    got(&asks("Sure? [y/n]", "read -n1"), "no", "n");
+    got(&asks("Sure? [y/n]", "read -e"), "no", "n");
+    let secret = scratch.create("read -s -p 'Password: ' x; echo got $x; exec sleep 1000");
+    waits(&secret);
+    scratch.ts(&["answer", &secret, "yes"]).code(1).complains("it is at a secret prompt");
+    let works = scratch.create("exec sleep 1000");
+    scratch.ts(&["answer", &works, "yes"]).code(1).complains("it asks nothing");
+    let shell = scratch.create("bash");
+    scratch.ts(&["wait", &shell, "--input"]).code(0);
+    scratch.ts(&["answer", &shell, "yes"]).code(1).complains("it asks nothing");
+    scratch.ts(&["kill", "--keep", &works]).code(0);
+    scratch.ts(&["answer", &works, "yes"]).code(1).complains("has ended");
 }
