@@ -1,0 +1,64 @@
+"""Terminal sessions for programs.
+
+    import nbs
+
+    with nbs.Session() as shell:
+        shell.run("cd ~/project && make", timeout=600).check()
+        print(shell.run("git log --oneline | head -3").output)
+
+`nbs help python` shows more.
+"""
+
+from ._answers import Answer, Chunk, Cursor, Exit, Met, Output, Result, Screen, SessionInfo
+from ._errors import BadArguments, CommandFailed, ConnectionLost, Error, NotFound, NotRun, TimedOut
+from ._process import file
+from ._session import (
+    AsyncFollow,
+    AsyncSession,
+    AsyncWatch,
+    Follow,
+    Session,
+    Watch,
+    events,
+    find,
+    gc,
+    kill,
+    render,
+    sessions,
+    wait,
+    watch,
+)
+
+__all__ = [
+    "Answer",
+    "AsyncFollow",
+    "AsyncSession",
+    "AsyncWatch",
+    "BadArguments",
+    "Chunk",
+    "CommandFailed",
+    "ConnectionLost",
+    "Cursor",
+    "Error",
+    "Exit",
+    "Follow",
+    "Met",
+    "NotFound",
+    "NotRun",
+    "Output",
+    "Result",
+    "Screen",
+    "Session",
+    "SessionInfo",
+    "TimedOut",
+    "Watch",
+    "events",
+    "file",
+    "find",
+    "gc",
+    "kill",
+    "render",
+    "sessions",
+    "wait",
+    "watch",
+]

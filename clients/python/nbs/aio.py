@@ -1,0 +1,18 @@
+"""The functions of the package, for programs with an event loop."""
+
+from __future__ import annotations
+
+from . import _verbs
+from ._session import AsyncSession as Session
+from ._session import later
+from ._session import watch_async as watch
+
+sessions = later(_verbs.list_)
+find = later(_verbs.find)
+wait = later(_verbs.wait)
+events = later(_verbs.events)
+kill = later(_verbs.kill)
+gc = later(_verbs.gc)
+render = later(_verbs.render)
+
+__all__ = ["Session", "events", "find", "gc", "kill", "render", "sessions", "wait", "watch"]
