@@ -28,6 +28,9 @@ const NO: [&str; 8] = ["no", "deny", "reject", "skip", "cancel", "decline", "don
 /// What a choice begins with where a text can be typed instead.
 const OTHER: [&str; 3] = ["type something", "enter a custom", "other"];
 
+/// How long a question that is reported may take to be drawn.
+const DRAWN: Duration = Duration::from_secs(2);
+
 /// What was answered, and to what.
 pub(crate) struct Answered {
     pub(crate) question_id: String,
@@ -50,7 +53,7 @@ pub(crate) fn answer(
     }
     let cannot =
         |why: String| Failure::failed(format!("cannot answer session '{}': {why}", session.handle()));
-    let Some((question, question_id)) = asked(&scene)? else {
+    let Some((question, question_id)) = wait_until_seen(&mut scene, deadline)? else {
         return Err(cannot("it asks nothing".into()));
     };
     if let Some(id) = id
@@ -60,6 +63,9 @@ pub(crate) fn answer(
     }
     let mut answered = Answered { question_id, text };
     let Some((keys, seen)) = scene.question().map(|(keys, seen)| (keys, seen.clone())) else {
+        if scene.has_rules() && !(scene.is_reported() && scene.takes_task()) {
+            return Err(cannot("no rule finds its question on the screen; try 'nbs-ts key'".into()));
+        }
         answered.text = word_of(&choices_in(&question), answered.text);
         if answered.text.len() == 1 && !scene.now.lines {
             press_one(&mut scene, &answered.text, deadline, timeout)?;
@@ -93,6 +99,23 @@ pub(crate) fn answer(
         }
     }
     Ok(answered)
+}
+
+/// What is asked; nothing where nothing is. A program may say that it waits before it shows what for: then
+/// no key may be pressed yet.
+fn wait_until_seen(scene: &mut Scene, deadline: Deadline) -> Result<Option<(String, String)>> {
+    let drawn = deadline.min(Deadline::after(DRAWN));
+    loop {
+        let asked = asked(scene)?;
+        if asked.is_none() || scene.question().is_some() || !scene.has_rules() {
+            return Ok(asked);
+        }
+        // One that has been reported may be a text above the line of input.
+        if drawn.has_passed() && (scene.is_reported() || deadline.has_passed()) {
+            return Ok(asked);
+        }
+        scene.wait(if drawn.has_passed() { deadline } else { drawn })?;
+    }
 }
 
 /// Types one character, which may be all that a program wants that reads keys. Where it stands behind the

@@ -106,6 +106,11 @@ impl<'a> Scene<'a> {
         self.now.because.is_some_and(Because::is_stated) && self.now.activity == Some(activity)
     }
 
+    /// Does it wait because that was reported, and not because it was seen?
+    pub(crate) fn is_reported(&self) -> bool {
+        self.now.because == Some(Because::Report)
+    }
+
     pub(crate) fn shows(&self) -> Option<Shows> {
         self.seen.as_ref().map(|seen| seen.shows)
     }

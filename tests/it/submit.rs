@@ -9,7 +9,7 @@ use crate::support::{Ran, Scratch, eventually};
 /// until it has the keyboard, `deaf=S` more in which it passes over Enter, `window=S` within which Enter
 /// behind a text is a part of that, `nopaste` (asks for no bracketed paste), `short` (a paste of several
 /// lines is shown as `[Pasted text]`), `stuck` (passes over Enter for ever), `asks=KEYS` (an approval
-/// after each task, which is answered by these keys: digit, arrows or row). Its title changes for ever.
+/// after each task, which is answered by these keys: digit, arrows or row), `late` (says so before it asks). Its title changes for ever.
 /// What it has taken is in the file `taken`, a line in JSON each.
 const AGENT: &str = r#"
 import json, os, re, select, sys, time, tty
@@ -20,7 +20,7 @@ tty.setraw(0)
 say('\x1b[?1049h\x1b[?25l' + ('' if 'nopaste' in words else '\x1b[?2004h'))
 deaf = time.time() + float(words.get('deaf', 0))
 window = float(words.get('window', 0))
-shown, line, busy, choice, last, frame, drawn = [], '', 0, None, 0, 0, None
+shown, line, busy, choice, last, frame, drawn, due = [], '', 0, None, 0, 0, None, None
 CHOICES = ['Yes', 'Yes, always', 'No']
 def note(what):
     with open('taken', 'a') as file: file.write(json.dumps(what) + '\n')
@@ -42,11 +42,14 @@ def draw():
         drawn = rows
         say('\x1b[H\x1b[2J' + '\r\n'.join(rows + ['────────', '  ? for shortcuts']))
 def enter():
-    global line, busy, choice
+    global line, busy, choice, due
     if choice is not None: note({'answer': CHOICES[choice]}); choice = None; return
     if not line or 'stuck' in words: return
     note(line); shown.append(line.replace('\n', ' ')); line = ''
-    if 'asks' in words: choice = 0
+    if 'late' in words:
+        say('\x1b]7501;state=blocked:kind=permission:app=late\x07')
+        due = time.time() + 0.7
+    elif 'asks' in words: choice = 0
     else: busy = time.time() + 0.4
 def press(key):
     global line, last, choice
@@ -73,6 +76,7 @@ while True:
         if choice is not None and key[:1] != b'\x1b': key = key[:1]
         waiting = waiting[len(key):]
         press(key)
+    if due and time.time() > due: due, choice = None, 0
     draw()
     frame += 1
     say(f'\x1b]0;frame {frame}\x07')
@@ -255,6 +259,15 @@ fn a_question_is_answered_by_the_keys_that_the_program_wants() {
         agent.answer("yes").code(1).complains("it asks nothing");
         assert_eq!(agent.taken().len(), 10);
     }
+}
+
+#[test]
+fn no_key_is_pressed_before_the_question_is_to_be_seen() {
+    let agent = Agent::start("late asks=digit");
+    agent.submit("one").code(0);
+    agent.scratch.ts(&["wait", &agent.handle, "--waiting"]).code(0).stdout_has("program-status");
+    agent.answer("no").code(0);
+    assert_eq!(agent.taken(), ["\"one\"", "{\"answer\": \"No\"}"]);
 }
 
 #[test]
