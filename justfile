@@ -79,6 +79,11 @@ sdks:
 agents *words:
     tests/agents/run {{ words }}
 
+# Tries the libraries for Python and TypeScript, with each Python and the node that are installed.
+clients:
+    cargo build
+    tests/clients/run
+
 # Uses nbs-page by Debian's chromium, which has to be there; leaves pictures of it in a folder, if
 # one is named.
 browser pictures='':

@@ -24,7 +24,8 @@ macro_rules! topics {
 /// All of them, in the order in which somebody new would read them.
 pub(crate) const TOPICS: &[Topic] = topics! {
     "calls" "sessions" "shells" "typing" "waiting" "output" "screen" "limits"
-    "helper" "machines" "workers" "mcp" "security" "files" "json" "install"
+    "helper" "machines" "workers" "mcp" "python" "typescript" "security" "files" "json"
+    "install"
 };
 
 pub(crate) fn find(name: &OsStr) -> Option<&'static Topic> {

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
+    os::fd::AsFd,
 };
 
 use crate::{
@@ -33,6 +34,10 @@ pub(crate) fn read(descriptor: u64) -> Result<Vec<u8>> {
 /// Opened by the name that the kernel gives it, it is a new opening of the same
 /// file; so one that has a position is read from where the caller's is.
 fn open(descriptor: u64) -> io::Result<File> {
+    // Node gives its children sockets, which have no such name that can be opened.
+    if descriptor == 0 {
+        return io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    }
     let mut file = File::open(format!("/proc/self/fd/{descriptor}"))?;
     if file.metadata()?.is_file() {
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import IO, Any, Coroutine, List, Optional, Sequence, Tuple
+from typing import IO, Any, Coroutine, List, Mapping, Optional, Sequence, Tuple
 
 from ._errors import Error
 
@@ -54,7 +54,9 @@ class Process:
     alone, which then ends the call if it wants to.
     """
 
-    def __init__(self, words: Sequence[str], stdin: Optional[bytes] = None) -> None:
+    def __init__(
+        self, words: Sequence[str], stdin: Optional[bytes] = None, env: Optional[Mapping[str, str]] = None
+    ) -> None:
         self._output = [bytearray(), bytearray()]
         self._events: Optional[select.epoll] = None
         self._pidfd = -1
@@ -68,6 +70,7 @@ class Process:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
+                    env=env,
                 )
             except OSError as error:
                 raise Error(f"cannot start '{path}': {error.strerror}") from error
@@ -88,6 +91,11 @@ class Process:
 
     def _streams(self) -> List[IO[bytes]]:
         return [stream for stream in (self._child.stdout, self._child.stderr) if stream is not None]
+
+    def stdout_descriptor(self) -> int:
+        """For callers that read it themselves, and never call `step`."""
+        assert self._child.stdout is not None
+        return self._child.stdout.fileno()
 
     def fileno(self) -> int:
         """Readable when `step` has something to do."""
@@ -140,7 +148,7 @@ class Process:
         return self.step()
 
     async def next_async(self) -> bool:
-        await _readable(self.fileno(), None)
+        await readable(self.fileno(), None)
         return self.step()
 
     def wait(self) -> None:
@@ -186,7 +194,7 @@ class Process:
         try:
             self.terminate()
             if self._pidfd >= 0:
-                await _shield(_readable(self._pidfd, _PATIENCE))
+                await _shield(readable(self._pidfd, _PATIENCE))
         finally:
             if not _ended_within(self._pidfd, 0):
                 self._child.kill()
@@ -258,7 +266,7 @@ def _trio() -> Any:
     return trio
 
 
-async def _readable(descriptor: int, timeout: Optional[float]) -> None:
+async def readable(descriptor: int, timeout: Optional[float]) -> None:
     """Until the descriptor is readable, or the time has passed."""
     trio = _trio()
     if trio is not None:

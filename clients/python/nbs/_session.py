@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Type, TypeVar
 
 from . import _verbs
 from ._answers import Chunk, Exit, exit_of
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def call_now(call: Call[T]) -> T:
+def call_now(call: Call[T], env: Optional[Mapping[str, str]] = None) -> T:
     """The result of a call. An exception meanwhile, such as `KeyboardInterrupt`, ends the call."""
-    process = Process(["ts", *call.words], call.stdin)
+    process = Process(["ts", *call.words], call.stdin, env)
     try:
         process.wait()
         finished = process.finished()
