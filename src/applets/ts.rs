@@ -18,6 +18,7 @@ mod answer;
 mod ask;
 mod attach;
 mod cast;
+mod clipboard;
 mod create;
 mod doctor;
 mod ensure;
@@ -67,7 +68,18 @@ const TASKS: [(&str, &[&str]); 6] = [
     (
         "See",
         &[
-            "read-new", "read", "screen", "attach", "list", "top", "find", "status", "report", "pwd", "cast",
+            "read-new",
+            "read",
+            "screen",
+            "clipboard",
+            "attach",
+            "list",
+            "top",
+            "find",
+            "status",
+            "report",
+            "pwd",
+            "cast",
             "render",
         ],
     ),

@@ -11,6 +11,9 @@ pub(super) const PARAMETERS: usize = 32;
 /// The longest control string that is kept (a title); a longer one is passed over.
 pub(super) const LONGEST_STRING: usize = 4096;
 
+/// The longest that fills a clipboard.
+pub(super) const LONGEST_CLIPBOARD: usize = 256 * 1024;
+
 /// A sequence, as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parser {
@@ -90,7 +93,9 @@ impl Parser {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if self.string.len() + bytes.len() > LONGEST_STRING {
+        let is_clipboard = self.string.starts_with(b"52;");
+        let longest = if is_clipboard { LONGEST_CLIPBOARD } else { LONGEST_STRING };
+        if self.string.len() + bytes.len() > longest {
             self.string.clear();
             self.too_long = true;
         }

@@ -23,6 +23,7 @@
 mod areas;
 mod colours;
 mod grid;
+mod links;
 mod modes;
 mod png;
 mod rendering;
@@ -41,6 +42,8 @@ use std::{collections::VecDeque, mem};
 
 use colours::Palette;
 use grid::{Cell, Grid, Line, Pen};
+pub(crate) use links::Link;
+use links::Links;
 use modes::{Mode, Modes};
 pub(crate) use rendering::{Rendered, Rendering};
 pub(crate) use spans::{Ink, Span};
@@ -96,6 +99,9 @@ pub(crate) struct Screen {
     entered: Option<(Cursor, Pen)>,
     titles: Titles,
     palette: Palette,
+    links: Links,
+    /// What a program has put there (OSC 52).
+    clipboard: Option<Vec<u8>>,
     /// What has scrolled off stays, also where a program erases it.
     is_endless: bool,
 }
@@ -181,6 +187,8 @@ impl Screen {
             entered: None,
             titles: Titles::default(),
             palette: Palette::default(),
+            links: Links::default(),
+            clipboard: None,
             is_endless: false,
         }
     }
@@ -380,7 +388,12 @@ impl Screen {
         let width = width::of(character);
         let (col, row) = (self.cursor.after(), self.cursor.row);
         let mut join = mem::take(&mut self.join);
-        if !(1..=self.grid.rows[row].cells.len()).contains(&col) {
+        if join == Join::Any && !(1..=self.grid.rows[row].cells.len()).contains(&col) {
+            join = Join::None;
+        }
+        // A letter that has only marks to be joined to stands for itself, with room for them.
+        let is_alone = join == Join::Letter && self.last.is_none() && width > 0;
+        if is_alone {
             join = Join::None;
         }
         if character == ZERO_WIDTH_JOINER && join != Join::Letter {
@@ -421,6 +434,9 @@ impl Screen {
         self.grid.put(row, col, character, width, self.state.pen);
         self.advance(width, end);
         self.last = Some(character);
+        if is_alone {
+            self.widen();
+        }
     }
 
     /// Does it belong to the cluster before the cursor, though it takes cells elsewhere?
@@ -438,15 +454,15 @@ impl Screen {
 
     /// Makes the cluster before the cursor as wide as it is with this character.
     fn change_width(&mut self, width: usize, join: Join, character: char) {
-        let Some(first) = self.last else { return };
+        let first = self.last;
         match character {
-            width::EMOJI_SELECTOR if width::widens(first) => self.widen(),
-            width::TEXT_SELECTOR if width::narrows(first) => self.narrow(),
+            width::EMOJI_SELECTOR if first.is_some_and(width::widens) => self.widen(),
+            width::TEXT_SELECTOR if first.is_some_and(width::narrows) => self.narrow(),
             ZERO_WIDTH_JOINER => self.join = join,
             _ if width > 0 && join == Join::Letter => self.widen(),
             _ if width > 0 => {}
             _ if width::is_virama(character) => self.join = Join::Letter,
-            _ if width::is_spacing(character) => self.widen(),
+            _ if first.is_some() && width::is_spacing(character) => self.widen(),
             _ => {}
         }
     }
@@ -736,7 +752,7 @@ mod tests {
     fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
         const BYTES: &[u8] = b"\x1b\x1b[]PX^_\\( #;:?>!3m~\x07\x08\t\r\n\x0e\x0f\x18\0\x7f\xc2\x9b\x9c\xc3\xa9\xe6\xbc\xf0\x9f\xff";
         const FINALS: &[u8] = b"@ABCDEFGHIJKLMPSTXZ`abdefghlmprstuvxz{}~q^";
-        const TEXTS: [&str; 16] = [
+        const TEXTS: [&str; 18] = [
             "text",
             "a longer text that goes on",
             "漢字",
@@ -748,6 +764,8 @@ mod tests {
             "\x1b[?1049l",
             "\x1b[?47h",
             "\x1b[?47l",
+            "\x1b]8;;http://x/\x1b\\link",
+            "\x1b]52;c;Y29weQ==\x07",
             "\x1b[?69h\x1b[2;3s",
             "\x1bV",
             "\x1b]0;title\x07",
@@ -1066,6 +1084,25 @@ mod tests {
             screen.coloured_lines(0),
             ["\x1b[0;1;31ma\x1b[0;1;4:3;38;5;200mb\x1b[0;48;2;1;2;3mc\x1b[0;100md\x1b[0mx"]
         );
+    }
+
+    #[test]
+    fn links_are_where_they_were_written_and_room_is_made_for_new_ones() {
+        let mut screen = Screen::new(10, 3);
+        screen.feed(b"a\x1b]8;;http://x\x1b\\b\x1b[1mc\x1b[md\x1b]8;;\x07e\r\n\x1b]8;id=1;http://y\x07f");
+        let links = |screen: &Screen| -> Vec<(usize, usize, usize, String)> {
+            screen.links().iter().map(|link| (link.row, link.col, link.length, link.address.into())).collect()
+        };
+        let expected = [(0, 1, 3, "http://x".to_owned()), (1, 0, 1, "http://y".to_owned())];
+        assert_eq!(links(&screen), expected);
+        assert_eq!(links(&Screen::resumed(&screen.save()).unwrap()), expected);
+        // Those that are gone make room.
+        screen.feed(b"\x1b]8;;\x07\x1b[3J\x1b[H");
+        for number in 0..3_000 {
+            screen.feed(format!("\x1b]8;;http://{number}\x07l\x08").as_bytes());
+        }
+        assert!(screen.links()[0].address.starts_with("http://2"), "{}", screen.links()[0].address);
+        assert!(screen.links.addresses.len() <= links::MOST);
     }
 
     #[test]

@@ -44,10 +44,19 @@ fn described(screen: &Screen, lines: Vec<String>) -> Object {
         .number("row", number(row))
         .number("col", number(col))
         .truth("visible", screen.has_visible_cursor());
+    let links = screen.links();
+    let links = links.iter().map(|link| {
+        Object::new()
+            .number("row", number(link.row + 1))
+            .number("col", number(link.col + 1))
+            .number("length", number(link.length))
+            .text("url", link.address)
+    });
     Object::new()
         .object_or_null("size", Some(size))
         .object_or_null("cursor", Some(cursor))
         .bytes_or_null("title", screen.title().map(str::as_bytes))
         .truth("alternate", screen.is_alternate())
         .list("lines", &lines)
+        .objects("links", links)
 }

@@ -102,11 +102,12 @@ fn bad_arguments_are_4_and_one_line() {
 
 /// Every command that takes a session, what else it must be given, and its code where
 /// there is no such session.
-const OF_SESSIONS: [(&str, &[&str], i32); 22] = [
+const OF_SESSIONS: [(&str, &[&str], i32); 23] = [
     ("answer", &["x"], 2),
     ("ask", &["x"], 2),
     ("attach", &[], 2),
     ("cast", &[], 2),
+    ("clipboard", &[], 2),
     ("eof", &[], 2),
     ("exit-code", &[], 2),
     ("integrate", &[], 2),

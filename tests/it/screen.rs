@@ -49,6 +49,19 @@ fn the_alternate_screen_and_no_title_are_told() {
 }
 
 #[test]
+fn links_and_what_was_copied_are_told() {
+    let scratch = Scratch::new();
+    let handle = scratch.create(r"printf '\033]8;;http://x/\033\\there\033]8;;\033\\\033]52;c;Y29w\033\\'");
+    scratch.wait_for_end(&handle);
+    let links = r#""links":[{"row":1,"col":1,"length":5,"url":"http://x/"}]"#;
+    scratch.ts(&["screen", &handle, "--json"]).code(0).stdout_has(links);
+    scratch.ts(&["clipboard", &handle]).code(0).stdout("cop").silent();
+    scratch.ts(&["clipboard", "--json", &handle]).code(0).stdout_has(r#""text":"cop""#);
+    let nothing = scratch.create("true");
+    scratch.ts(&["clipboard", &nothing]).code(1).complains("copied");
+}
+
+#[test]
 fn what_has_scrolled_off_can_be_had() {
     let scratch = Scratch::new();
     let handle = scratch.create("seq 3000; read -r line");

@@ -68,6 +68,8 @@ impl Pen {
     pub(super) const OVERLINE: u32 = 1 << 7;
     /// From being erased: no style, but kept as one.
     pub(super) const PROTECTED: u32 = 1 << 11;
+    /// The number of the link that it is a part of, or 0.
+    const LINK: u32 = !0 << 12;
     /// None, or how it is underlined: 1 plain, 2 double, 3 curly, 4 dotted, 5 dashed.
     pub(super) const UNDERLINE: u32 = 7 << 8;
 
@@ -85,7 +87,20 @@ impl Pen {
 
     /// The same, but for what is not seen.
     pub(super) fn seen(self) -> Pen {
-        Pen { style: self.style & !Pen::PROTECTED, ..self }
+        Pen { style: self.style & !(Pen::PROTECTED | Pen::LINK), ..self }
+    }
+
+    pub(super) fn link(self) -> u32 {
+        self.style >> 12
+    }
+
+    pub(super) fn set_link(&mut self, number: u32) {
+        self.style = self.style & !Pen::LINK | number << 12;
+    }
+
+    /// SGR 0, which leaves a link.
+    pub(super) fn reset(&mut self) {
+        *self = Pen { style: self.style & Pen::LINK, ..Pen::default() };
     }
 
     /// What DECCARA makes of it, or, if it reverses, DECRARA.
@@ -160,7 +175,7 @@ impl Cell {
         let sound = matches!(flags, 0 | Cell::WIDE | Cell::RIGHT)
             && char::from_u32(self.glyph & 0x1f_ffff)
                 .is_some_and(|character| character == '\0' || !character.is_control());
-        sound && colour(self.pen.foreground) && colour(self.pen.background) && self.pen.style < 1 << 12
+        sound && colour(self.pen.foreground) && colour(self.pen.background)
     }
 }
 

@@ -115,8 +115,6 @@ impl Mode {
     pub(super) const SIDE_MARGINS: Mode = Mode(7);
     /// DECCOLM is obeyed.
     pub(super) const MAY_CHANGE_COLUMNS: Mode = Mode(8);
-    /// An update of the screen is under way.
-    pub(super) const SYNCHRONIZED: Mode = Mode(50);
 
     pub(super) fn of(number: u16) -> Option<Mode> {
         MODES.iter().position(|(known, _)| *known == number).map(|at| Mode(at as u8))
@@ -197,7 +195,6 @@ mod tests {
             (Mode::MORE_FIX, 41),
             (Mode::SIDE_MARGINS, 69),
             (Mode::MAY_CHANGE_COLUMNS, 40),
-            (Mode::SYNCHRONIZED, 2026),
         ] {
             assert_eq!(Mode::of(number), Some(mode), "{number}");
         }

@@ -9,17 +9,18 @@ use std::collections::VecDeque;
 
 use super::{
     Cursor, HIGHEST_LEVEL, Join, Protection, Screen, Writing, colours,
+    links::{self, Links},
     modes::Modes,
     titles::{self, Pushed},
 };
 use crate::terminal::screen::grid::{Cell, Colour, Grid, HISTORY, Line, Pen};
 use crate::terminal::{
-    parser::{LONGEST_STRING, PARAMETERS, Parameter},
+    parser::{LONGEST_CLIPBOARD, LONGEST_STRING, PARAMETERS, Parameter},
     tokenizer::State,
 };
 
 /// Of this form of the bytes. Another one is another version's, and is not read.
-const FORM: u64 = 3;
+const FORM: u64 = 4;
 
 /// No terminal is larger (the kernel counts in 16 bits).
 const LONGEST_SIDE: u64 = u16::MAX as u64;
@@ -28,6 +29,9 @@ impl Screen {
     pub(crate) fn save(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         out.number(FORM);
+        out.size(self.links.addresses.len());
+        self.links.addresses.iter().for_each(|address| out.bytes(address.as_bytes()));
+        out.option(self.clipboard.as_ref(), |out, clipboard| out.bytes(clipboard));
         out.size(self.cols());
         out.lines(&self.grid.rows);
         out.lines(&self.grid.history);
@@ -91,7 +95,7 @@ impl Screen {
 
     /// `None` if it was not saved by this version of ours.
     pub(crate) fn resumed(saved: &[u8]) -> Option<Screen> {
-        let mut reader = Reader(saved);
+        let mut reader = Reader(saved, 0);
         let screen = reader.screen()?;
         reader.0.is_empty().then_some(screen)
     }
@@ -191,13 +195,24 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// The bytes that are left, and how many links there are.
+struct Reader<'a>(&'a [u8], usize);
 
 impl<'a> Reader<'a> {
     fn screen(&mut self) -> Option<Screen> {
         if self.number(FORM)? != FORM {
             return None;
         }
+        let mut links = Links::default();
+        for _ in 0..self.size(links::MOST)? {
+            let address = std::str::from_utf8(self.bytes(LONGEST_STRING)?).ok()?;
+            if !address.is_empty() && !Links::is_fit(address) {
+                return None;
+            }
+            links.addresses.push(address.to_owned());
+        }
+        self.1 = links.addresses.len();
+        let clipboard = self.option(|reader| Some(reader.bytes(LONGEST_CLIPBOARD)?.to_vec()))?;
         let cols = self.side()?;
         let rows = self.lines(LONGEST_SIDE)?;
         let height = rows.len();
@@ -205,6 +220,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let mut screen = Screen::new(cols as u16, 1);
+        (screen.links, screen.clipboard) = (links, clipboard);
         let history = self.lines(HISTORY as u64)?;
         let returning = self.size(history.len())?;
         screen.grid = Grid::of(cols, rows, history, returning);
@@ -290,7 +306,7 @@ impl<'a> Reader<'a> {
             let value = self.option(|reader| reader.number(u64::from(u16::MAX)))?;
             *parameter = Parameter { value: value.map(|value| value as u16), is_sub };
         }
-        parser.string = self.bytes(LONGEST_STRING)?.to_vec();
+        parser.string = self.bytes(LONGEST_CLIPBOARD)?.to_vec();
         screen.held.is_empty().then_some(())
     }
 
@@ -366,7 +382,7 @@ impl<'a> Reader<'a> {
     fn pen(&mut self) -> Option<Pen> {
         let mut part = || u32::try_from(self.number(u64::from(u32::MAX))?).ok();
         let pen = Pen { foreground: Colour(part()?), background: Colour(part()?), style: part()? };
-        Cell { glyph: 0, pen }.is_sound().then_some(pen)
+        (Cell { glyph: 0, pen }.is_sound() && pen.link() as usize <= self.1).then_some(pen)
     }
 
     fn glyph(&mut self) -> Option<u32> {

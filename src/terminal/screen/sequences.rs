@@ -1,10 +1,10 @@
 //! What the sequences do.
 
 use super::{
-    Cursor, HIGHEST_LEVEL, Protection, Screen,
+    Cursor, HIGHEST_LEVEL, Links, Protection, Screen,
     modes::{ANSI, Mode},
 };
-use crate::terminal::screen::grid::Pen;
+use crate::{numbers::parse_base64, terminal::screen::grid::Pen};
 
 impl Screen {
     pub(super) fn escape(&mut self, last: u8) {
@@ -282,6 +282,36 @@ impl Screen {
         }
     }
 
+    /// OSC 8: what is written from now on is a part of this link, or of none.
+    fn link(&mut self, address: &str) {
+        let mut number = 0;
+        if Links::is_fit(address) {
+            number = match self.links.find(address) {
+                None if self.links.may_look() => {
+                    let used = self.links_in_use();
+                    self.links.keep(&used);
+                    self.links.find(address)
+                }
+                found => found,
+            }
+            .unwrap_or(0);
+        }
+        self.state.pen.set_link(number);
+    }
+
+    fn links_in_use(&self) -> Vec<bool> {
+        let mut used = vec![false; self.links.addresses.len()];
+        let others = [&self.main, &self.alternate].into_iter().flatten().flat_map(|(_, rows)| rows);
+        let cells = self.shown(usize::MAX).chain(others).flat_map(|line| &line.cells);
+        let saved = self.saved.iter().map(|(_, writing)| writing.pen).chain(self.entered.map(|(_, pen)| pen));
+        for pen in cells.map(|cell| cell.pen).chain(saved) {
+            if let Some(place) = (pen.link() as usize).checked_sub(1).and_then(|at| used.get_mut(at)) {
+                *place = true;
+            }
+        }
+        used
+    }
+
     /// OSC.
     pub(super) fn command(&mut self) {
         let string = std::str::from_utf8(&self.parser.string).unwrap_or_default();
@@ -290,6 +320,16 @@ impl Screen {
         {
             match number {
                 0..=2 => self.titles.set(number, text),
+                8 => {
+                    let address = text.split_once(';').map_or("", |(_, address)| address).to_owned();
+                    self.link(&address);
+                }
+                52 => {
+                    let data = text.split_once(';').map_or("", |(_, data)| data);
+                    if data != "?" {
+                        self.clipboard = parse_base64(data.as_bytes()).filter(|data| !data.is_empty());
+                    }
+                }
                 4 | 5 | 10..=19 | 104 | 105 | 110..=119 => self.palette.command(number, text),
                 _ => {}
             }

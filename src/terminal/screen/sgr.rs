@@ -9,7 +9,7 @@ impl Pen {
     /// Takes what the parameters of an SGR choose.
     pub(super) fn choose(&mut self, parser: &Parser) {
         if parser.count == 0 {
-            *self = Pen::default();
+            self.reset();
         }
         let mut index = 0;
         while index < parser.count {
@@ -30,7 +30,7 @@ impl Pen {
     fn choose_one(&mut self, parser: &Parser, index: usize) -> usize {
         let value = parser.value(index).unwrap_or(0);
         match value {
-            0 => *self = Pen::default(),
+            0 => self.reset(),
             1 => self.style |= Pen::BOLD,
             2 => self.style |= Pen::DIM,
             3 => self.style |= Pen::ITALIC,

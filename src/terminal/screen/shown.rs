@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Screen, modes::Mode};
+use super::{Link, Screen, modes::Mode};
 use crate::terminal::screen::grid::{Cell, Colour, Line, Pen};
 
 impl Screen {
@@ -87,6 +87,27 @@ impl Screen {
     pub(super) fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Line> {
         let hidden = self.grid.history.len().saturating_sub(scrollback);
         self.grid.history.range(hidden..).chain(&self.grid.rows)
+    }
+
+    /// The links of the rows, in order.
+    pub(crate) fn links(&self) -> Vec<Link<'_>> {
+        let mut links: Vec<Link> = Vec::new();
+        for (row, line) in self.grid.rows.iter().enumerate() {
+            let cells = &line.cells[..line.cells.len().min(self.cols())];
+            let mut col = 0;
+            for run in cells.chunk_by(|a, b| a.pen.link() == b.pen.link()) {
+                if let Some(address) = self.links.get(run[0].pen.link()) {
+                    links.push(Link { row, col, length: run.len(), address });
+                }
+                col += run.len();
+            }
+        }
+        links
+    }
+
+    /// What a program has put there (OSC 52).
+    pub(crate) fn clipboard(&self) -> Option<&[u8]> {
+        self.clipboard.as_deref()
     }
 
     /// What draws the screen on a terminal of its size, whose modes are as at first.
