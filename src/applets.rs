@@ -272,8 +272,8 @@ fn overview() -> String {
          Options:\n  \
          --list                    the link names, one a line\n  \
          --install [--symlink|--hard] [--force] DIR\n                            \
-         make the links in DIR, all or none; one that is there\n                            \
-         already is left, and another file of that name is not\n                            \
+         make the links in DIR, all or none; a link that\n                            \
+         exists is kept; another file of that name is not\n                            \
          replaced without --force\n  \
          --install --prefix=DIR    put this file and its links below DIR/bin, man pages\n                            \
          and completions below DIR/share; a file for another\n                            \

@@ -195,7 +195,7 @@ impl CommandLine {
             }
             let word = words.remove(0);
             let form = forms.iter().find(|form| form.has_word(&word));
-            let none = || Failure::bad_args(format!("'{}' is none of {}", word.display(), all()));
+            let none = || Failure::bad_args(format!("'{}' is not one of {}", word.display(), all()));
             let form = form.ok_or_else(none)?;
             self.word = Some(word);
             return Ok(form);

@@ -23,8 +23,8 @@
 //! state, session (or -), age. The monitor writes the states timeout and ended
 //! (by a person or a signal) into the task file. A lost worker has an open task
 //! but no session or monitor. --wait waits until a worker has ended, and prints
-//! its state: exit 0 for completed and done, 1 for failed, escalated, ended and
-//! lost, 2 if there is no such worker, 3 for timeout.
+//! its state. It exits 0 for completed and done, 1 for failed, escalated, ended
+//! and lost, 2 if there is no such worker, 3 for timeout.
 //!
 //! --foreground is for schedulers and cron: it returns when the worker has ended,
 //! and prints its state (with --json: a second object). Exit 0 for completed and

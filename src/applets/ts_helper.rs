@@ -5,7 +5,7 @@
 //! Runs in the foreground, logs to standard output, and ends on SIGINT or
 //! SIGTERM. Start it once, from a real login shell. The sessions that
 //! `nbs-ts create` makes while it runs have its environment (SSH agent, proxies,
-//! credentials), whoever calls `create`. They live on when it ends.
+//! credentials), not the caller's. They live on when it ends.
 //!
 //! It listens on helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket
 //! that systemd passes to it (LISTEN_FDS). It works in $HOME, and commands of

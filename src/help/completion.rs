@@ -56,7 +56,7 @@ pub(crate) fn candidates(
                     let sign = if option.term.contains('=') { "=" } else { "" };
                     offers.offer(&format!("{}{sign}", option.option()), &option.help);
                 }
-                offers.offer("--help", "tell how to use it");
+                offers.offer("--help", "show how to use it");
             }
         },
         WordPosition::Operand(given) if given.is_empty() && !commands.is_empty() => {

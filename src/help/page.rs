@@ -73,7 +73,7 @@ impl<'a> Page<'a> {
             }
         }
         match page.options.iter().find(|option| !option.term.starts_with("--")) {
-            Some(option) => Err(format!("'{}' is no option", option.term)),
+            Some(option) => Err(format!("'{}' is not an option", option.term)),
             None => Ok(page),
         }
     }

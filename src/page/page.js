@@ -95,7 +95,7 @@ async function listen() {
 		const query = [known && "since=" + known, wanted && "focus=" + wanted].filter(Boolean).join("&");
 		const answer = await ask("events?" + query, { signal: ours.signal });
 		if (answer.status === 401) {
-			tell("This address has no token, or an old one. Open the one that nbs-page has printed.");
+			tell("The token is missing or outdated. Open the address that nbs-page printed.");
 			return;
 		}
 		if (!answer.ok) throw new Error((await answer.json()).error);
@@ -120,7 +120,7 @@ async function listen() {
 	}
 	if (hearing === ours) {
 		pause = Math.min(pause * 2 || 250, 5000);
-		if (pause > 250) tell("nbs-page does not answer. What is shown may be old.");
+		if (pause > 250) tell("nbs-page does not respond. The page may be outdated.");
 		again = setTimeout(listen, pause);
 	}
 }
@@ -298,7 +298,7 @@ function describe(session, element) {
 		kind = code === 0 ? "good" : "bad";
 		word = receipt?.timed_out ? "timed out" : receipt?.signal ?? (code === 0 ? "done" : code > 0 ? "exit " + code : "ended");
 	}
-	if (session.about.terminal === "secret" && word === "waiting") word = "wants a secret";
+	if (session.about.terminal === "secret" && word === "waiting") word = "waits for a secret";
 	const from = activity === "dead" ? receipt?.ended : since;
 	const text = from ? word + " · " + age(Date.now() / 1000 - from) : word;
 	element.className = "state " + kind;
@@ -353,7 +353,7 @@ function arrange() {
 			root.animate([move, { transform: "none" }], { duration: 200, easing: "ease-out" });
 		}
 	}
-	wall.dataset.empty = all.length ? "No session is like that." : "No sessions yet.\nnbs-ts create --name=build make";
+	wall.dataset.empty = all.length ? "No session matches the filter." : "No sessions yet.\nnbs-ts create --name=build make";
 	drawCounts(all);
 }
 
@@ -385,7 +385,7 @@ function drawLarge(session) {
 		// What was meant for a secret is never shown, nor typed as a line.
 		if (line.type === "password" && !secret) line.value = "";
 		line.type = kind;
-		line.placeholder = secret ? "A secret, which is not shown" : "Type a line";
+		line.placeholder = secret ? "Secret (not shown)" : "Type a line";
 		find("typing").hidden = about.state === "dead";
 		drawReceipt(about.receipt);
 	}
@@ -410,7 +410,7 @@ function drawReceipt(receipt) {
 	list.hidden = !receipt;
 	if (!receipt || list.of === receipt.ended) return;
 	list.of = receipt.ended;
-	const by = { self: "by itself", kill: "by a kill", timeout: "by its timeout", idle_timeout: "by its idle timeout", owner: "with its owner", unknown: "nobody saw how" };
+	const by = { self: "by itself", kill: "by a kill", timeout: "by its timeout", idle_timeout: "by its idle timeout", owner: "with its owner", unknown: "unknown how" };
 	const time = seconds => seconds ? new Date(seconds * 1000).toLocaleString() : "unknown";
 	const facts = [
 		["Exit code", receipt.exit_code < 0 ? "unknown" : receipt.signal ? `${receipt.exit_code} (${receipt.signal})` : receipt.exit_code],
@@ -418,7 +418,7 @@ function drawReceipt(receipt) {
 		["Started", time(receipt.started)],
 		["Ended at", time(receipt.ended)],
 		["Took", receipt.duration_ms === null ? "unknown" : took(receipt.duration_ms / 1000)],
-		["Printed", size(receipt.output_bytes) + (receipt.drained ? "" : ", not all was read")],
+		["Printed", size(receipt.output_bytes) + (receipt.drained ? "" : ", not all of it read")],
 	];
 	list.replaceChildren(...facts.map(([name, value]) => {
 		const item = document.createElement("div"), term = document.createElement("dt"), fact = document.createElement("dd");
@@ -511,11 +511,11 @@ async function send(to, queue) {
 			const answer = await ask(`sessions/${to}/${what}`, { method: "POST", body: text });
 			if (answer.status !== 204) {
 				const { error, typed } = await answer.json();
-				if (typed === false) tell("No secret is asked for any more: it was not typed.");
+				if (typed === false) tell("Not typed: the secret prompt is gone.");
 				else if (error) tell((answer.status === 502 ? "Perhaps not typed: " : "Not typed: ") + error + ".");
 			} else tell("");
 		} catch {
-			tell("Perhaps not typed: nbs-page does not answer.");
+			tell("Perhaps not typed: nbs-page does not respond.");
 			queue.length = 0;
 		}
 	}

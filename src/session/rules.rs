@@ -352,7 +352,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
             return Err(bad("a regular expression is missing"));
         }
         let regex =
-            Regex::new(regex).map_err(|error| bad(&format!("this is no regular expression: {error}")))?;
+            Regex::new(regex).map_err(|error| bad(&format!("this is not a regular expression: {error}")))?;
         lines.push((about, regex));
     }
     Ok(Rules { lines })
@@ -374,7 +374,7 @@ fn own_files(state: &Folder) -> io::Result<Vec<(String, Result<String, String>)>
     let read = |name: &OsString| {
         let text = match name.to_str() {
             Some(name) => folder.read(name, LONGEST_FILE).map_err(|error| error.to_string()),
-            None => Err("its name is no UTF-8".to_owned()),
+            None => Err("its name is not UTF-8".to_owned()),
         };
         let text = text.and_then(|text| String::from_utf8(text).map_err(|error| error.to_string()));
         (text::escaped(name.as_bytes()), text)
@@ -577,7 +577,7 @@ mod tests {
     fn what_is_no_rule_is_named_by_its_line() {
         for (text, why) in [
             ("works x", "line 1: a stanza begins with 'program'"),
-            ("program a\nworks [", "line 2: this is no regular expression"),
+            ("program a\nworks [", "line 2: this is not a regular expression"),
             ("program a\n\n# b\nworks", "line 4: a regular expression is missing"),
             ("program a\nasks x", "line 2: 'asks' is followed by digit, arrows, row, letter or line"),
             ("program a\ntitle x y", "line 2: 'title' and 'notice' are followed by"),

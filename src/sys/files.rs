@@ -65,7 +65,7 @@ impl std::fmt::Display for Nature {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Nature::File => "a file",
-            Nature::Folder => "a folder",
+            Nature::Folder => "a directory",
             Nature::Fifo => "a FIFO",
             Nature::Socket => "a socket",
             Nature::Other => "a link or a device",

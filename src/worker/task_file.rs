@@ -225,11 +225,11 @@ const TIPS: &str = "
 - This file is yours to edit: keep the Log, below, as you go.
 - When you are done, write the Log and `Completed:` (UTC) first. Then change the
   `State:` of the Status block, at the end of this file, to `completed`, to
-  `failed`, or to `escalated` where somebody else must decide. That is the last
-  thing to do: your session is ended as soon as it is written.
-- You have a terminal of your own, and nobody watches it. What you want to tell,
-  write into the Log.
-- For commands that run for long or ask questions use `nbs-ts`: `h=$(nbs-ts
+  `failed`, or to `escalated` if a person must decide. Do that last: your session
+  ends as soon as it is written.
+- You have a terminal of your own, and nobody watches it. Write what you want to
+  report into the Log.
+- For long commands, or commands that ask questions, use `nbs-ts`: `h=$(nbs-ts
   create bash)`, `nbs-ts run \"$h\" make`, `nbs-ts kill \"$h\"`; `nbs-ts help` shows more.
 ";
 

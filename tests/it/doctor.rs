@@ -113,7 +113,7 @@ fn each_thing_that_ought_not_to_be_is_told() {
     fs::rename(folder.join("command"), scratch.path.join("command")).unwrap();
     assert!(faults(&scratch).unwrap().contains("has lost its 'command'"));
     fs::create_dir(folder.join("command")).unwrap();
-    assert!(faults(&scratch).unwrap().contains("/command' is a folder, but should be a file"));
+    assert!(faults(&scratch).unwrap().contains("/command' is a directory, but should be a file"));
     fs::remove_dir(folder.join("command")).unwrap();
     fs::rename(scratch.path.join("command"), folder.join("command")).unwrap();
     for (path, told) in [("x", "/x'"), ("sessions/y", "/sessions/y'"), ("events/z", "/events/z'")] {

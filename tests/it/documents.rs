@@ -5,6 +5,7 @@
 //! stands for anything, a handle for any handle, and `/home/you` for the home folder.
 
 mod house;
+mod words;
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 

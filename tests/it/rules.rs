@@ -131,7 +131,7 @@ fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     fs::write(rules.join("broken"), "program mytool\nworks [\n").unwrap();
     agent.is("waiting", "rule");
     let told = agent.scratch.ts(&["doctor"]).code(1).out();
-    assert!(told.contains("broken' are not followed: line 2: this is no regular expression"), "{told}");
+    assert!(told.contains("broken' are not followed: line 2: this is not a regular expression"), "{told}");
 }
 
 /// Prints what an agent has printed once, up to where the file `upto` says. With `mute`, without what it

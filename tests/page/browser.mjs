@@ -152,7 +152,7 @@ const steps = {
     },
     async "it survives a process of the page that is another"(page) {
         await server.stop();
-        await page.locator("#notice", { hasText: "does not answer" }).waitFor();
+        await page.locator("#notice", { hasText: "does not respond" }).waitFor();
         const before = server.base;
         server = await serve("--on=all");
         assert.equal(server.base, before);
@@ -246,10 +246,10 @@ const steps = {
             await page.context().close();
         }
     },
-    async "whoever has no token is told so"() {
+    async "a page without a token says so"() {
         const page = await browser.newPage();
         await page.goto(server.base);
-        await page.locator("#notice", { hasText: "no token" }).waitFor();
+        await page.locator("#notice", { hasText: "token is missing" }).waitFor();
         assert.deepEqual(await names(page), []);
         await page.close();
     },

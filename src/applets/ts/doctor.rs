@@ -48,7 +48,7 @@ struct Finding {
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let mut findings = vec![
-        Finding { check: "state folder", needed: true, found: state_folder() },
+        Finding { check: "state directory", needed: true, found: state_directory() },
         Finding { check: "sockets", needed: true, found: sockets() },
         Finding { check: "helper", needed: false, found: helper() },
         Finding { check: "shell", needed: true, found: shell() },
@@ -89,7 +89,7 @@ impl Finding {
     }
 }
 
-fn state_folder() -> CheckResult {
+fn state_directory() -> CheckResult {
     let state_dir = StateDir::open_or_make().map_err(|failure| {
         (
             failure.to_string(),

@@ -3,8 +3,8 @@
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
 //! If a live session has the name, prints its handle (the newest one's, as @NAME
-//! does) and ignores the other options, except --write-root: it fails if that
-//! session may write elsewhere. If none is alive, starts one as `create` would.
+//! does) and ignores the other options. With --write-root it fails if that session
+//! may write elsewhere. If none is alive, starts one as `create` would.
 //! The default command is `bash`, or `sh` if there is no bash. Concurrent calls
 //! start one session, and all print its handle.
 //!

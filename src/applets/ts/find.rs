@@ -7,7 +7,7 @@
 //! the same session.
 //!
 //! Options:
-//!   --on=MACHINE      look on that machine (repeatable; all: this and all known
+//!   --on=MACHINE      search that machine (repeatable; all: this and all known
 //!                     machines); its name begins the handles
 //!   --json            print an object: handle, name
 //!

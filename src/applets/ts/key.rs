@@ -3,10 +3,10 @@
 //! Usage: nbs-ts key [options] SESSION KEY...
 //!
 //! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
-//! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12, BTab, those of the
-//! keypad (KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/, KP.), and every single
-//! character. C- (or ^), M- and S- before it are Ctrl, Meta and Shift: C-c, M-x,
-//! C-Left, ^D. `key` sends what xterm would send, in the modes that the program
+//! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12 and BTab. The keypad
+//! has KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/ and `KP.`. Every single character
+//! is a name, too. C- (or ^), M- and S- before it are Ctrl, Meta and Shift: C-c,
+//! M-x, C-Left, ^D. `key` sends what xterm would send, in the modes that the program
 //! has set (application cursor keys, application keypad).
 //!
 //! A key that the terminal now turns into a signal (C-c, C-\, C-z) acts at once,

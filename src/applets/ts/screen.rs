@@ -4,7 +4,7 @@
 //!        nbs-ts screen --svg|--png [--scrollback=N] SESSION
 //!
 //! Prints a line for each row of the session's terminal, without trailing blanks.
-//! Of a dead session it prints the last screen. A call costs as much as was
+//! If the session is dead, prints its last screen. A call costs as much as was
 //! printed since the last one.
 //!
 //! Options:

@@ -6,10 +6,10 @@
 //! it the screen of the selected session. Redraws only on changes. Hides the
 //! session that it is called in.
 //!
-//! Keys: arrows or j k select; n selects the next session that waits; Enter
-//! attaches (C-\ d detaches); a answers with a line, hidden at a secret prompt;
-//! x ends a session, or removes a dead one (after a question); / filters by a
-//! text, Escape shows all again; q quits.
+//! Arrows or j and k select a session, and n the next one that waits. Enter
+//! attaches (C-\ d detaches). The key a answers with a line, hidden at a secret
+//! prompt. After a question, x ends a session or removes a dead one. / filters by
+//! a text, Escape shows all again, and q quits.
 //!
 //! Options:
 //!   --name=PATTERN    only sessions with this in their name

@@ -14,10 +14,10 @@
 //! \n. A regex must match within a line, which may be unfinished. Silence is
 //! counted from the call at the earliest.
 //!
-//! Use --complete for a shell's command; --pattern for one that keeps running (a
-//! server that is ready); --input for a question, or a REPL's answer; --stable
-//! before a `screen`; --exit for a one-shot; --idle if nothing else works; --fail
-//! with any of them. `run` and `ask` send and wait in one call.
+//! Use --complete for a shell's command, and --pattern for one that keeps running
+//! (a server that is ready). Use --input for a question or a REPL's answer,
+//! --stable before a `screen`, and --exit for a one-shot. Use --idle if nothing
+//! else works, and --fail with any of them. `run` and `ask` send and wait in one call.
 //!
 //! With ssh, nbs cannot see whether the remote program reads input. The last line
 //! must then look like a prompt or a question.

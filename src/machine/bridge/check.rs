@@ -56,7 +56,7 @@ impl Bridge {
         if !bootstrap.folder().is_empty() {
             let copied = if bootstrap.has_copied() { ", copied now" } else { "" };
             let passed: String =
-                bootstrap.passed().iter().map(|folder| format!("; passed over: {folder}")).collect();
+                bootstrap.passed().iter().map(|folder| format!("; skipped: {folder}")).collect();
             steps.push(format!("in {}{copied}{passed}", bootstrap.folder()));
         }
         if !self.about.version.is_empty() {

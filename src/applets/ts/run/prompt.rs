@@ -222,8 +222,8 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
         return Err(busy(session, doing, &replaced(session, turn, name)?, ""));
     }
     now.doing = doing;
-    let (why, mend) = foreground::in_the_way(session, &now)?;
-    Err(busy(session, doing, &why, &mend))
+    let (why, fix) = foreground::in_the_way(session, &now)?;
+    Err(busy(session, doing, &why, &fix))
 }
 
 /// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if
@@ -234,9 +234,9 @@ fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapsh
     Ok(can_be_asked && turn.modes()?.is_some_and(|modes| modes.bracketed_paste))
 }
 
-fn busy(session: &SessionDir, doing: Doing, why: &str, mend: &str) -> Failure {
+fn busy(session: &SessionDir, doing: Doing, why: &str, fix: &str) -> Failure {
     Failure::failed(format!(
-        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{mend}",
+        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{fix}",
         session.handle(),
         Diagnosis::and_last_line(session),
     ))
