@@ -92,7 +92,7 @@ pub(crate) fn answer(
                 let text = String::from_utf8_lossy(&answered.text).escape_debug().to_string();
                 let numbered = answering.texts.iter().enumerate();
                 let all: Vec<String> = numbered.map(|(at, text)| format!("{} {text}", at + 1)).collect();
-                return Err(cannot(format!("'{text}' is none of the choices: {}", all.join(", "))));
+                return Err(cannot(format!("'{text}' is not a choice; try {}", all.join(", "))));
             };
             answering.move_to(target)?;
             submit_now(&mut answering.scene, answered.text.clone(), deadline, timeout)?;

@@ -32,7 +32,7 @@ fn the_screen_is_what_a_person_sees() {
     scratch.ts(&["screen", "--ansi", &handle]).code(0).stdout_has("\nEND 漢字\n");
     scratch.ts(&["screen", &handle, "--json"]).code(0).stdout(
         "{\"size\":{\"cols\":20,\"rows\":6},\"cursor\":{\"row\":2,\"col\":4,\"visible\":false},\
-         \"title\":\"name\",\"alternate\":false,\"lines\":[\"first\",\"END 漢字\",\"\",\"\",\"  there\",\"\"]}\n",
+         \"title\":\"name\",\"alternate\":false,\"lines\":[\"first\",\"END 漢字\",\"\",\"\",\"  there\",\"\"],\"links\":[]}\n",
     );
     scratch.ts(&["send", &handle, ""]).code(0);
     scratch.wait_for_end(&handle);

@@ -280,8 +280,8 @@ fn only_the_question_that_was_seen_is_answered() {
         agent.scratch.ts(&["answer", "--json", &format!("--question-id={id}"), &agent.handle, text])
     };
     answer("00000000", "yes").code(1).complains("it asks something else: 'Bash command touch x Do you");
-    agent.answer("maybe").code(1).complains("'maybe' is none of the choices: 1 Yes, 2 Yes, always, 3 No");
-    agent.answer("4").code(1).complains("none of the choices");
+    agent.answer("maybe").code(1).complains("'maybe' is not a choice; try 1 Yes, 2 Yes, always, 3 No");
+    agent.answer("4").code(1).complains("is not a choice");
     assert_eq!(agent.taken(), ["\"one\""]);
     answer(&id, "yes")
         .code(0)

@@ -5,9 +5,11 @@
 //! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
 //! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12 and BTab. The keypad
 //! has KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/ and `KP.`. Every single character
-//! is a name, too. C- (or ^), M- and S- before it are Ctrl, Meta and Shift: C-c,
-//! M-x, C-Left, ^D. `key` sends what xterm would send, in the modes that the program
-//! has set (application cursor keys, application keypad).
+//! is a name, too. C- (or ^), M-, S- and Super- before it are Ctrl, Meta, Shift
+//! and Super: C-c, M-x, C-Left, ^D. `key` sends what xterm would send, in the
+//! modes that the program has set (application cursor keys, application keypad).
+//! If the program has enabled kitty's keyboard protocol, it can tell all
+//! combinations apart: S-Enter, C-S-x, Super-x. Otherwise S-Enter is Enter.
 //!
 //! A key that the terminal now turns into a signal (C-c, C-\, C-z) acts at once,
 //! even if the program is not reading and typed input is queued. The terminal

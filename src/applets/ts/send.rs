@@ -9,12 +9,12 @@
 //! Concurrent calls never mix their text. When the call returns, the terminal has
 //! accepted all of it.
 //!
-//! --submit gives a task to a program that reads keys one by one, as coding agents
-//! do: it waits until the program takes a task, also right after its start, types
-//! the text as one paste, waits until the program shows it, presses Enter, and
-//! looks whether the text was taken; if not, it presses Enter again. It fails if a
-//! program of known rules asks something (see 'nbs-ts answer'), and says what is
-//! left in the input line if the text was not taken.
+//! --submit gives a task to a program that reads keys one by one, such as a coding
+//! agent. It waits until the program takes a task, also right after its start, and
+//! types the text as one paste. When the program shows the text, it presses Enter,
+//! and again if the program did not take the text. If it never does, the error has
+//! the text that is left in the input line. --submit also fails if a known program
+//! asks a question (see 'nbs-ts answer').
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while
 //! the program reads a line with the echo off (`secret` in `status --json`). We
