@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_extended_request_nothing_after_the_header_is_read() {
+    fn data_after_the_header_of_an_extended_request_is_not_read() {
         assert_eq!(wanted(b""), HEADER);
         assert_eq!(wanted(b"\0"), HEADER - 1);
         assert_eq!(wanted(b"e"), LONGEST_COMMAND);

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_mislead_is_escaped_and_stays_what_it_is() {
+    fn misleading_characters_are_escaped_without_loss() {
         let text = "a\u{2028}b\u{202e}c\u{2069}d\u{9b}e\x7f\u{e9}";
         let (ours, plain) = (quoted(text), format!("\"{text}\""));
         assert_eq!(ours, "\"a\\u2028b\\u202ec\\u2069d\\u009be\\u007f\u{e9}\"");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_printed_stays_what_it_is_but_for_some_fields() {
+    fn foreign_json_is_kept_except_replaced_fields() {
         let line = r#"{"a":[1,-2.5,"x\u009b\"",{"b":null}],"c":{"a":true},"d":"e"}"#;
         let value = serde_json::from_str(line).unwrap();
         assert_eq!(value_with(&value, &[]), line);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_and_nothing_else_is() {
+    fn only_our_own_form_of_numbers_is_parsed() {
         for time in [Duration::ZERO, Duration::new(60, 1), Duration::new(u64::MAX, 999_999_999)] {
             assert_eq!(parse_seconds(seconds(time, 9).as_bytes()), Some(time));
         }

@@ -832,7 +832,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_printed_when_it_has_lingered_enough_is_read() {
+    fn late_output_is_read_at_the_end() {
         let mut rig = Rig::new(Settings::default());
         // Somebody whom the command has left behind.
         let mut left = File::from(rig.relay.master.open_slave().unwrap());

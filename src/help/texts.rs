@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unpacked_is_what_was_packed() {
+    fn unpacked_texts_equal_the_originals() {
         const SKILL: Text = Text::of("applets/ts/skill.md");
         assert_eq!(SKILL.get(), include_str!("../applets/ts/skill.md"));
         let (_, start, end) = PLACES[PLACES.len() - 1];

@@ -294,7 +294,7 @@ mod tests {
     };
 
     #[test]
-    fn who_has_connected_and_is_there_is_admitted() {
+    fn a_process_that_connected_and_exists_is_admitted() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut admission = Admission::new(None);
         assert_eq!(admission.admit(&ours), Ok(std::process::id()));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_login_prints_is_passed_over_however_it_is_cut() {
+    fn output_of_a_login_is_skipped_in_any_pieces() {
         for (seed, mut random) in rounds(200) {
             let (mut bootstrap, script) = bootstrap();
             let noise: Vec<u8> = (0..random.usize(..65_536)).map(|_| random.u8(..)).collect();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_in_a_bit_or_in_length_is_another_file() {
+    fn a_different_bit_or_length_is_another_file() {
         let digest = |bytes: &[u8]| {
             let mut digest = Digest::new();
             digest.take(bytes);

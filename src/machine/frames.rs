@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_there_is_not_sent_again_and_still_under_way() {
+    fn acknowledged_frames_are_not_sent_again() {
         let mut stream = Outgoing::default();
         stream.push(b"abcdef");
         let data =

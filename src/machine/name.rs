@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_one_word_again() {
+    fn quoted_text_is_one_word() {
         for (seed, mut random) in rounds(500) {
             let word = String::from_utf8_lossy(&spoiled(b"it's \"$HOME\" \\ a", &mut random)).into_owned();
             if !word.chars().any(char::is_control) {

@@ -733,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn what_still_prints_after_its_timeout_is_waited_for() {
+    fn a_call_that_still_prints_after_its_timeout_is_awaited() {
         let mut talk = Talk::open(Some(2));
         let mut offset = 0;
         let (seconds, code, _) = talk.ends(200, |talk| {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_says_nothing_for_too_long_is_gone_but_not_for_one_who_could_not_hear() {
+    fn silence_counts_only_while_we_could_receive() {
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
         // Seconds, whether something comes, and whether it has been too long.

@@ -215,7 +215,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn what_another_machine_does_not_answer_is_answered_here() {
+    fn the_page_answers_for_an_unresponsive_machine() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut connection = Connection::new(listener.accept().unwrap().0);

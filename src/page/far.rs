@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_there_is_told_here_with_the_machine_in_its_name() {
+    fn remote_events_get_the_machines_name() {
         let mut machine = machine();
         let told = told("a\x1b[1;31;48;2;1;2;3mb\x1b[m\r\n漢<b>".as_bytes());
         // It comes in pieces.
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_and_no_style_of_ours_is_not_taken() {
+    fn remote_rows_must_be_text_and_known_styles() {
         let mut machine = machine();
         let head = "data: {\"handle\":\"1f3a9c02\",\"screen\":{\"cols\":1,\"rows\":1,\"cursor\":null,\"at\":[1],\"fresh\":{\"1\":";
         for row in [
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_beside_a_screen_is_texts_and_numbers_that_we_know_and_else_stays_as_it_was() {
+    fn remote_fields_must_be_known_texts_and_numbers() {
         let mut machine = machine();
         let mut take = |about: &str| {
             take(&mut machine, format!("data: {{\"handle\":\"1f3a9c02\",\"about\":{about}}}\n").as_bytes());
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_called_ever_more_rarely_until_it_has_told_something() {
+    fn a_silent_machine_is_called_less_and_less_often() {
         let (mut machine, mut numbers) = (machine(), Numbers::default());
         let passed = Deadline::after(Duration::ZERO);
         for pause in [2, 4, 8, 16, 32, 60, 60] {
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_after_a_loss_is_counted_with_what_was_told_before() {
+    fn versions_continue_after_a_lost_connection() {
         let (mut machine, mut numbers) = (machine(), Numbers::default());
         let about = b"data: {\"handle\":\"1f3a9c02\",\"about\":{\"state\":\"alive\",\"activity\":\"idle\",\"word\":\"idle\"}}\n";
         let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
@@ -672,14 +672,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_done_where_there_is_no_call_is_not_done() {
+    fn requests_without_a_connection_fail() {
         let mut machine = machine();
         machine.ask(7, "1f3a9c02", "line", "x");
         assert_eq!((machine.done(), &machine.asked[..]), (vec![(7, Err(UNASKED))], &[][..]));
     }
 
     #[test]
-    fn what_comes_after_nobody_waits_for_it_changes_nothing() {
+    fn late_replies_are_ignored() {
         let mut machine = machine();
         machine.asked = vec![7, 8];
         machine.forget_but(|number| number == 8);

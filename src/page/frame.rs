@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_process_tells_takes_no_more_room_than_a_screen() {
+    fn remote_screens_are_bounded() {
         let at = "1,".repeat(100_000);
         let head = "{\"cols\":1,\"rows\":1,\"cursor\":null,\"fresh\":{\"1\":[\"a\"]}";
         let told = serde_json::from_str(&format!("{head},\"at\":[{at}1]}}")).unwrap();

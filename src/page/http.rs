@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_requests_are_rejected() {
         let asked = |headers: &str| parse(format!("GET / HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes());
         assert!(asked("").is_ok());
         for (headers, refusal) in [

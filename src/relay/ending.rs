@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_it_and_what_is_left_to_do_follows_from_what_has_happened() {
+    fn the_table_of_endings_holds() {
         use EndedBy::{Itself, Kill, Timeout};
         let (first, second) = (Some((Duration::ZERO, false)), Some((RETRY, true)));
         let another_look = Some((END_AGAIN, false));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_saw_has_an_unknown_cause_unless_somebody_ended_it() {
+    fn an_unseen_end_has_an_unknown_cause_unless_nbs_ended_it() {
         let mut ending = Ending::new(Instant::now());
         assert_eq!(ending.cause(None), EndedBy::Unknown);
         ending.begin(ClientId::of(1), "kill");

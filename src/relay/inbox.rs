@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_comes_out_in_order() {
+    fn messages_come_out_in_order() {
         let mut inbox = Inbox::default();
         for piece in [&b"a li"[..], b"", b"ne\nand", b" a text", &[b'x'; 100]] {
             inbox.append(piece);

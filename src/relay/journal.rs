@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_told_from_anywhere() {
+    fn typed_text_is_found_from_any_offset() {
         let mut journal = Journal::default();
         journal.begin();
         journal.note(b"one\r", 10, Some(Mode::Raw));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_judged_and_has_a_beginning() {
+    fn each_activity_has_a_beginning() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         let told = |judge: &Judge| (judge.verdict().0, judge.since().duration_since(begin).as_millis());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_keyboard_waits_once_it_has_rested_for_a_second() {
+    fn a_raw_program_waits_after_a_second_of_rest() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         judge.note_printed(at(begin, 500));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_runs_in_silence_is_looked_at_less_and_less_and_only_for_who_follows() {
+    fn a_silent_program_is_checked_less_often_and_only_for_followers() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         let mut now = at(begin, 50);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prints_without_an_end_is_looked_at_only_where_that_may_be_news() {
+    fn a_printing_program_is_checked_only_if_its_activity_may_change() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         judge.look(look(Doing::Prompt, 50), at(begin, 50));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_too_soon_is_seen_again_before_anybody_is_told_of_it() {
+    fn an_early_reading_is_repeated_before_it_is_sent() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         judge.look(look(Doing::Line, 50), at(begin, 100));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_line_still_does_right_after_another_has_printed() {
+    fn a_program_waits_for_a_line_even_after_another_printed() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         judge.note_printed(at(begin, 100));
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_itself_goes_before_what_is_seen_until_something_is_typed() {
+    fn a_report_takes_precedence_until_input() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         let report = |state| Some(Report { state, text: b"may I?".to_vec(), since: Duration::ZERO });
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_done_when_something_was_typed_is_about_to_begin() {
+    fn input_ends_the_state_done() {
         let begin = Instant::now();
         let mut judge = Judge::new(begin);
         judge.look(look(Doing::Raw, 2_000), at(begin, 3_000));
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_on_it_since_something_happened_has_been_told() {
+    fn a_waiter_is_notified_of_a_turn() {
         let begin = Instant::now();
         for (waited_on, attended) in [(400, false), (500, true), (700, true)] {
             let mut judge = Judge::new(begin);

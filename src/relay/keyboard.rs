@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_before_is_answered_first_for_a_while() {
+    fn earlier_queries_are_answered_first_for_a_while() {
         let now = Instant::now();
         let mut keyboard = Keyboard::new(now);
         let asked_until = |end: u64| move |place: u64| place >= end;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_line_is_held_until_there_may_be_room() {
+    fn text_too_long_for_a_line_waits_for_room() {
         let now = Instant::now();
         let (lines, keys) = (TerminalModes::of(true, true), TerminalModes::of(false, false));
         let mut keyboard = Keyboard::new(now);

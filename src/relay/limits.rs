@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_puts_off_the_idle_timeout_and_nothing_else() {
+    fn activity_postpones_only_the_idle_timeout() {
         let mut limits = Limits::new(&settings(Some(1_000), Some(100)), None);
         let (timeout, idle) = (limits.timeout, limits.idle);
         limits.note_activity();

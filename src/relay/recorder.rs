@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_kept_and_means_nothing_until_it_is() {
+    fn unwritten_output_is_kept_and_not_parsed() {
         let mut rig = Rig::new(Settings::default());
         let secret = rig.file("secret");
         let recorder = &mut rig.relay.recorder;
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_synced() {
+    fn written_output_is_synced() {
         let mut rig = Rig::new(Settings::default());
         let recorder = &mut rig.relay.recorder;
         // What cannot be synced tells that it was tried.
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_only_the_last_line_is_kept() {
+    fn without_a_log_only_the_last_line_is_kept() {
         let folder = Folder::open("/".as_ref()).unwrap();
         let mut notes = Notes { file: there(full()), waiting: Vec::new(), last: None };
         for cols in 1..=10_000 {

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prints_by_itself_while_it_reads_waits_once_it_is_silent_for_twice_as_long() {
+    fn a_program_that_prints_while_reading_waits_after_twice_the_silence() {
         let clock = |silence| {
             [Look(900, 0), Printed(1_000), Look(1_500, 0), Printed(2_000), Look(2_100, 0), Look(silence, 0)]
         };
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_given_input_does_not_wait() {
+    fn a_program_with_unread_input_does_not_wait() {
         let begin = Instant::now();
         let mut clock = InputClock::new(begin);
         let sample = || sample(Doing::Line, Timeout::Never, 0);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_records_can_be_read() {
         let completion = Completion { seq: 12, code: 137 };
         assert_eq!(Completion::first_from(0, completion_line(completion).as_bytes()), Some(completion));
     }

@@ -543,7 +543,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_passed_over_is_looked_for_again() {
+    fn a_process_missed_by_a_scan_is_searched_again() {
         let found = |looks: &[(&[u32], bool)]| {
             let mut looks = looks.iter();
             let found = first_sure(|| looks.next().map(|(found, was_nobody)| (found.to_vec(), *was_nobody)));

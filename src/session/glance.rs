@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_meta_shows_is_shown_as_it_is_or_not_at_all() {
+    fn list_shows_valid_fields_of_meta_or_none() {
         let shown = |meta: &str| command(meta.as_bytes());
         assert_eq!(shown("command: a\\x1b\\nb \\\\é\nstart: 5\n").as_deref(), Some("a\\x1b\\nb \\\\é"));
         assert_eq!(shown("command: \u{1b}[2J\nstart: 5\n").as_deref(), Some("\\e[2J"));

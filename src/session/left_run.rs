@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_as_it_was_written_and_rubbish_is_nothing() {
+    fn a_resumable_run_is_read_back_and_invalid_data_ignored() {
         for number in 0..4 {
             let [can_look, begins, is_far, marks_end] = std::array::from_fn(|at| at == number);
             let left =

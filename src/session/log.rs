@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_while_it_is_read_is_counted_and_never_given() {
+    fn output_dropped_while_reading_is_counted_and_not_returned() {
         let folder = std::env::temp_dir().join(format!("nbs-log-{}", fastrand::u64(..)));
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("output.log");

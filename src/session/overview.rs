@@ -432,7 +432,7 @@ mod tests {
     const LINE: &str = r#"{"machine":"box","handle":"box:1f3a9c02","state":"alive","name":"a","command":"b\u001b[2J","started":5.5,"terminal":"line","activity":"waiting","since":1790000000.000001,"program":"sh","folder":"/tmp","last_line":"c\u009b","question":"d\u0007?","report":{"state":"failed","text":"e","since":7}}"#;
 
     #[test]
-    fn what_another_machine_tells_is_believed_of_its_own_sessions_only() {
+    fn a_machine_is_trusted_only_about_its_own_sessions() {
         let told = Overview::parse(LINE.as_bytes(), Some("box")).unwrap();
         assert_eq!(told.address().to_string(), "box:1f3a9c02");
         assert_eq!((told.activity, told.doing), (Some(Activity::Waiting), Some(Doing::Line)));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_told_as_it_is() {
+    fn a_programs_status_is_passed_on_unchanged() {
         let status = ProgramStatus {
             id: "a/b".into(),
             state: ProgramState::Blocked,

@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_named_by_its_line() {
+    fn an_invalid_rule_is_named_by_its_line() {
         for (text, why) in [
             ("works x", "line 1: a stanza begins with 'program'"),
             ("program a\nworks [", "line 2: this is not a regular expression"),

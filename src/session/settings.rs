@@ -161,7 +161,7 @@ mod tests {
     use crate::rounds::{rounds, spoiled};
 
     #[test]
-    fn what_was_set_comes_back() {
+    fn settings_are_read_back() {
         let every_byte: Vec<u8> = (0..=255).collect();
         let all = Settings {
             title: Some(b"a: b\nowner: 5\n\\x41".to_vec()),

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_is_put_off_and_what_is_far_away_is_not() {
+    fn past_deadlines_are_extended_and_distant_ones_kept() {
         let far = Deadline::after(Duration::from_secs(1_000));
         assert_eq!(far.at_least(Duration::from_secs(1)), far);
         assert!(!Deadline::after(Duration::ZERO).at_least(Duration::from_secs(1_000)).has_passed());

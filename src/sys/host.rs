@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_machine_id_only_what_tells_it_from_others_is_kept() {
+    fn a_machine_id_is_shortened() {
         let (one, other) = ("3d1219c7c4c5404aaa1f6d2a48adfda4", "3d1219c7c4c5404aaa1f6d2a48adfda5");
         let kept = machine_of(one.as_bytes()).unwrap();
         assert!(kept.len() == 16 && kept != machine_of(other.as_bytes()).unwrap());

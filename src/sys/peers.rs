@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_leads_nowhere_and_what_is_no_unix_socket_elsewhere() {
+    fn listening_and_other_sockets_have_no_unix_peer() {
         let folder = std::env::temp_dir().join(format!("nbs-peers-{}", std::process::id()));
         let listener = UnixListener::bind(&folder).unwrap();
         let inode = inode_of(&listener);

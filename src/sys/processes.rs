@@ -769,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_executed_nothing_is_a_copy_of_its_parent() {
+    fn a_process_before_exec_is_a_copy_of_its_parent() {
         use std::process::{Command, Stdio};
 
         // The subshell says so, and then waits for its input.
@@ -851,7 +851,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_ask_for_input_is_not_polled() {
+    fn a_poll_without_input_does_not_count() {
         let mut array = Vec::new();
         for (descriptor, events) in [(0_i32, 1_u16), (5, 4), (7, 0x40), (-1, 1), (9, 0)] {
             array.extend(descriptor.to_ne_bytes());
@@ -916,7 +916,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_children_pass_is_known_and_of_none_everything_is_true() {
+    fn a_test_of_all_children_holds_for_none() {
         use std::process::{Command, Stdio};
         let mut shell = Command::new("sh");
         let shell = shell.args(["-c", "sleep 600 & sleep 600 & echo; wait"]).stdout(Stdio::piped());

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_goes_and_is_written_is_seen() {
+    fn created_removed_and_written_files_are_seen() {
         let folder =
             std::env::temp_dir().join(format!("nbs-watch-{}-{:x}", std::process::id(), fastrand::u64(..)));
         fs::create_dir(&folder).unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_at_a_cell_and_what_is_short_is_filled() {
+    fn long_text_is_cut_at_a_cell_and_short_text_filled() {
         for (text, cells, expected) in [
             ("abc", 5, "abc  "),
             ("abc", 3, "abc"),

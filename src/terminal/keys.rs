@@ -302,7 +302,7 @@ mod tests {
     use crate::rounds::{rounds, spoiled};
 
     #[test]
-    fn what_is_offered_is_known() {
+    fn offered_keys_are_known() {
         assert!(OFFERED.iter().all(|name| parse(name).is_some()));
     }
 
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_none() {
+    fn unknown_keys_are_rejected() {
         for name in [
             "", "KP", "KP10", "C-KP5", "S-KP+", "hello", "F0", "F13", "C-", "M-", "C-M-", "C-é", "C-1",
             "S-1", "X-a", "Ctrl-c", "C-hello",

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_status_is_read_back() {
         let all = format!("{}\n\u{9b}é", "x".repeat(5_000));
         for (_, state) in ProgramState::WORDS {
             for text in ["", "may I?", &all] {

@@ -122,7 +122,7 @@ mod tests {
                        \x1b]7501;state=idle:id=c\u{9c}\x1b]9;4;3\x07";
 
     #[test]
-    fn what_ends_a_record_is_a_prompt_or_a_reset() {
+    fn a_prompt_or_a_reset_ends_a_record() {
         for (printed, kept) in [
             ("", "blocked done working idle"),
             ("\x1b]133;A\x07", "done"),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn where_terminals_disagree_it_is_as_said_above() {
+    fn disputed_sequences_end_as_documented() {
         for (bytes, shown) in [
             // BEL ends an OSC alone; ST ends all, in two forms.
             (&b"\x1b]0;t\x07a"[..], "<....S-"),

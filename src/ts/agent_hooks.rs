@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_changed() {
+    fn unknown_settings_are_not_changed() {
         let agent = Agent::named("qwen").unwrap();
         for bad in [
             "[]",

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_character_is_replaced_and_said_to_be() {
+    fn invalid_utf_8_is_replaced_and_flagged() {
         assert_eq!(
             frames_of(&[b"\xff", b"\xc3x\xc3"]),
             "{\"type\":\"output\",\"offset\":7,\"data\":\"\u{fffd}\",\"lossy\":true}\n\
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told_with_what_follows_it() {
+    fn a_gap_comes_with_the_output_after_it() {
         let (mut frames, mut lines) = (Frames::new(0), String::new());
         frames.output(b"a\xc3", &mut lines);
         frames.skip(5, &mut lines);

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_of_nesting_goes_and_nothing_else_does() {
+    fn only_nesting_variables_are_removed() {
         for name in ["CLAUDECODE", "CLAUDE_CODE_", "TMUX", "TMUX_PANE", "AGENT", "CODEX_A-B", "OTEL_X"] {
             assert!(tells_of_nesting(OsStr::new(name)), "{name}");
         }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_told_to_end_does_not_leave_a_session_that_is_still_to_come_alone() {
+    fn a_terminated_worker_ends_a_session_that_starts_later() {
         let now = Instant::now();
         let mut phase = WorkerPhase { told: true, ..begun(now) };
         assert_eq!(phase.next(0, now), Next::Wait(phase.startup));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_a_session_until_the_timeout() {
+    fn the_monitor_waits_for_a_session_until_the_timeout() {
         let now = Instant::now();
         let phase = begun(now);
         assert_eq!(phase.next(0, now), Next::Wait(phase.startup));

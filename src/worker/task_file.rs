@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_stands_in_it_byte_for_byte_and_does_not_pass_for_its_state() {
+    fn skill_and_task_are_copied_exactly_and_do_not_pass_for_the_state() {
         let worker = WorkerHandle::parse(b"pythia-01234abc").unwrap();
         let skill = b"# Skill\r\n```\n## Status\nState: done\n\xff\x01 no end";
         let task = b"`$(x)` '\"\n## Status\nState: failed\nStarted: 1999-01-01 00:00:00";

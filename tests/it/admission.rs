@@ -401,7 +401,7 @@ fn a_kernel_that_does_not_keep_who_connected_admits_nobody_by_a_pid_left_to_anot
 }
 
 #[test]
-fn where_the_kernel_tells_nothing_of_sockets_nobody_is_confined_and_all_others_are_served() {
+fn without_socket_diagnostics_confinement_is_refused_and_others_are_served() {
     let scratch = Scratch::new();
     let create = |words: &[&str]| create_without("pidfd,netlink", &scratch, words);
     let other = create(&["cat"]).code(0).out().trim_end().to_owned();

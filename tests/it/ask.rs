@@ -96,7 +96,7 @@ fn colours_stay_if_they_are_asked_for_and_switches_of_modes_go() {
 }
 
 #[test]
-fn what_the_shell_says_of_a_mistake_is_its_answer() {
+fn the_error_message_of_a_shell_is_its_answer() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["ask", &handle, "echo )"]).code(0).stdout_has("syntax error");
@@ -321,7 +321,7 @@ fn a_screen_that_is_drawn_anew_is_answered_once() {
 }
 
 #[test]
-fn what_is_done_at_the_other_end_of_a_terminal_is_waited_for() {
+fn ask_waits_for_work_at_the_far_end_of_a_terminal() {
     let scratch = Scratch::new();
     let handle = scratch.create("script -q -c 'PS1=\"other> \" dash -i' /dev/null");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));

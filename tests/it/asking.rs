@@ -141,7 +141,7 @@ fn dead_ends() {
 
 /// What has the keyboard, or looks at it, while it works.
 #[test]
-fn who_works_does_not_ask() {
+fn a_working_program_does_not_wait_for_input() {
     let (scratch, handle) = shell();
     let poll = "import os, select, sys, termios, time, tty
 raw = 'raw' in sys.argv
@@ -193,7 +193,7 @@ fn whoever_wants_to_wait_waits() {
 }
 
 #[test]
-fn what_was_interrupted_can_be_resumed_and_what_is_over_tells_its_code() {
+fn resume_works_after_an_interrupt_and_returns_the_code_of_an_ended_command() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "read -rp 'Go? ' x; echo \"$x\"; (exit 7)", "line");
     scratch.ts(&["send", &handle, "on"]).code(0);
@@ -233,7 +233,7 @@ fn the_next_run_says_what_is_in_its_way() {
 /// The command is named that waits, and what to do next: with a shell, with what one talks to,
 /// and with what draws a screen.
 #[test]
-fn what_has_the_foreground_is_named() {
+fn run_names_the_foreground_program() {
     let (scratch, handle) = shell();
     fs::write(scratch.path.join("long.txt"), "line\n".repeat(100)).unwrap();
     let integrate = format!("'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT'");
@@ -261,7 +261,7 @@ fn what_has_the_foreground_is_named() {
 
 /// So is one that an interrupt does not end, and what does.
 #[test]
-fn what_ignores_an_interrupt_is_named() {
+fn run_names_a_program_that_ignores_an_interrupt() {
     let (scratch, handle) = shell();
     for (command, program, next) in [
         ("python3", "python3", "'nbs-ts eof H' to end it"),
@@ -287,7 +287,7 @@ fn what_ignores_an_interrupt_is_named() {
 }
 
 #[test]
-fn what_has_been_left_is_not_in_the_way_once_it_is_over() {
+fn a_left_command_does_not_block_run_once_it_ended() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "read x", "line");
     scratch.ts(&["send", &handle, "over"]).code(0);

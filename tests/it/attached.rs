@@ -186,7 +186,7 @@ fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
 }
 
 #[test]
-fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
+fn a_stopped_attach_gives_the_terminal_back_until_it_continues() {
     let scratch = Scratch::new();
     let (person, session) = (person(&scratch), scratch.create(GREEDY));
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
@@ -206,7 +206,7 @@ fn who_stops_the_call_has_the_terminal_until_it_goes_on() {
 
 /// By then the viewer may not have done all that it does at a stop.
 #[test]
-fn who_has_the_call_go_on_may_be_quick() {
+fn a_stopped_attach_can_be_continued_at_once() {
     let scratch = Scratch::new();
     let (person, session) = (person(&scratch), scratch.create(GREEDY));
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
@@ -321,7 +321,7 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
 }
 
 #[test]
-fn it_takes_a_terminal() {
+fn attach_requires_a_terminal() {
     let scratch = Scratch::new();
     let session = scratch.create("exec sleep 1000");
     scratch.ts(&["attach", "--interactive", &session]).code(1).stdout("").complains("not a terminal");
@@ -337,7 +337,7 @@ fn it_takes_a_terminal() {
 }
 
 #[test]
-fn who_only_looks_on_changes_nothing() {
+fn a_read_only_attach_changes_nothing() {
     let scratch = Scratch::new();
     let program = r"stty raw -echo; printf '\33[?1049h\33[31mready\33[20;70Hthe end'; exec cat -v";
     let (person, session) = (person(&scratch), scratch.create(program));

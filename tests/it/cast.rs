@@ -85,7 +85,7 @@ fn a_bounded_log_is_shown_from_where_it_begins() {
 }
 
 #[test]
-fn what_a_shell_reports_by_is_in_no_recording_and_no_screen() {
+fn marks_are_in_no_recording_and_no_screen() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--record", "--max-log=1M"], "bash");
     scratch.ts(&["run", &handle, "cd /"]).code(0);
@@ -161,7 +161,7 @@ fn times_that_are_no_times_end_a_recording_and_take_no_memory() {
 }
 
 #[test]
-fn what_was_not_recorded_cannot_be_shown() {
+fn cast_fails_without_a_recording() {
     let scratch = Scratch::new();
     let handle = scratch.create("true");
     scratch.ts(&["cast", &handle]).code(1).stdout("").complains("without --record");

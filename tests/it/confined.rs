@@ -240,7 +240,7 @@ os.rename(report + '.new', report)
 "#;
 
 #[test]
-fn who_outlives_a_confined_session_gets_no_further_than_it_did() {
+fn processes_that_outlive_a_confined_session_stay_confined() {
     let places = Places::new();
     let scratch = &places.scratch;
     let _helper = places.helper();
@@ -285,7 +285,7 @@ fn which(program: &str) -> String {
 }
 
 #[test]
-fn where_the_kernel_cannot_confine_there_is_no_session() {
+fn create_fails_if_the_kernel_cannot_confine() {
     let places = Places::new();
     let root = format!("--write-root={}", places.root.display());
     let nbs = binary();
@@ -310,7 +310,7 @@ fn where_the_kernel_cannot_confine_there_is_no_session() {
 
 /// The kernel does not tell who is confined, so two limits that bind nobody stand for it.
 #[test]
-fn who_counts_as_confined_is_told_that_it_is_not_served() {
+fn a_confined_process_gets_an_error() {
     let scratch = Scratch::new();
     let handle = scratch.create("cat");
     let confined = |words: &[&str]| {

@@ -130,7 +130,7 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
 }
 
 #[test]
-fn what_a_full_disk_lets_nobody_move_past_is_not_printed_and_comes_once() {
+fn on_a_full_disk_read_new_prints_each_part_once() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
     fs::create_dir(&state).unwrap();
@@ -176,7 +176,7 @@ fn a_create_that_has_too_few_descriptors_leaves_nothing() {
 }
 
 #[test]
-fn what_was_printed_last_waits_for_room_as_well() {
+fn the_last_output_waits_for_room_on_the_disk() {
     let scratch = Scratch::new();
     let state = scratch.path.join("small");
     fs::create_dir(&state).unwrap();

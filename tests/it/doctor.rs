@@ -26,7 +26,7 @@ fn all_in_order(scratch: &Scratch) {
 }
 
 #[test]
-fn what_sessions_do_is_in_order() {
+fn doctor_finds_no_fault_while_sessions_work() {
     let scratch = Scratch::new();
     assert_eq!(faults(&scratch), None);
     let shell = scratch.create("bash");
@@ -143,7 +143,7 @@ fn a_lock_that_somebody_else_holds_is_told() {
 }
 
 #[test]
-fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
+fn doctor_names_processes_left_and_its_advice_helps() {
     let scratch = Scratch::new();
     let handle = scratch.create("setsid sleep 1000 & echo $!; read x");
     scratch.ts(&["wait-pattern", &handle, "\n"]).code(0);
@@ -169,7 +169,7 @@ fn who_is_left_of_a_session_is_told_and_the_advice_helps() {
 }
 
 #[test]
-fn who_is_left_of_a_session_that_was_never_made_is_told() {
+fn doctor_names_processes_of_an_incomplete_session() {
     let scratch = Scratch::new();
     scratch.create("exit 0");
     let half = scratch.state().join("sessions/.new.0123abcd");

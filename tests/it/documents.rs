@@ -101,7 +101,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn what_is_like_what() {
+fn patterns_match_output() {
     assert!(is_like("a\nb\n", "a\nb\n") && is_like("a\nxyz\nb\n", "a\n...b\n") && is_like("abc", "..."));
     assert!(is_like("abc", "a...b...c") && !is_like("abc", "ab") && !is_like("abc", "a...b"));
     assert!(!is_like("ac", "a...b...c") && !is_like("", "a"));
@@ -156,7 +156,7 @@ fn the_readme_is_short_and_leads_to_every_topic() {
 }
 
 #[test]
-fn what_documents_name_is_there() {
+fn files_named_in_documents_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for document in ["README.md", "CHANGELOG.md", "src/README.md", "tests/README.md", "tests/bench/README.md"]
     {

@@ -434,7 +434,7 @@ assert follower.wait(30) == -signal.SIGPIPE
 }
 
 #[test]
-fn where_nothing_can_be_watched_the_limit_is_named() {
+fn the_error_names_the_limit_of_inotify_watches() {
     let scratch = Scratch::new();
     // In a user namespace of its own, so that nobody else runs into it.
     let script = "echo 0 > /proc/sys/user/max_inotify_instances; exec nbs-ts events --follow";
@@ -503,7 +503,7 @@ fn gc_goes_by_age_by_count_or_by_both() {
 }
 
 #[test]
-fn what_has_been_told_of_a_session_that_stays_is_kept_however_old() {
+fn events_of_an_existing_session_are_kept() {
     let scratch = Scratch::new();
     let handle = scratch.create("exit 0");
     scratch.wait_for_end(&handle);

@@ -133,7 +133,7 @@ fn since_is_when_it_began_and_what_others_print_does_not_change_it() {
 }
 
 #[test]
-fn what_a_session_says_of_itself_goes_before_what_is_seen_until_something_is_typed() {
+fn a_report_takes_precedence_until_something_is_typed() {
     let scratch = Scratch::new();
     let session = scratch.create_with(&["--name=agent"], "bash");
     scratch.ts(&["run", &session, "nbs-ts report waiting may I 'delete \"build\"/?'"]).code(0);
@@ -239,7 +239,7 @@ fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn who_follows_is_told_once_when_a_session_begins_to_wait_and_what_it_says_of_itself() {
+fn follow_prints_once_that_a_session_begins_to_wait_and_its_report() {
     let scratch = Scratch::new();
     let early = scratch.create_with(&["--name=early"], LINE);
     is(&scratch, &early, "waiting");
@@ -395,7 +395,7 @@ impl Drop for Listing {
 }
 
 #[test]
-fn of_those_with_a_name_no_other_is_told_of_also_when_it_is_removed() {
+fn follow_by_name_omits_other_sessions_even_when_removed() {
     let scratch = Scratch::new();
     let other = scratch.create_with(&["--name=other"], "cat");
     let build = scratch.create_with(&["--name=build"], "cat");
@@ -409,7 +409,7 @@ fn of_those_with_a_name_no_other_is_told_of_also_when_it_is_removed() {
 }
 
 #[test]
-fn what_was_removed_while_more_happened_than_the_kernel_keeps_is_told() {
+fn follow_prints_sessions_removed_during_an_overflow_of_inotify() {
     let scratch = Scratch::new();
     let [dead, live] = ["exit 3", "cat"].map(|command| scratch.create(command));
     scratch.wait_for_end(&dead);
@@ -434,7 +434,7 @@ fn what_was_removed_while_more_happened_than_the_kernel_keeps_is_told() {
 }
 
 #[test]
-fn one_that_could_not_be_followed_is_looked_at_again_when_another_comes() {
+fn follow_retries_a_session_when_another_appears() {
     let scratch = Scratch::new();
     let hidden = scratch.create("cat");
     let folder = scratch.state().join("sessions").join(&hidden);
@@ -449,7 +449,7 @@ fn one_that_could_not_be_followed_is_looked_at_again_when_another_comes() {
 }
 
 #[test]
-fn one_that_waits_no_longer_than_some_time_is_seen_to_go_on_without_a_word() {
+fn follow_sees_that_a_read_with_a_timeout_has_ended() {
     let scratch = Scratch::new();
     let patient = scratch.create("read -t 3 x; exec sleep 1000");
     let listing = Listing::start(&scratch, &[]);

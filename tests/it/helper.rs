@@ -492,7 +492,7 @@ except TimeoutError: pass
 }
 
 #[test]
-fn nobody_waits_for_a_stopped_helper() {
+fn calls_do_not_wait_for_a_stopped_helper() {
     let scratch = Scratch::new();
     let helper = Helper::start(&scratch);
     kill(helper.pid(), 19);
@@ -602,7 +602,7 @@ fn sessions_outlive_their_helper_and_still_tell_how_they_ended() {
 }
 
 #[test]
-fn what_nobody_saw_is_unknown_and_still_within_reach_of_kill() {
+fn an_unseen_end_is_unknown_and_kill_still_works() {
     let scratch = Scratch::new();
     let _helper = Helper::start(&scratch);
     let handle = scratch.create(&["--require-helper", "read x; exit 7"]);
@@ -813,7 +813,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 }
 
 #[test]
-fn nobody_wakes_without_cause() {
+fn idle_processes_do_not_wake_up() {
     let scratch = Scratch::new();
     let helper = Helper::start(&scratch);
     let handle = scratch.create(&["--require-helper", "sleep 600"]);

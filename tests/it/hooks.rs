@@ -33,7 +33,7 @@ fn hooks_are_installed_once_and_removed_without_a_trace() {
 }
 
 #[test]
-fn what_is_in_the_settings_stays_with_its_order_mode_and_place() {
+fn hooks_keep_other_settings_their_order_mode_and_place() {
     let scratch = Scratch::new();
     let mine = "{\n  // mine\n  \"zeta\": 1,\n  \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say\"}]}]},\n  \"alpha\": []\n}\n";
     let (dotfiles, config) = (scratch.path.join("dotfiles.json"), scratch.path.join("config"));

@@ -180,7 +180,7 @@ fn a_strangers_link_that_comes_and_goes_leads_nowhere() {
 }
 
 #[test]
-fn what_others_may_write_to_is_no_state_folder() {
+fn a_state_directory_that_others_may_write_to_is_rejected() {
     let scratch = Scratch::new();
     let is_refused = |state: &Path| {
         for words in [&["list"][..], &["create", "--no-helper", "cat"], &["gc"]] {

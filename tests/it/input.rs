@@ -172,7 +172,7 @@ fn an_input_that_is_no_fifo_is_refused() {
 }
 
 #[test]
-fn what_is_typed_at_once_after_create_runs_exactly_once() {
+fn text_typed_right_after_create_runs_once() {
     let scratch = Scratch::new();
     for round in 0..20 {
         let handle = scratch.create("bash");
@@ -200,7 +200,7 @@ fn a_long_line_through_the_fifo_stops_nobody_else() {
 }
 
 #[test]
-fn what_empties_a_line_makes_room_in_it() {
+fn emptying_a_line_makes_room_in_it() {
     let scratch = Scratch::new();
     let handle =
         scratch.create("trap '' INT; stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");

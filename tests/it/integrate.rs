@@ -189,14 +189,14 @@ fn sh_in_a_chroot() {
 }
 
 #[test]
-fn what_su_starts() {
+fn integrate_works_in_a_shell_of_su() {
     let scratch = Scratch::new();
     fs::set_permissions(&scratch.path, fs::Permissions::from_mode(0o755)).unwrap();
     try_inner_of(&scratch, &POSIX, "PS1='mine# ' su -p -s /bin/dash nobody");
 }
 
 #[test]
-fn what_sudo_starts() {
+fn integrate_works_in_a_shell_of_sudo() {
     // It has a terminal of its own (use_pty).
     try_inner(&Inner { command: "SHELL=/bin/dash sudo -s PS1='mine# '", ..POSIX });
 }
@@ -284,7 +284,7 @@ fn fish_behind_ssh() {
 }
 
 #[test]
-fn what_ssh_asks_and_what_is_asked_behind_it() {
+fn questions_of_ssh_and_of_programs_behind_it_are_seen() {
     let scratch = Scratch::new();
     let sshd = Sshd::start(&scratch, "env PS1='mine# ' bash --norc");
     let handle = scratch.create("bash");
@@ -305,7 +305,7 @@ fn what_ssh_asks_and_what_is_asked_behind_it() {
 }
 
 #[test]
-fn what_hangs_at_the_other_end_is_told_of_and_gets_nothing_later() {
+fn integrate_reports_a_remote_hang_and_types_nothing_later() {
     let scratch = Scratch::new();
     let sshd = Sshd::start(&scratch, "printf 'mine# '; sleep 1000");
     let handle = scratch.create("bash");
@@ -354,7 +354,7 @@ fn half_a_line_that_was_typed_ahead_of_the_end_of_an_inner_shell_is_dropped() {
 }
 
 #[test]
-fn what_is_no_shell_gets_nothing() {
+fn integrate_types_nothing_into_a_program_that_is_not_a_shell() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     fs::write(scratch.path.join("long"), "line\n".repeat(100)).unwrap();
@@ -400,7 +400,7 @@ fn the_sessions_own_shell_reports_already() {
 }
 
 #[test]
-fn of_two_at_once_the_second_finds_it_done() {
+fn the_second_of_two_concurrent_integrates_finds_it_done() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "bash --norc"]).code(0);
@@ -413,7 +413,7 @@ fn of_two_at_once_the_second_finds_it_done() {
 }
 
 #[test]
-fn one_that_reports_and_is_busy_is_not_told_again() {
+fn integrate_types_nothing_into_a_busy_shell_that_reports() {
     let scratch = Scratch::new();
     let sshd = Sshd::start(&scratch, "bash --norc");
     for command in ["bash --norc", &sshd.command] {
@@ -452,7 +452,7 @@ fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
 }
 
 #[test]
-fn one_that_is_stopped_and_comes_back_is_told_anew() {
+fn integrate_works_again_after_suspend_and_fg() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
@@ -496,7 +496,7 @@ fn shells_inside_each_other_are_told_apart() {
 }
 
 #[test]
-fn what_is_typed_is_not_in_the_history() {
+fn text_typed_by_integrate_is_not_in_the_history() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "HISTFILE= HISTCONTROL= bash --norc"]).code(0);

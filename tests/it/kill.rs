@@ -77,7 +77,7 @@ fn keep_leaves_what_was_said() {
 }
 
 #[test]
-fn nobody_of_a_session_is_left() {
+fn kill_ends_all_processes_of_a_session() {
     let scratch = Scratch::new();
     // A background job, a stopped one, one that ignores all it can, a group of
     // its own, a session of its own, and a double fork that has lost its mark.
@@ -103,7 +103,7 @@ fn nobody_of_a_session_is_left() {
 }
 
 #[test]
-fn what_a_killed_relay_left_is_found_by_its_mark() {
+fn kill_finds_processes_of_a_killed_relay_by_their_mark() {
     let scratch = Scratch::new();
     let handle = scratch
         .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
@@ -119,7 +119,7 @@ fn what_a_killed_relay_left_is_found_by_its_mark() {
 }
 
 #[test]
-fn of_many_dead_ones_those_are_ended_that_somebody_is_left_of() {
+fn kill_all_ends_only_dead_sessions_with_processes_left() {
     let scratch = Scratch::new();
     let over = scratch.create("true");
     scratch.wait_for_end(&over);
@@ -149,7 +149,7 @@ fn kill_waits_for_those_who_need_their_time_and_no_longer() {
 }
 
 #[test]
-fn who_ignores_sigterm_is_killed_after_the_grace() {
+fn a_process_that_ignores_sigterm_is_killed_after_the_grace() {
     let scratch = Scratch::new();
     let handle = scratch.create("trap 'echo no' TERM; echo ready; while :; do sleep 0.01; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
@@ -159,7 +159,7 @@ fn who_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[test]
-fn who_ignores_sigterm_has_the_grace_and_so_has_what_a_handler_starts() {
+fn processes_started_by_a_handler_of_sigterm_have_the_grace() {
     let scratch = Scratch::new();
     run(scratch.command("mkfifo").args(["one", "two"])).code(0);
     let ignores = "(trap '' TERM; echo ready; cat one >/dev/null; echo one was there)";
@@ -264,7 +264,7 @@ fn a_stopped_process_that_is_told_to_end_has_its_say() {
 }
 
 #[test]
-fn who_kills_the_relay_when_told_to_end_saves_nobody() {
+fn a_process_that_kills_its_relay_on_sigterm_is_ended() {
     let scratch = Scratch::new();
     let command = "trap 'kill -KILL $PPID' TERM; echo $$ >> pids; \
                    (trap '' TERM HUP; exec setsid sleep 1000) & echo $! >> pids; while :; do sleep 0.01; done";
@@ -300,7 +300,7 @@ fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_sess
 }
 
 #[test]
-fn of_a_kernel_session_of_others_only_who_bears_the_mark_goes() {
+fn kill_spares_unmarked_processes_of_a_kernel_session() {
     let scratch = Scratch::new();
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
@@ -318,7 +318,7 @@ fn of_a_kernel_session_of_others_only_who_bears_the_mark_goes() {
 }
 
 #[test]
-fn who_is_only_called_as_a_monitor_is_ended() {
+fn kill_ends_a_process_that_only_has_the_name_of_a_monitor() {
     let scratch = Scratch::new();
     // It does not mind that its terminal hangs up.
     let command = "cp \"$(type -P sleep)\" nbs-monitor; \

@@ -130,7 +130,7 @@ impl Slashless for &[u8] {
 /// Launched by exec from a program of another kind, agents end early; bash
 /// leaves a mark, the `_` of what it runs.
 #[test]
-fn it_is_bash_that_starts_it_by_setsid_and_a_text_that_never_changes() {
+fn bash_starts_the_agent_by_setsid_and_a_constant_script() {
     let scratch = Scratch::new();
     let shell = scratch.path.join("bin/bash");
     executable(&shell, "#!/bin/sh\nprintf '%s\\0' \"$@\" >> \"$REPORT/bash\"\nexec /bin/bash \"$@\"\n");
@@ -159,7 +159,7 @@ fn it_is_bash_that_starts_it_by_setsid_and_a_text_that_never_changes() {
 }
 
 #[test]
-fn where_there_is_no_setsid_or_no_bash_it_is_started_all_the_same() {
+fn the_agent_starts_without_setsid_or_bash() {
     for shells in [&["bash", "sh"][..], &["bash"], &["sh"]] {
         let scratch = Scratch::new();
         let agent = Agent::new(&scratch, "agent");
@@ -203,7 +203,7 @@ fn its_standard_input_is_the_callers_and_no_other_descriptor_is() {
 }
 
 #[test]
-fn it_has_the_callers_environment_but_for_what_tells_of_nesting() {
+fn the_agent_has_the_callers_environment_without_nesting_variables() {
     let scratch = Scratch::new();
     let agent = Agent::new(&scratch, "agent");
     let kept = ["CLAUDE_X=1", "TMUX_TMPDIR=1", "AGENTS=1", "KEEP-ME=1", "ODD=a=b\n'\"$x", "CODEX=1"];
@@ -239,7 +239,7 @@ fn it_has_the_callers_environment_but_for_what_tells_of_nesting() {
 }
 
 #[test]
-fn what_a_shell_would_run_of_the_environment_is_not_run() {
+fn no_shell_executes_variables_of_the_environment() {
     let scratch = Scratch::new();
     let agent = Agent::new(&scratch, "agent");
     fs::write(scratch.path.join("startup"), "touch \"$REPORT/startup\"\nset -n\n").unwrap();
@@ -263,7 +263,7 @@ fn what_a_shell_would_run_of_the_environment_is_not_run() {
 }
 
 #[test]
-fn it_has_the_callers_umask_and_folder() {
+fn the_agent_has_the_callers_umask_and_directory() {
     let scratch = Scratch::new();
     let agent = Agent::new(&scratch, "agent");
     let script = "umask 0027; nbs-launch-agent a-0 . ./agent Go.";
@@ -293,7 +293,7 @@ fn an_agent_is_looked_for_as_any_program_is() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told() {
+fn an_agent_that_cannot_start_is_an_error() {
     let scratch = Scratch::new();
     let launch = |arguments: &[&str]| {
         let mut command = scratch.applet("nbs-launch-agent");

@@ -261,7 +261,7 @@ fn a_session_has_the_size_folder_and_environment_that_were_asked_for() {
 }
 
 #[test]
-fn what_cannot_start_leaves_nothing_behind() {
+fn a_create_that_fails_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.ts(&["create", "--cwd=/no/such/folder", "true"]).code(1).stdout("").complains("/no/such/folder");
     scratch.ts(&["create", "--cwd=/etc/passwd", "true"]).code(1).stdout("").complains("/etc/passwd");
@@ -433,7 +433,7 @@ fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
 }
 
 #[test]
-fn what_is_not_known_of_a_session_is_null() {
+fn unknown_values_of_a_session_are_null() {
     let scratch = Scratch::new();
     let handle = scratch.create("exec sleep 1000");
     fs::remove_file(scratch.folder(&handle).join("meta")).unwrap();

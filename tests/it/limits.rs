@@ -7,7 +7,7 @@ use std::{
 use crate::support::{Scratch, eventually, field, is_running, run};
 
 #[test]
-fn what_a_session_is_told_of_itself_is_shown() {
+fn status_shows_title_description_and_parent() {
     let scratch = Scratch::new();
     let options = [
         "--title=a \\ b\nc: \u{e9}",
@@ -47,7 +47,7 @@ fn what_a_session_is_told_of_itself_is_shown() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_limits_are_rejected() {
     let scratch = Scratch::new();
     for option in [
         "--title=",
@@ -125,7 +125,7 @@ fn all_of_a_session_ends_when_its_time_is_up_and_what_it_said_stays() {
 }
 
 #[test]
-fn what_is_printed_or_typed_puts_off_the_idle_timeout() {
+fn output_and_input_postpone_the_idle_timeout() {
     let scratch = Scratch::new();
     let printing = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done; exec sleep 1000";
     let printing = scratch.create_with(&["--idle-timeout=3"], printing);
@@ -191,7 +191,7 @@ fn a_session_ends_with_its_owner_and_is_not_begun_without() {
 }
 
 #[test]
-fn who_ends_before_a_limit_has_ended_by_itself() {
+fn a_program_that_ends_before_its_limit_ended_by_itself() {
     let scratch = Scratch::new();
     let handle = in_time(|limit| {
         let options = ["--timeout", "--idle-timeout"].map(|option| format!("{option}={limit}"));
@@ -221,7 +221,7 @@ fn who_ends_before_a_limit_has_ended_by_itself() {
 }
 
 #[test]
-fn what_began_to_end_a_session_stays_the_cause() {
+fn the_first_cause_of_an_end_is_kept() {
     let scratch = Scratch::new();
     let command = "trap '' TERM; echo ready; while :; do sleep 1000; done";
     let handle = scratch.create_with(&["--timeout=0.2"], command);

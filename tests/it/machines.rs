@@ -308,7 +308,7 @@ fn a_machine_of_another_architecture_gets_the_file_for_it_or_is_told_what_to_put
 }
 
 #[test]
-fn what_lies_beside_our_file_keeps_nobody_from_a_machine_of_our_own_architecture() {
+fn files_beside_ours_do_not_matter_on_the_same_architecture() {
     let there = Elsewhere::new();
     let ours = there.scratch.path.join("ours/nbs");
     copy_of_binary(&ours);
@@ -443,7 +443,7 @@ fn streams_of_any_size_arrive_whole_in_both_directions() {
 }
 
 #[test]
-fn what_a_line_changes_is_not_delivered_and_costs_no_byte() {
+fn changed_bytes_are_not_delivered_and_no_byte_is_lost() {
     let there = Elsewhere::unadded();
     there.add_line();
     let log = there.create("seq 1 30000");
@@ -547,7 +547,7 @@ fn a_person_attaches_and_leaves_and_the_window_counts() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_in_one_line() {
+fn an_unreachable_machine_is_one_line_of_error() {
     let scratch = Scratch::new();
     let handle = "nowhere:01234567";
     let cases: [(&[&str], &str); 6] = [
@@ -870,7 +870,7 @@ fn a_client_of_the_model_context_protocol_names_the_machine() {
 }
 
 #[test]
-fn what_to_do_next_is_said_as_it_is_typed_here() {
+fn advice_of_a_machine_names_commands_for_this_one() {
     let there = Elsewhere::new();
     let session = there.create("seq 1 100000; env | grep -c NBS_TS_MACHINE");
     there.ts(&["wait", &session, "--exit"]).code(0);

@@ -194,7 +194,7 @@ fn a_full_disk_takes_what_a_bounded_log_can_spare() {
 }
 
 #[test]
-fn where_a_file_cannot_be_given_up_in_part_no_bound_is_promised() {
+fn max_log_is_rejected_if_the_file_system_cannot_punch_holes() {
     let scratch = Scratch::new();
     let state = scratch.path.join("plain");
     fs::create_dir(&state).unwrap();

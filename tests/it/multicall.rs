@@ -17,7 +17,7 @@ fn alone_it_lists_the_applets() {
 }
 
 #[test]
-fn it_tells_version_commit_and_target() {
+fn version_prints_version_commit_and_target() {
     let version = nbs(&["--version"]).code(0).silent().out();
     assert!(version.starts_with(concat!("nbs ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
     assert_eq!(version.split_whitespace().count(), 4, "{version}");
@@ -44,7 +44,7 @@ const ROLES: [&str; 9] = [
 ];
 
 #[test]
-fn it_lists_link_names_a_line_each() {
+fn list_prints_one_link_name_per_line() {
     let listed = nbs(&["--list"]).code(0).silent().out();
     assert!(listed.lines().any(|line| line == "nbs-ts"), "{listed}");
     assert!(listed.lines().all(|line| line.starts_with("nbs-")), "{listed}");

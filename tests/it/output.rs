@@ -130,7 +130,7 @@ fn strip_finds_a_line_end_that_two_calls_of_read_new_share() {
 }
 
 #[test]
-fn what_is_cut_off_at_the_end_of_a_dead_session_is_not_kept_back() {
+fn read_new_prints_an_incomplete_sequence_of_a_dead_session() {
     let scratch = Scratch::new();
     let handle = scratch.create(r"stty -opost; printf 'end\303'");
     scratch.wait_for_end(&handle);
@@ -173,7 +173,7 @@ fn a_broken_cursor_is_told_not_guessed() {
 }
 
 #[test]
-fn where_a_power_cut_has_emptied_a_cursor_what_may_not_have_been_read_comes_again() {
+fn read_new_repeats_output_after_a_power_cut_emptied_the_cursor() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
@@ -299,7 +299,7 @@ fn a_program_that_closes_its_terminal_and_opens_it_again_is_still_recorded() {
 }
 
 #[test]
-fn what_outlives_the_command_and_holds_the_terminal_delays_its_end_little() {
+fn a_process_that_keeps_the_terminal_open_hardly_delays_the_end() {
     let scratch = Scratch::new();
     run(Command::new("mkfifo").arg(scratch.path.join("gate"))).code(0);
     let handle = scratch.create("trap '' HUP; (read x < gate; exit) & echo said; exit 4");
@@ -369,7 +369,7 @@ fn a_sessions_log_may_be_read_while_it_grows() {
 }
 
 #[test]
-fn who_follows_and_is_late_learns_how_a_session_ended_that_is_gone() {
+fn follow_prints_the_end_of_a_session_that_was_removed() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo ready; exec sleep 1000");
     let script = "exec nbs-ts attach $0 > shown";

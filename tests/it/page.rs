@@ -351,7 +351,7 @@ fn the_token_is_kept_until_there_is_another_and_the_port_too() {
 }
 
 #[test]
-fn what_cannot_be_listened_on_is_told() {
+fn the_page_names_an_address_that_it_cannot_listen_on() {
     let scratch = Scratch::new();
     let page = |arguments: &[&str]| run(scratch.applet("nbs-page").args(arguments));
     for value in ["", "localhost", "8080", "127.0.0.1", "127.0.0.1:65536", "[::1]", "\u{1b}[2J:1"] {
@@ -380,7 +380,7 @@ impl Page {
 }
 
 #[test]
-fn what_is_typed_gets_there_in_its_order_and_keys_act_at_once() {
+fn typed_text_arrives_in_order_and_keys_act_at_once() {
     let scratch = Scratch::new();
     let page = Page::start(&scratch);
     let handle = scratch.create("stty -echo; while IFS= read -r line; do echo \"<$line>\"; done");
@@ -511,7 +511,7 @@ fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
 }
 
 #[test]
-fn what_has_scrolled_off_can_be_had() {
+fn scrollback_can_be_read() {
     let scratch = Scratch::new();
     let page = Page::start(&scratch);
     let handle = scratch.create_with(&["--size=20x5"], "seq 1 100; printf '\\033[31mred'; cat");
@@ -555,7 +555,7 @@ fn a_request_cut_anywhere_does_nothing_and_harms_nothing() {
 }
 
 #[test]
-fn what_is_too_large_or_no_request_is_refused() {
+fn oversized_and_invalid_requests_are_rejected() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty -echo; cat");
     let page = Page::start(&scratch);
@@ -753,7 +753,7 @@ fn a_stopped_relay_holds_up_no_other_session() {
 }
 
 #[test]
-fn what_a_session_does_is_told_as_the_list_tells_it() {
+fn the_page_shows_the_same_activity_as_list() {
     let scratch = Scratch::new();
     let handle = scratch.create("printf 'Go on? '; read x; exec sleep 1000");
     let page = Page::start(&scratch);
@@ -774,7 +774,7 @@ fn what_a_session_does_is_told_as_the_list_tells_it() {
 }
 
 #[test]
-fn of_many_that_have_ended_the_newest_are_shown_also_those_that_no_page_saw() {
+fn the_page_shows_the_newest_ended_sessions_even_unseen_ones() {
     let scratch = Scratch::new();
     let first = scratch.create("read x; exit 4");
     for _ in 0..62 {

@@ -3,7 +3,7 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 use crate::support::{Scratch, eventually, links, run};
 
 #[test]
-fn one_session_is_ensured_however_many_ask() {
+fn concurrent_ensures_start_one_session() {
     let scratch = Scratch::new();
     let calls: Vec<_> =
         (0..12).map(|_| scratch.start(&["ensure", "--json", "--no-helper", "--name=it"])).collect();
@@ -31,7 +31,7 @@ fn one_session_is_ensured_however_many_ask() {
 }
 
 #[test]
-fn where_there_is_no_bash_what_is_ensured_is_an_sh() {
+fn ensure_starts_sh_if_there_is_no_bash() {
     let scratch = Scratch::new();
     let bin = scratch.path.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -44,7 +44,7 @@ fn where_there_is_no_bash_what_is_ensured_is_an_sh() {
 }
 
 #[test]
-fn what_is_to_be_ensured_has_a_name() {
+fn ensure_requires_a_name() {
     let scratch = Scratch::new();
     let cases: [&[&str]; 5] = [
         &["ensure"],

@@ -32,7 +32,7 @@ fn base64(text: &str) -> String {
 }
 
 #[test]
-fn what_a_program_says_of_itself_is_shown_and_comes_before_what_is_seen() {
+fn the_status_of_a_program_is_shown_and_takes_precedence() {
     let scratch = Scratch::new();
     let session = scratch.create_with(&["--name=agent"], SAYS);
     assert_eq!(status(&scratch, &session, "program_status"), "[]");

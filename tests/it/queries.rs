@@ -31,7 +31,7 @@ fn ask(scratch: &Scratch, options: &[&str], question: &str) -> String {
 }
 
 #[test]
-fn what_is_asked_is_answered_once_and_in_order() {
+fn queries_are_answered_once_and_in_order() {
     let scratch = Scratch::new();
     for (question, answer) in [
         (r"\x1b[c\x1b[>c\x1b[=c", r"\x1b[?64;6;21;22;28c\x1b[>41;379;0c\x1bP!|00000000\x1b\\"),
@@ -99,7 +99,7 @@ fn the_screen_of_a_long_log_is_kept_before_anybody_looks() {
 }
 
 #[test]
-fn who_asks_for_ever_and_never_reads_holds_nobody_up() {
+fn a_program_that_queries_and_never_reads_blocks_no_call() {
     let scratch = Scratch::new();
     let flood = "stty raw -echo; python3 -c 'import os\nfor n in range(4000): os.write(1, b\"\\x1b[c\\x1b[6n\" * 50)\n'";
     let handle = scratch.create(&format!("{flood}; stty sane; echo; echo over"));
@@ -172,7 +172,7 @@ sys.argv[2:] and os.read(0, 1)
 ";
 
 #[test]
-fn who_waits_for_an_answer_of_the_terminal_waits_for_nobody() {
+fn a_program_waiting_for_a_reply_of_the_terminal_does_not_wait_for_input() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
     let handle = scratch.create("exec python3 ask.py R more");
@@ -188,7 +188,7 @@ fn who_waits_for_an_answer_of_the_terminal_waits_for_nobody() {
 }
 
 #[test]
-fn what_is_typed_after_a_question_comes_after_the_answer() {
+fn text_typed_after_a_query_follows_the_reply() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
     // What is typed does not wait for ever, so all must come to it in time.

@@ -89,7 +89,7 @@ fn however_many_restart_it_there_is_one_session() {
 }
 
 #[test]
-fn what_cannot_be_restarted_is_left_as_it_is() {
+fn restart_leaves_a_session_that_it_cannot_restart() {
     let scratch = Scratch::new();
     let folder = scratch.path.join("gone");
     fs::create_dir(&folder).unwrap();

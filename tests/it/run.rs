@@ -70,7 +70,7 @@ fn output_and_code_are_the_commands_own() {
 }
 
 #[test]
-fn what_is_wrong_with_the_text_is_an_answer() {
+fn a_syntax_error_is_output() {
     let (scratch, handle) = shell();
     for text in
         ["if", "echo 'a", "echo \"a", "echo `a", "echo $(a", "echo ${a", "{ a", "((", "[[", "echo a\\"]
@@ -114,7 +114,7 @@ fn a_megabyte_comes_whole() {
 }
 
 #[test]
-fn what_a_command_sets_stays() {
+fn the_shell_keeps_changes_of_a_command() {
     let (scratch, handle) = shell();
     fs::create_dir(scratch.path.join("sub")).unwrap();
     let pwd = format!("{}/sub\n", scratch.path.display());
@@ -224,7 +224,7 @@ fn options_and_traps_of_the_user_do_not_touch_it() {
 }
 
 #[test]
-fn what_traps_and_traces_print_about_the_text_is_its_output_and_no_more() {
+fn traps_and_traces_print_only_about_the_command() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "set -x").code(0).stdout("");
     scratch.run(&handle, "echo a").code(0).stdout("+ echo a\na\n");
@@ -278,7 +278,7 @@ fn twenty_at_once_each_get_their_own() {
 }
 
 #[test]
-fn it_waits_for_a_prompt_that_is_about_to_come() {
+fn run_waits_for_a_prompt_that_is_about_to_appear() {
     let scratch = Scratch::new();
     fs::write(scratch.home().join(".bashrc"), "PS1='$ '\nsleep 0.3\nPROMPT_COMMAND='sleep 0.1'\n").unwrap();
     let handle = scratch.create("bash");
@@ -291,7 +291,7 @@ fn it_waits_for_a_prompt_that_is_about_to_come() {
 }
 
 #[test]
-fn what_was_typed_at_the_prompt_is_not_part_of_it() {
+fn text_typed_at_the_prompt_is_not_part_of_the_command() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "true").code(0);
     for keys in ["echo 'half", "foo\u{1}", "\u{12}tr", "\u{16}", "\u{1b}", "\u{18}", "x\u{1b}5", "\t\t"] {
@@ -306,7 +306,7 @@ fn what_was_typed_at_the_prompt_is_not_part_of_it() {
 }
 
 #[test]
-fn what_was_typed_at_the_prompt_and_not_read_is_not_part_of_it_either() {
+fn unread_text_at_the_prompt_is_not_part_of_the_command() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "true").code(0);
     let pid = scratch.file(&handle, "pid");
@@ -447,7 +447,7 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
 }
 
 #[test]
-fn what_a_shell_has_not_begun_in_time_it_does_not_do_later() {
+fn a_shell_does_not_execute_a_command_after_the_timeout() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "true").code(0);
     let pid = scratch.file(&handle, "pid");
@@ -559,14 +559,14 @@ fn the_end_of_the_shell_is_told() {
 }
 
 #[test]
-fn what_began_like_a_mark_and_is_none_is_output() {
+fn text_that_begins_like_a_mark_is_output() {
     let (scratch, handle) = shell();
     let ran = scratch.run(&handle, r"printf 'x\033]133;D;nbs'; kill -9 $$").code(125);
     assert_eq!(ran.out(), "x\x1b]133;D;nbs");
 }
 
 #[test]
-fn who_waits_for_input_is_interrupted_once() {
+fn a_command_waiting_for_input_is_interrupted_once() {
     let (scratch, handle) = shell();
     let program = "import os, signal\n\
                    signal.signal(signal.SIGINT, lambda *_: os.write(1, b'no\\n'))\n\
@@ -788,7 +788,7 @@ fn the_history_has_the_command_and_the_cursor_stays() {
 }
 
 #[test]
-fn it_streams_while_the_command_runs() {
+fn run_streams_output() {
     let (scratch, handle) = shell();
     let script = format!(
         "nbs-ts run {handle} 'echo begun; read x; echo $x' | {{ read line; nbs-ts send {handle} on; echo $line; cat; }}"
@@ -854,7 +854,7 @@ fn a_program_that_is_conversed_with_is_a_command_that_runs() {
 }
 
 #[test]
-fn what_fails_shows_no_line_of_ours() {
+fn a_failing_command_shows_no_line_of_nbs() {
     let (scratch, handle) = shell();
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
     ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
@@ -1018,7 +1018,7 @@ fn hooks_that_somebody_typed_away_are_put_back() {
 }
 
 #[test]
-fn it_does_not_wait_for_itself() {
+fn run_in_its_own_session_does_not_wait_for_itself() {
     let (scratch, handle) = shell();
     let ran = scratch.run(&handle, "nbs-ts run $NBS_TS_SESSION true; echo $?").code(0);
     assert!(ran.out().ends_with("\n125\n") && ran.out().contains("is executing this very call"), "{ran:?}");
@@ -1053,7 +1053,7 @@ fn escape_sequences_can_be_left_out() {
 }
 
 #[test]
-fn what_is_said_of_a_job_at_a_prompt_is_in_no_output() {
+fn job_messages_at_a_prompt_are_not_output() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "sleep 0.01 & job=$!").code(0);
     let job = scratch.run(&handle, "echo $job").code(0).out();

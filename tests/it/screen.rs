@@ -49,7 +49,7 @@ fn the_alternate_screen_and_no_title_are_told() {
 }
 
 #[test]
-fn links_and_what_was_copied_are_told() {
+fn links_and_the_copied_text_are_printed() {
     let scratch = Scratch::new();
     let handle = scratch.create(r"printf '\033]8;;http://x/\033\\there\033]8;;\033\\\033]52;c;Y29w\033\\'");
     scratch.wait_for_end(&handle);
@@ -62,7 +62,7 @@ fn links_and_what_was_copied_are_told() {
 }
 
 #[test]
-fn what_has_scrolled_off_can_be_had() {
+fn scrollback_can_be_read() {
     let scratch = Scratch::new();
     let handle = scratch.create("seq 3000; read -r line");
     // The newline may come by itself, and scrolls.

@@ -313,7 +313,7 @@ fn the_traps_of_who_uses_zsh_are_set_off_by_their_commands() {
 }
 
 #[test]
-fn what_keeps_a_shell_from_reporting_is_told_of() {
+fn run_says_why_a_shell_cannot_report() {
     let scratch = Scratch::new();
     for (shell, text, why) in [
         ("zsh", "precmd() { precmd_functions=() }", "not at a prompt that it reports"),
@@ -371,7 +371,7 @@ fn hooks_that_are_removed_from_a_zsh_are_put_back() {
 }
 
 #[test]
-fn what_the_user_has_in_the_environment_stays_theirs() {
+fn the_users_environment_is_kept() {
     let scratch = Scratch::new();
     let env = format!("--env=ZDOTDIR={}/z", scratch.path.display());
     fs::create_dir(scratch.path.join("z")).unwrap();
@@ -416,7 +416,7 @@ fn a_shell_may_be_slow_between_its_prompt_and_its_read() {
 }
 
 #[test]
-fn what_is_nothing_ends_well_and_what_is_not_has_its_own_code() {
+fn an_empty_command_exits_0_and_others_with_their_own_code() {
     let scratch = Scratch::new();
     for command in ["bash", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
         let handle = scratch.create(command);
@@ -510,7 +510,7 @@ fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
 /// fish heeds an interrupt only while it waits for a key: of one that comes while it draws it
 /// leaves the line as it is.
 #[test]
-fn what_is_left_at_the_prompt_of_a_slow_fish_is_not_part_of_what_is_run() {
+fn half_a_line_in_a_slow_fish_is_not_part_of_the_command() {
     let scratch = Scratch::new();
     for command in ["fish --no-config", "fish --no-config inside"] {
         let handle = shell_of(&scratch, command);
@@ -563,7 +563,7 @@ fn a_state_folder_of_any_name_will_do_for_every_shell() {
 }
 
 #[test]
-fn what_a_small_shell_has_not_begun_in_time_it_does_not_do_later() {
+fn a_small_shell_does_not_execute_a_command_after_the_timeout() {
     let scratch = Scratch::new();
     for command in ["sh", "busybox ash"] {
         let handle = scratch.create(command);
@@ -778,7 +778,7 @@ fn a_restricted_shell_is_a_program_as_any_and_told_of() {
 }
 
 #[test]
-fn what_replaces_a_small_shell_is_told_of() {
+fn run_names_a_program_that_replaced_a_small_shell() {
     let scratch = Scratch::new();
     let handle = scratch.create("sh");
     scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'cat' replaced the shell");

@@ -196,7 +196,7 @@ fn a_relay_that_is_stopped_meanwhile_is_named_too() {
 }
 
 #[test]
-fn what_a_client_that_has_gone_wanted_is_not_done_behind_its_back() {
+fn a_relay_drops_the_requests_of_a_client_that_left() {
     let scratch = Scratch::new();
     let handle = shell(&scratch);
     let socket = scratch.folder(&handle).join("relay.sock");
@@ -229,7 +229,7 @@ fn what_a_client_that_has_gone_wanted_is_not_done_behind_its_back() {
 }
 
 #[test]
-fn who_keeps_a_lock_holds_up_the_others_only_for_a_while_and_is_named() {
+fn calls_give_up_on_a_held_lock_and_name_its_holder() {
     let scratch = Scratch::new();
     let (handle, killed) = (shell(&scratch), scratch.create("exec sleep 1000"));
     // Who reads writes into a pipe that nobody empties.

@@ -175,7 +175,7 @@ fn a_program_that_reads_something_else() {
 }
 
 #[test]
-fn who_has_been_adopted_is_found() {
+fn adopted_processes_are_found() {
     // The inner shell ends, and so the reader is nobody's child but ours.
     check("(cat </dev/tty &); exec sleep 600", "line");
 }
@@ -243,7 +243,7 @@ fn a_poll_that_was_stopped_goes_on_waiting() {
 }
 
 #[test]
-fn one_thread_of_many_reads() {
+fn a_reading_thread_of_many_is_found() {
     let begin = "import sys, threading, time; print(\"ready\", flush=True)";
     let other = "threading.Thread(target=sys.stdin.readline).start()";
     check_python(&format!("{begin}; {other}; time.sleep(600)"), "line");
@@ -280,7 +280,7 @@ fn programs_of_commands() {
 /// An event loop wakes itself through a pair of sockets, which leads to nobody else; through
 /// a connection it may be that somebody else is at work.
 #[test]
-fn who_talks_to_itself_passes_nothing_on() {
+fn a_program_with_a_pipe_to_itself_is_not_a_relay_of_input() {
     let scratch = Scratch::new();
     let program = "import asyncio, os, socket, sys, tty
 tty.setcbreak(0)

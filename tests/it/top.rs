@@ -158,7 +158,7 @@ fn a_person_sees_all_sessions_and_answers_those_that_wait() {
 }
 
 #[test]
-fn what_happens_is_shown_as_it_happens() {
+fn top_shows_changes_live() {
     let scratch = Scratch::new();
     let person = person(&scratch, "90x24");
     call(&scratch, &person, "nbs-ts top");
@@ -194,7 +194,7 @@ fn what_happens_is_shown_as_it_happens() {
 }
 
 #[test]
-fn it_fits_into_a_terminal_of_any_size() {
+fn top_fits_into_a_terminal_of_any_size() {
     let scratch = Scratch::new();
     let _ask = scratch.create_with(&["--name=ask"], LINE);
     let wide = scratch.create_with(
@@ -370,7 +370,7 @@ fn while_nothing_happens_nothing_is_done() {
 }
 
 #[test]
-fn one_whose_relay_is_stopped_is_shown_too_and_holds_nothing_up() {
+fn top_shows_a_session_with_a_stopped_relay_without_delay() {
     let scratch = Scratch::new();
     let stopped = scratch.create_with(&["--name=stopped"], "exec sleep 1000");
     let ask = scratch.create_with(&["--name=ask"], LINE);

@@ -921,7 +921,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
 
 /// In namespaces of our own we can say how much there is.
 #[test]
-fn what_is_used_up_is_an_error_and_no_hang() {
+fn an_exhausted_resource_is_an_error_and_not_a_hang() {
     let scratch = Scratch::new();
     let script = r#"
         set -e

@@ -72,7 +72,7 @@ fn an_echo_that_wraps_is_not_taken_for_output() {
 }
 
 #[test]
-fn what_is_typed_key_by_key_wraps_and_is_not_taken_for_output() {
+fn text_typed_key_by_key_that_wraps_is_not_output() {
     let scratch = Scratch::new();
     let handle = scratch.create("/usr/bin/env python3");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
@@ -89,7 +89,7 @@ fn what_is_typed_key_by_key_wraps_and_is_not_taken_for_output() {
 }
 
 #[test]
-fn what_is_typed_ahead_is_echoed_late_and_not_taken_for_output() {
+fn the_late_echo_of_text_typed_ahead_is_not_output() {
     for (command, first, second) in [
         ("bash", "sleep 1", "sleep 1; echo DONE"),
         ("dash", "sleep 1", "sleep 1; echo DONE"),
@@ -107,7 +107,7 @@ fn what_is_typed_ahead_is_echoed_late_and_not_taken_for_output() {
 }
 
 #[test]
-fn what_cat_prints_again_is_output() {
+fn the_copy_that_cat_prints_is_output() {
     let scratch = Scratch::new();
     let handle = scratch.create("cat");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
@@ -228,7 +228,7 @@ fn completion_idleness_input_and_end_are_waited_for() {
 }
 
 #[test]
-fn what_was_run_once_is_complete_at_its_end_and_its_echo_is_none_either() {
+fn a_one_shot_is_complete_at_its_end_and_its_echo_is_not_output() {
     let scratch = Scratch::new();
     let handle = scratch.create("read x; echo bye; exit 5");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
@@ -253,7 +253,7 @@ fn signal(signal: &str, waiting: &Running) {
 
 /// busybox ash asks at its prompt where the cursor is.
 #[test]
-fn what_the_shell_has_been_answered_and_has_not_read_is_nothing_that_was_typed() {
+fn an_unread_reply_of_the_terminal_is_not_typed_input() {
     let scratch = Scratch::new();
     let handle = scratch.create("busybox ash");
     scratch.ts(&["run", &handle, "true"]).code(0);
@@ -297,7 +297,7 @@ fn an_echo_that_comes_while_it_is_stopped_is_not_taken_for_output() {
 }
 
 #[test]
-fn what_may_be_the_beginning_of_an_echo_is_output_at_the_end() {
+fn a_possible_beginning_of_an_echo_is_output_at_the_end() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty raw -echo; head -c 6 > /dev/null; printf hel");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
@@ -407,7 +407,7 @@ fn a_command_that_was_done_before_the_wait_is_done() {
 }
 
 #[test]
-fn what_is_typed_before_the_first_prompt_is_waited_for() {
+fn wait_complete_waits_for_a_command_typed_before_the_first_prompt() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
@@ -417,7 +417,7 @@ fn what_is_typed_before_the_first_prompt_is_waited_for() {
 /// The server of a tmux reads the terminal that its client has handed it; those of others have
 /// nothing to do with it.
 #[test]
-fn who_waits_in_tmux_is_seen_whatever_another_tmux_does() {
+fn a_program_waiting_in_tmux_is_seen_despite_another_tmux() {
     let scratch = Scratch::new();
     let tmux = |name: &str| format!("tmux -f /dev/null -S {}", scratch.path.join(name).display());
     let (own, other) = (tmux("own"), tmux("other"));
@@ -433,7 +433,7 @@ fn who_waits_in_tmux_is_seen_whatever_another_tmux_does() {
 /// Nobody knows the code of a command that has not told its end, and that of an older one is
 /// none.
 #[test]
-fn of_a_shell_that_has_ended_the_command_that_was_begun_last_counts() {
+fn wait_complete_on_an_ended_shell_returns_the_last_command() {
     let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish", "sh", "busybox sh"] {
         let after = |commands: &[(&str, i32)]| {

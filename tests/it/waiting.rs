@@ -178,7 +178,7 @@ fn a_pipeline_that_reads_a_pipe_works() {
 }
 
 #[test]
-fn who_sleeps_works() {
+fn a_sleeping_program_works() {
     every_verb_says("echo go''on; sleep 1000", "goon", Works);
 }
 
@@ -225,7 +225,7 @@ while True:
 ";
 
 #[test]
-fn who_polls_the_keyboard_while_it_computes_works() {
+fn a_program_that_polls_the_keyboard_while_computing_works() {
     every_verb_says(&format!("python3 -c \"{POLLER}\""), "goon", Works);
 }
 
@@ -236,6 +236,6 @@ fn a_progress_bar_that_looks_for_a_key_works() {
 }
 
 #[test]
-fn who_wakes_up_by_a_timer_to_look_for_a_line_and_prints_works() {
+fn a_program_that_prints_by_a_timer_works() {
     every_verb_says("echo go''on; until read -r -t 1.4; do printf .; done", "goon", Works);
 }

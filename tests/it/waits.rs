@@ -48,7 +48,7 @@ fn an_empty_pattern_is_found_as_soon_as_there_is_output() {
 }
 
 #[test]
-fn what_cannot_come_any_more_is_not_waited_for() {
+fn wait_fails_at_once_if_its_condition_cannot_be_met() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo hello; exit 3");
     let ran = scratch.ts(&["wait-pattern", &handle, "never"]).code(1).stdout("");
@@ -158,7 +158,7 @@ fn a_log_that_takes_hours_to_read_keeps_nobody_longer_than_was_said() {
 }
 
 #[test]
-fn who_takes_long_to_look_at_what_was_printed_does_not_take_that_for_silence() {
+fn time_spent_searching_does_not_count_as_silence() {
     let scratch = Scratch::new();
     let handle =
         scratch.create("head -c 20000000 /dev/zero | tr '\\0' y; while :; do echo y; sleep 0.01; done");
@@ -179,7 +179,7 @@ fn more_waits_than_inotify_has_instances_all_work() {
 }
 
 #[test]
-fn what_run_and_ask_have_told_is_passed_over() {
+fn wait_complete_skips_commands_of_run_and_ask() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "(exit 1)"]).code(0);
@@ -207,7 +207,7 @@ fn what_run_and_ask_have_told_is_passed_over() {
 }
 
 #[test]
-fn what_was_typed_ahead_of_a_run_is_not_its_own() {
+fn a_command_typed_ahead_is_not_the_one_of_run() {
     let scratch = Scratch::new();
     let gate = scratch.path.join("gate");
     run(Command::new("mkfifo").arg(&gate)).code(0);
@@ -229,7 +229,7 @@ fn what_was_typed_ahead_of_a_run_is_not_its_own() {
 }
 
 #[test]
-fn what_run_has_not_told_is_anybodys() {
+fn wait_complete_returns_a_command_that_run_did_not_report() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let asks = "read -p '? ' x; (exit \"$x\")";

@@ -266,7 +266,7 @@ fn every_final_state_ends_it_however_it_is_written() {
 }
 
 #[test]
-fn what_is_no_final_state_ends_nothing() {
+fn a_state_that_is_not_final_ends_no_worker() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     fs::write(
@@ -756,7 +756,7 @@ fn an_agent_that_cannot_be_started_leaves_nothing_though_its_monitor_was_killed(
 }
 
 #[test]
-fn where_the_kernel_does_not_watch_the_monitor_looks_by_itself() {
+fn the_monitor_polls_the_task_file_if_inotify_is_missing() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let script = r#"echo 0 > /proc/sys/user/max_inotify_instances || exit
@@ -836,7 +836,7 @@ fn the_log_of_the_monitor_is_nobody_elses() {
 }
 
 #[test]
-fn what_cannot_be_started_leaves_nothing_behind() {
+fn a_worker_that_cannot_start_leaves_nothing_behind() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let root = project.root.to_str().unwrap();

@@ -502,7 +502,7 @@ fn the_bridge_is_told_which_processes_are_stopped() {
 }
 
 #[test]
-fn what_was_changed_on_its_way_ends_the_connection_and_the_bridge_is_told_why() {
+fn changed_bytes_end_the_connection_with_a_reason() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
     let mut bridge = Bridge::connect(&mut far, now);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_has_no_control_left_in_it() {
+    fn escaped_text_has_no_controls() {
         for (seed, mut random) in rounds(200) {
             let mut bytes = noise(&mut random);
             bytes.extend((0..300).map(|_| random.u8(..)));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_stream_is_cut_changes_nothing() {
+    fn splitting_the_stream_changes_nothing() {
         for (printed, text) in STRIPPED {
             for first in 0..=printed.len() {
                 for second in first..=printed.len() {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfinished_is_held_back_and_counted() {
+    fn an_incomplete_sequence_is_held_back_and_counted() {
         let cases: &[(Bytes, Bytes, u64)] = &[
             (b"", b"", 0),
             (b"text", b"text", 0),

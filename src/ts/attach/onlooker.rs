@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_shown_around_the_cursor() {
+    fn a_small_window_shows_the_part_around_the_cursor() {
         let text = "0123456789\r\n1\r\n2\r\n3\r\n4\r\n5 3456漢x";
         let (whole, cursor) = shown(text, 12, 7);
         assert_eq!((whole[0].as_str(), whole[5].as_str(), whole.len()), ("0123456789", "5 3456漢x", 7));

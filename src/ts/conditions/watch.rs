@@ -746,7 +746,7 @@ mod tests {
     use crate::session::client::typing::{Keys, Mode};
 
     #[test]
-    fn what_is_known_of_the_typing_is_not_told_again() {
+    fn a_watch_gets_the_typed_text_once() {
         let keys = |offset, bytes: &[u8]| Keys { offset, mode: Mode::Lines, bytes: bytes.into() };
         // The first two bytes are not remembered any more.
         let typing = Typing { anchor: 9, total: 9, keys: vec![keys(3, b"abc"), keys(9, b"defg")] };

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_do_next_is_said_as_it_is_typed_here() {
+    fn advice_of_a_machine_names_commands_for_this_one() {
         let machine = MachineName::parse(b"box").unwrap();
         let cases = [
             (

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_into_every_terminal_whatever_is_shown() {
+    fn the_frame_fits_into_every_terminal() {
         let mut screen = Screen::new(80, 24);
         screen.feed("\x1b[31mred 漢字\r\n\x1b[7m".as_bytes());
         screen.feed(&b"x".repeat(80 * 24));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_drawn_again() {
+    fn unchanged_rows_are_not_redrawn() {
         let screen = Screen::new(80, 24);
         let mut model = Model::default();
         model.put((0..5).map(|number| overview(number, "bash")).collect());

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn where_bytes_are_cut_changes_no_key_and_nothing_is_kept_for_long() {
+    fn splitting_bytes_changes_no_key_and_nothing_accumulates() {
         let all = "j\x1b[A漢\x1bOB\x1b[5~\r".as_bytes();
         let whole = pressed(all);
         for cut in 0..all.len() {

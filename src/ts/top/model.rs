@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_first_is_selected_until_somebody_has_seen_it() {
+    fn the_first_session_is_selected_until_a_frame_is_drawn() {
         let mut model = Model::new();
         model.put(vec![overview(5, Activity::Dead)]);
         model.in_window(10);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_selected_stays_so_wherever_it_goes_and_when_it_goes_another_is() {
+    fn the_selection_follows_its_session_until_that_is_removed() {
         let mut model = model();
         press(&mut model, "jj");
         assert_eq!(model.selected(), Some(&handle(2)));

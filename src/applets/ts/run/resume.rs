@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_echoes_is_left_out_once() {
+    fn the_kernels_echo_is_omitted_once() {
         let lines = Mode::Lines;
         assert_eq!(cut("y\r\ny\r\n", &[(0, lines, "y\r")], false), ("y\r\n".into(), 6));
         assert_eq!(cut("a^D\u{e9}\r\nb\r\n", &[(0, lines, "\x04\u{e9}\r")], false).0, "ab\r\n");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_the_beginning_of_an_echo_is_held_back_until_the_end() {
+    fn a_possible_beginning_of_an_echo_is_held_back_until_the_end() {
         let typed = [(2, Mode::Lines, "yes\r")];
         assert_eq!(cut("? ", &typed, false), ("? ".into(), 2));
         assert_eq!(cut("? ye", &typed, false), ("? ye".into(), 2));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_draws_is_its_echo_where_it_comes_at_once() {
+    fn a_text_that_a_program_draws_at_once_is_its_echo() {
         let raw = Mode::Raw;
         assert_eq!(cut("y\r\nok", &[(0, raw, "y\r")], false), ("ok".into(), 5));
         assert_eq!(cut("ok y\r\n", &[(0, raw, "y\r")], false), ("ok y\r\n".into(), 6));

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_twice_is_certain_and_not_what_was_seen_before_something_was_printed() {
+    fn a_reading_counts_if_it_is_repeated_without_output_between() {
         let mut doubt = Doubt::new(false);
         let certain = [true, false, true, true, true].map(|is_so| doubt.heed(is_so, false));
         assert_eq!(certain, [false, false, false, true, false]);
