@@ -1,0 +1,108 @@
+//! The sessions of other machines.
+
+use super::*;
+
+#[test]
+fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
+    let there = Elsewhere::new();
+    let here = there.scratch.create_with(&["--name=here"], "cat");
+    let cat = there.create("seq 100; stty -echo; echo ready; cat");
+    let prints = there.create("i=0; while read -r x; do i=$((i+1)); echo line $i; done");
+    let page = Page::start_with(&there.scratch, &["--on=all"]);
+    let mut wall = page.open("");
+    wall.until_about(&here, |about| about["activity"] == "waiting");
+    let about = wall.until_about(&cat, |about| about["activity"] == "waiting");
+    assert_eq!((&about["name"], &about["state"]), (&Value::Null, &json!("alive")));
+    let fields = |about: &Value| about.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(&about), fields(&wall.until_about(&here, |_| true)));
+    // On the wall its screen follows, and of one that is large.
+    wall.until_text(&cat, "ready");
+    let mut large = page.open(&format!("focus={prints}"));
+    for number in 1..=3 {
+        page.type_in(&prints, "line", "");
+        large.until_text(&prints, &format!("line {number}"));
+        wall.until_text(&prints, &format!("line {number}"));
+    }
+    assert!(large.text(&cat).is_empty());
+    page.type_in(&cat, "line", "é 漢 <b>");
+    wall.until_text(&cat, "é 漢 <b>");
+    let (status, answer) = page.ask("GET", &format!("/sessions/{cat}/scrollback"), "");
+    assert!(status == 200 && answer.contains("[\"17\"],[\"18\"]"), "{answer}");
+    let secret = |session: &str| page.ask("POST", &format!("/sessions/{session}/secret"), "horse").1;
+    assert!(secret(&prints).ends_with("{\"typed\":false}\n"));
+    eventually("the secret being taken", || secret(&cat).ends_with("{\"typed\":true}\n"));
+    wall.until_text(&cat, "horse");
+    assert_eq!(page.ask("POST", &format!("/sessions/{cat}/keys"), "Nothing").0, 400);
+    assert_eq!(page.ask("POST", "/sessions/box:00000000/line", "x").0, 404);
+    page.type_in(&cat, "keys", "C-c");
+    let receipt = wall.until_about(&cat, |about| about["receipt"].is_object());
+    assert_eq!((&receipt["state"], &receipt["receipt"]["signal"]), (&json!("dead"), &json!("SIGINT")));
+    assert_eq!(page.ask("POST", &format!("/sessions/{cat}/line"), "x").0, 410);
+    let new = there.create("echo new; cat");
+    wall.until_text(&new, "new");
+    there.ts(&["kill", &cat]).code(0);
+    wall.until(|event| event["gone"] == *cat);
+    // A machine by itself, and a page that has been told some of it already.
+    drop((wall, large, page));
+    let page = Page::start_with(&there.scratch, &["--on=box"]);
+    let mut wall = page.open("");
+    wall.until_text(&new, "new");
+    let again = wall.until_about(&prints, |about| about["activity"] == "waiting");
+    assert_eq!(again["command"], "i=0; while read -r x; do i=$((i+1)); echo line $i; done");
+    assert!(!wall.abouts.iter().any(|(handle, _)| *handle == here));
+}
+
+#[test]
+fn a_machine_that_cannot_be_reached_says_so_and_is_back_when_it_is() {
+    let there = Elsewhere::unadded();
+    let script = format!("test -e {0}/down && exit 1; HOME={0} exec sh", there.home.display());
+    there.add(&["sh", "-c", &script]);
+    let far = there.create("echo far; cat");
+    let here = there.scratch.create_with(&["--name=here"], "echo here; cat");
+    let page = Page::start_with(&there.scratch, &["--on=all"]);
+    let mut wall = page.open("");
+    wall.until_text(&far, "far");
+    // For good, as far as anybody knows: also who is asked meanwhile says so.
+    fs::write(there.home.join("down"), "").unwrap();
+    let pids: Vec<String> = [there.processes(), there.bridges()].concat();
+    let far_side =
+        pids.into_iter().filter(|pid| ["nbs-far", "nbs-bridge"].contains(&&*crate::machines::name_of(pid)));
+    // All at once, before one of them does anything about the end of another.
+    run(Command::new("kill").arg("-KILL").args(far_side)).code(0);
+    let missing = wall.until_about("box:", |about| about["word"] == "not reached");
+    assert!(
+        missing["name"] == "box" && missing["question"].as_str().is_some_and(|why| !why.is_empty()),
+        "{missing}"
+    );
+    // Those here are shown as ever.
+    page.type_in(&here, "line", "still");
+    wall.until_text(&here, "still\nstill");
+    fs::remove_file(there.home.join("down")).unwrap();
+    wall.until(|event| event["gone"] == "box:");
+    page.type_in(&far, "line", "back");
+    wall.until_text(&far, "back\nback");
+}
+
+#[test]
+fn a_machine_that_ends_each_call_at_once_is_missing_all_the_time() {
+    let there = Elsewhere::new();
+    let far = there.create("echo far; cat");
+    let state = there.home.join(".nbs-ts");
+    let set_mode =
+        |folder: &Path, mode| fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(&state, 0o777);
+    let page = Page::start_with(&there.scratch, &["--on=box"]);
+    let mut wall = page.open("");
+    let asks = |about: &Value, part: &str| about["question"].as_str().is_some_and(|why| why.contains(part));
+    wall.until_about("box:", |about| asks(about, "others may write to it"));
+    // Of the next call it is known by its other reason.
+    set_mode(&state.join("sessions"), 0o777);
+    set_mode(&state, 0o700);
+    wall.until(|event| {
+        assert_ne!(event["gone"], "box:");
+        asks(&event["about"], "'sessions': others may write to it")
+    });
+    set_mode(&state.join("sessions"), 0o700);
+    wall.until(|event| event["gone"] == "box:");
+    wall.until_text(&far, "far");
+}
