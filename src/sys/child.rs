@@ -79,8 +79,7 @@ impl ExitStatus {
     }
 }
 
-/// Collects one child that has ended, of whatever origin; `None` where there is
-/// none at the moment.
+/// Reaps one ended child, of any origin; `None` if there is none now.
 pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -124,14 +123,14 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Leaves the session, and so the terminal, of whoever started us.
+/// Leaves our caller's session, and so its terminal.
 pub(crate) fn leave_session() -> io::Result<()> {
     rustix::process::setsid()?;
     Ok(())
 }
 
-/// Has the kernel kill us when our parent ends, which must be this one (prctl(2),
-/// PR_SET_PDEATHSIG); `false` where it has ended already.
+/// Makes the kernel kill us when our parent ends, which must be this one (prctl(2), PR_SET_PDEATHSIG);
+/// `false` if it has already ended.
 pub(crate) fn die_with_parent(parent: u32) -> io::Result<bool> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(std::os::unix::process::parent_id() == parent)
@@ -183,8 +182,8 @@ pub(crate) fn kill_group(leader: &std::process::Child) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?)
 }
 
-/// From now on no core of us is written, and nobody else of our user reads our memory (prctl(2),
-/// PR_SET_DUMPABLE).
+/// From now on the kernel writes no core dump of us, and no other process of our user may read our
+/// memory (prctl(2), PR_SET_DUMPABLE).
 pub(crate) fn leave_no_core() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)

@@ -1,16 +1,15 @@
-//! Writing only below a few folders, for us and whatever we become.
+//! Restricts writing to a few directories, for us and all our descendants.
 //!
-//! The kernel enforces it (landlock(7)), for every descendant, and nobody can
-//! undo it. What is asked of it is all that it knows of writing by paths: to
-//! make, open for writing, cut, rename, link and remove. That takes Landlock as
-//! of Linux 6.2; where there is less, this is an error. Where there is more, so
-//! are ioctls of devices that are opened later (6.10), and signals and abstract
-//! sockets to the outside (6.12).
+//! The kernel enforces it (landlock(7)), and no process can undo it. We request every right for
+//! writing by paths that Landlock knows: to make, open for writing, truncate, rename, link and remove.
+//! That requires Landlock as of Linux 6.2; on older kernels it is an error. Newer kernels also
+//! restrict ioctls of devices opened later (6.10), and signals and abstract sockets to the outside
+//! (6.12).
 //!
-//! Who is confined is tagged for others to see, as the kernel does not tell.
+//! We tag confined processes so that others can see it, because the kernel does not report it.
 //!
-//! Landlock has no word on modes, owners, times and extended attributes of
-//! files (6.2 to 7.0), nor on sockets that are reached by a path (until 7.1).
+//! Landlock does not cover modes, owners, times and extended attributes of files (6.2 to 7.0), nor
+//! sockets that are reached by a path (until 7.1).
 
 use std::{
     io,
@@ -32,19 +31,18 @@ use crate::sys::{peers, processes};
 /// Less would let a file be emptied that may not be written to.
 const LEAST: ABI = ABI::V3;
 
-/// What programs write to that keeps nothing; and the terminal of whoever asks.
+/// Devices that programs write to and that keep nothing, and the caller's own terminal.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
-/// Two limits that have had no effect since Linux 2.4 (getrlimit(2)), and what they
-/// are called in /proc/PID/limits. Nobody but root can raise a hard limit, and all
-/// descendants have it: so they are where a tag is that cannot be shed.
+/// Two limits without effect since Linux 2.4 (getrlimit(2)), and their names in /proc/PID/limits. Only
+/// root can raise a hard limit, and all descendants inherit it. So a tag in it cannot be removed.
 const TAGGED_LIMITS: [(Resource, &str); 2] =
     [(Resource::Locks, "Max file locks"), (Resource::Rss, "Max resident set")];
 
-/// More than any limit that somebody might take for one, and less than none.
+/// More than any limit that a person would set, and less than unlimited.
 const TAG: u64 = 1 << 48;
 
-/// Where a process may write. All paths are absolute and without links.
+/// The directories where a process may write. All paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Confinement {
     /// For temporary files; it need not be there before it is enforced.
@@ -60,7 +58,7 @@ impl Confinement {
             return Err(io::Error::other("there already is a hard limit on locks or on the resident set"));
         }
         ruleset(&self.roots)?;
-        // Else nobody could tell whether it is a confined process that asks for something.
+        // Without this we could not detect a confined process that connects.
         if !peers::are_told()? {
             return Err(io::Error::other("the kernel cannot list open sockets (CONFIG_UNIX_DIAG)"));
         }
@@ -92,23 +90,22 @@ pub(crate) fn is_possible() -> bool {
     least().is_ok()
 }
 
-/// Whoever lowers one of the two to have another number would have to raise the
-/// other.
+/// A process can only lower limits. To change its number it would have to raise one of the two.
 fn tags(number: u32) -> [u64; 2] {
     [number, !number].map(|number| TAG + u64::from(number))
 }
 
-/// What two limits of a process say.
+/// The meaning of the two limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// That it has none.
     Absent,
     Number(u32),
-    /// That it has had one, or that they are limits of somebody's own.
+    /// It had a tag that was changed, or a user set these limits.
     Spoilt,
 }
 
-/// The tag of a process; `None` where it has gone.
+/// The tag of a process; `None` if it has gone.
 pub(crate) fn tag_of(pid: u32) -> Option<Tag> {
     let limits = match pid == std::process::id() {
         true => TAGGED_LIMITS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
@@ -121,8 +118,8 @@ pub(crate) fn tag_of(pid: u32) -> Option<Tag> {
     Some(number.map_or(Tag::Spoilt, Tag::Number))
 }
 
-/// A folder as a root: absolute, and without links. No link on the way that the
-/// user names may be a stranger's.
+/// Resolves a root: absolute, and without links. It rejects a path that another user's link is part
+/// of.
 pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
     let path = crate::sys::files::absolute(path)?;
     for part in path.ancestors() {
@@ -151,7 +148,7 @@ fn ruleset(roots: &[PathBuf]) -> io::Result<RulesetCreated> {
     ruleset.add_rules(rules.into_iter().map(Ok::<_, RulesetError>)).map_err(told)
 }
 
-/// What is asked of the kernel at least.
+/// The rights that we require of the kernel.
 fn least() -> io::Result<Ruleset> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -159,8 +156,7 @@ fn least() -> io::Result<Ruleset> {
         .map_err(|_| no_landlock())
 }
 
-/// All kinds of writing but the making of devices: whoever may do that could
-/// write to any disk.
+/// All rights to write, except to make devices: those allow writing to any disk.
 fn beneath(folder: &Path) -> io::Result<PathBeneath<OwnedFd>> {
     let rights = AccessFs::from_write(LEAST) | AccessFs::IoctlDev;
     let rights = rights & !(AccessFs::MakeChar | AccessFs::MakeBlock);

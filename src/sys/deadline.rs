@@ -1,7 +1,7 @@
-//! A moment after which we stop waiting.
+//! The moment at which we stop waiting.
 //!
-//! It is made once, where the command line is read, and passed down by value.
-//! The clock is the monotonic one, so that a clock set back delays nobody.
+//! It is computed once, when the command line is parsed, and passed by value. It uses the monotonic
+//! clock, so setting the clock back does not delay anything.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub(crate) struct Deadline(Option<Instant>);
 impl Deadline {
     pub(crate) const NEVER: Deadline = Deadline(None);
 
-    /// A moment so far away that the clock cannot tell it is never.
+    /// If the clock cannot represent the moment, the deadline is never.
     pub(crate) fn after(time: Duration) -> Deadline {
         Deadline(Instant::now().checked_add(time))
     }
@@ -29,7 +29,7 @@ impl Deadline {
         self.remaining().is_some_and(|remaining| remaining.is_zero())
     }
 
-    /// The same, or so long from now, if that is later.
+    /// The later of this deadline and `time` from now.
     pub(crate) fn at_least(self, time: Duration) -> Deadline {
         match self.0 {
             Some(moment) => Instant::now()

@@ -97,7 +97,7 @@ mod tests {
         rustix::net::sendmsg(&here, &[IoSlice::new(b"F")], &mut control, SendFlags::empty()).unwrap();
         assert!(receive(&there, &mut [0; 8]).is_err());
         drop(writer);
-        // Nobody else has the writing end now, so this is the end of file.
+        // No process has the writing end now, so this is the end of file.
         assert_eq!((&mut &reader).read(&mut [0]).unwrap(), 0);
     }
 

@@ -1,9 +1,8 @@
-//! A folder held open, and the files in it.
+//! An open directory, and the files in it.
 //!
-//! Files are reached from the folder's descriptor, never by a long path, so a
-//! folder that is renamed meanwhile is still the same folder. No name here is
-//! followed if it is a link, and what ought to be a file is looked at before it
-//! is used: a FIFO or a device planted in its place is an error, not a hang.
+//! We reach files through the directory's descriptor, never by a long path, so a directory that is
+//! renamed meanwhile stays the same. We follow no name that is a link, and check the type of a file
+//! before we use it: a FIFO or a device in its place is an error, not a hang.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -51,7 +50,7 @@ pub(crate) fn set_umask(umask: u32) -> u32 {
     rustix::process::umask(Mode::from_raw_mode(umask)).as_raw_mode()
 }
 
-/// What a file is.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
     File,
@@ -83,7 +82,7 @@ impl AsFd for Folder {
 }
 
 impl Folder {
-    /// Opens a folder by its path, following links as the user has laid them.
+    /// Opens a directory by its path, and follows the user's links.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         Ok(Folder(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
     }
@@ -104,7 +103,7 @@ impl Folder {
         }
     }
 
-    /// The same folder, held open once more.
+    /// Opens the same directory once more.
     pub(crate) fn again(&self) -> io::Result<Folder> {
         Ok(Folder(self.0.try_clone()?))
     }
@@ -114,13 +113,12 @@ impl Folder {
         Ok(Folder(fs::openat(self, name, flags, Mode::empty())?))
     }
 
-    /// Makes a folder with mode 0700; one that is there already is an error. One that cannot be opened
-    /// is not left.
+    /// Makes a directory with mode 0700; fails if it exists. If it cannot be opened, it is removed.
     pub(crate) fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
         fs::mkdirat(self, name, PRIVATE_FOLDER)?;
         let opened = self.open_folder(name);
         if opened.is_err() {
-            // Who has put something into it meanwhile has use for it.
+            // If it is no longer empty, another process uses it.
             let _ = self.remove_empty(name);
         }
         opened
@@ -131,7 +129,7 @@ impl Folder {
         self.regular(name, OFlags::RDONLY)
     }
 
-    /// Opens a regular file for appending, and makes it where it is not.
+    /// Opens a regular file for appending, and creates it if it is missing.
     pub(crate) fn open_or_make_appending(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
     }
@@ -141,7 +139,7 @@ impl Folder {
         self.regular(name, OFlags::WRONLY | OFlags::APPEND)
     }
 
-    /// Opens a file whose only use is to be locked; makes it where it is not.
+    /// Opens a file that only serves as a lock; creates it if it is missing.
     pub(crate) fn open_lock(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::RDWR | OFlags::CREATE)
     }
@@ -151,14 +149,13 @@ impl Folder {
         Ok(checked(file, name)?.0)
     }
 
-    /// Opens a regular file that is in a folder here, for reading, and tells when it was
-    /// last written to. The folder need not be opened for that (openat2(2), Linux 5.6).
+    /// Opens a regular file in a subdirectory for reading, and returns its time of modification. It
+    /// needs no descriptor for the subdirectory (openat2(2), Linux 5.6).
     pub(crate) fn open_file_within(&self, folder: &str, name: &str) -> io::Result<(File, SystemTime)> {
         let path = format!("{folder}/{name}");
         match fs::openat2(self, path, OFlags::RDONLY | NO_SURPRISE, Mode::empty(), ResolveFlags::NO_SYMLINKS)
         {
-            // What keeps a process from system calls that it does not know says the one
-            // or the other.
+            // Sandboxes that do not know the system call return one of these errors.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let file = self.open_folder(OsStr::new(folder))?.open_file(name)?;
                 checked(file.into(), name)
@@ -167,14 +164,12 @@ impl Folder {
         }
     }
 
-    /// The content of a small file. One that is longer than `limit` bytes is
-    /// not ours, and is an error.
+    /// Reads a small file. A file longer than `limit` bytes is not ours, and an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         read(&self.open_file(name)?, name, limit)
     }
 
-    /// Makes a file; one that is there already is an error. Where there is no room for it,
-    /// nothing is left.
+    /// Creates a file; fails if it exists. If the disk is full, it leaves nothing.
     pub(crate) fn create(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let written = File::from(fs::openat(self, name, flags, PRIVATE_FILE)?).write_all(content);
@@ -185,8 +180,8 @@ impl Folder {
         written
     }
 
-    /// Replaces a file whole: whoever reads it sees the old or the new one.
-    /// Two callers at once must be kept apart by a lock of theirs.
+    /// Replaces a file as a whole: a reader sees the old or the new one. Concurrent callers must hold
+    /// a lock.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let beside = self.write_beside(name, content)?;
         Ok(fs::renameat(self, &*beside, self, name)?)
@@ -212,25 +207,26 @@ impl Folder {
         };
         let written = self.regular(&beside, OFlags::RDWR | OFlags::CREATE).and_then(write);
         if written.is_err() {
-            // Something else has been planted there, or there is no room, as this tells then.
+            // Another kind of file is in its place, or the disk is full; then `exchange` returns the
+            // error.
             return self.exchange(name, content);
         }
         self.change_places(&beside, name)
     }
 
-    /// Takes the room that [`Folder::exchange_over`] needs for a content of up to so many bytes. After
-    /// that, a full disk keeps nobody from it, where a file can be written over in its place.
+    /// Reserves the room that [`Folder::exchange_over`] needs for this many bytes. After that it works
+    /// on a full disk, if the file can be overwritten in place.
     pub(crate) fn reserve_over(&self, name: &str, length: usize) -> io::Result<()> {
         let padding = vec![b' '; length];
         let reserve = |file: File| file.write_all_at(&padding, 0);
         let reserved = self.regular(&beside(name), OFlags::RDWR | OFlags::CREATE).and_then(reserve);
-        // As where it is exchanged.
+        // As in `exchange_over`.
         reserved.or_else(|_| self.write_beside(name, &padding).map(drop))
     }
 
     fn change_places(&self, beside: &str, name: &str) -> io::Result<()> {
         match fs::renameat_with(self, beside, self, name, RenameFlags::EXCHANGE) {
-            // There is none yet, or it is a file system that cannot.
+            // The file is missing, or the file system does not support the exchange.
             Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => Ok(fs::renameat(self, beside, self, name)?),
             other => Ok(other?),
         }
@@ -280,8 +276,8 @@ impl Folder {
         Ok(fs::mkfifoat(self, name, PRIVATE_FILE)?)
     }
 
-    /// Opens a FIFO for reading and writing, so that the last writer's going is
-    /// no hang-up (fifo(7)), and non-blocking.
+    /// Opens a FIFO for reading and writing, non-blocking, so that the end of the last writer is not a
+    /// hang-up (fifo(7)).
     pub(crate) fn open_fifo(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = File::from(fs::openat(self, name, flags, Mode::empty())?);
@@ -302,8 +298,7 @@ impl Folder {
         self.stat(OsStr::new(name)).is_ok()
     }
 
-    /// What a file is, and whether it is nobody's but ours: that no mode bit lets
-    /// others do anything with it.
+    /// The type of a file, and whether it is private: owned by us, with no mode bit for others.
     pub(crate) fn nature(&self, name: &OsStr) -> io::Result<(Nature, bool)> {
         let stat = self.stat(name)?;
         let nature = match FileType::from_raw_mode(stat.st_mode) {
@@ -351,7 +346,7 @@ impl Folder {
         fs::fstatfs(self).is_ok_and(|stat| SHARED.contains(&(stat.f_type as u32)))
     }
 
-    /// Why this folder cannot be trusted with private files, if it cannot.
+    /// The reason not to trust this directory with private files, if there is one.
     pub(crate) fn distrust(&self) -> io::Result<Option<&'static str>> {
         let stat = fs::fstat(self)?;
         Ok(if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -363,7 +358,7 @@ impl Folder {
         })
     }
 
-    /// Renames within the folder; nothing is replaced.
+    /// Renames within the directory; fails instead of replacing a file.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match fs::renameat_with(self, from, self, to, RenameFlags::NOREPLACE) {
             // A file system without the flag; our names are random, or our own.
@@ -404,9 +399,8 @@ impl Folder {
     /// How many descriptors [`Folder::remove_folder`] takes.
     pub(crate) const TO_REMOVE: usize = 3;
 
-    /// Removes a folder and all that is in it. What somebody else removes
-    /// meanwhile is fine; so is what somebody else adds, as a reader does who
-    /// takes a cursor's lock, if it comes to an end.
+    /// Removes a directory and its contents. It accepts that other processes remove files meanwhile,
+    /// and also that they add some, as a reader does that locks a cursor, as long as they stop.
     pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         const ROUNDS: usize = 100;
         let mut removed = Ok(());
@@ -420,11 +414,10 @@ impl Folder {
         removed
     }
 
-    /// The same, but what somebody has added meanwhile is an error:
-    /// `DirectoryNotEmpty`.
+    /// The same, but returns `DirectoryNotEmpty` if another process added a file meanwhile.
     ///
-    /// Folders in folders are moved up first, however deep they are: so it takes
-    /// three descriptors and no stack.
+    /// It first moves nested directories up, however deep they are. So it needs three descriptors and
+    /// no stack.
     pub(crate) fn remove_folder_once(&self, name: &OsStr) -> io::Result<()> {
         let Some(folder) = self.open_to_empty(name)? else { return Ok(()) };
         let mut folders = folder.remove_files()?;
@@ -432,7 +425,7 @@ impl Folder {
         while let Some(name) = folders.pop() {
             let Some(deeper) = folder.open_to_empty(&name)? else { continue };
             for inner in deeper.remove_files()? {
-                // A folder can be moved only by whoever may write to it.
+                // Moving a directory requires the right to write to it.
                 drop(deeper.open_to_empty(&inner)?);
                 loop {
                     moved += 1;
@@ -458,7 +451,7 @@ impl Folder {
         }
     }
 
-    /// Removes all but the folders in it, and gives their names.
+    /// Removes everything except directories, and returns their names.
     fn remove_files(&self) -> io::Result<Vec<OsString>> {
         let mut folders = Vec::new();
         for name in self.names()? {
@@ -471,8 +464,7 @@ impl Folder {
         Ok(folders)
     }
 
-    /// Opens a folder, and sees to it that we may do everything in it; `None`
-    /// where there is none.
+    /// Opens a directory, and gives us all rights in it; `None` if it is missing.
     fn open_to_empty(&self, name: &OsStr) -> io::Result<Option<Folder>> {
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let folder = match fs::openat(self, name, flags, Mode::empty()) {
@@ -525,9 +517,9 @@ pub(crate) fn read(file: &File, name: &str, limit: u64) -> io::Result<Vec<u8>> {
     if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
 }
 
-/// Does somebody hold the lock of a file?
+/// Does any process hold the lock of a file?
 pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
-    // Shared, so that two who look at once do not see each other.
+    // We try a shared lock, so that two concurrent checks do not block each other.
     match file.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
@@ -535,7 +527,7 @@ pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Where a file is written before it takes the place of `name`.
+/// The temporary name under which a file is written before it replaces `name`.
 fn beside(name: &str) -> String {
     format!(".{name}.new")
 }
@@ -553,10 +545,10 @@ pub(crate) fn punch(file: &File, start: u64, end: u64) -> io::Result<()> {
     Ok(fs::fallocate(file, flags, start, end - start)?)
 }
 
-/// Where a file's first byte is that is in no hole.
+/// The offset of the first byte of a file that is not in a hole.
 pub(crate) fn first_data(file: &File) -> io::Result<u64> {
     match fs::seek(file, SeekFrom::Data(0)) {
-        // There is none.
+        // The file has only holes.
         Err(Errno::NXIO) => Ok(fs::fstat(file)?.st_size.unsigned_abs()),
         other => Ok(other?),
     }
@@ -577,7 +569,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Why we cannot make a folder our own, if we cannot.
+/// The reason why we cannot use a directory as our own, if there is one.
 pub(crate) fn check_can_enter(path: &Path) -> io::Result<()> {
     if !std::fs::metadata(path)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -585,7 +577,7 @@ pub(crate) fn check_can_enter(path: &Path) -> io::Result<()> {
     Ok(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
-/// Makes a folder, and those above it, with mode 0700.
+/// Makes a directory and its parents, with mode 0700.
 pub(crate) fn make_private_folders(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.as_raw_mode()).create(path)

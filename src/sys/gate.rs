@@ -1,7 +1,7 @@
-//! A child that stands ready on its terminal, and waits for the word to go.
+//! A child that is ready on its terminal and waits for permission to start its program.
 //!
-//! So its PID is known, and can be written down, before it does anything; and
-//! if nobody wants it after all, it ends without having begun.
+//! So we know its PID, and can write it down, before it does anything. If the permission never comes,
+//! it exits without starting the program.
 
 use std::{
     ffi::OsString,
@@ -13,10 +13,10 @@ use std::{
 
 use crate::sys::{child, confinement::Confinement, pty::Master};
 
-/// What goes into a child's environment, or (`None`) out of it.
+/// Variables to set in a child's environment, or (`None`) to remove.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
 
-/// What the child becomes once it is told to go.
+/// The program that the child executes once it has permission.
 pub(crate) struct Program<'a> {
     pub(crate) words: &'a [OsString],
     pub(crate) umask: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Program<'a> {
     pub(crate) folder: Option<&'a Path>,
     /// How its environment differs from ours.
     pub(crate) environment: &'a Environment,
-    /// Where alone it may write; `None`: wherever we may.
+    /// The only directories where it may write; `None` to not restrict it.
     pub(crate) confinement: Option<&'a Confinement>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Gate {
 }
 
 impl AsFd for Gate {
-    /// Where the word is written.
+    /// The descriptor to which we write the permission.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.word.as_fd()
     }
@@ -43,14 +43,14 @@ impl AsFd for Gate {
 impl Gate {
     pub(crate) fn spawn(master: &Master, program: &Program<'_>) -> io::Result<Gate> {
         if let Some(confinement) = program.confinement {
-            // Here somebody still hears why not.
+            // We check here, where an error still reaches the caller.
             confinement.check()?;
         }
         let slave = File::from(master.open_slave()?);
         let (reader, word) = io::pipe()?;
         let mut command = child::ourselves("nbs-child");
         command.arg(format!("{:o}", program.umask));
-        // How many folders there are, and which.
+        // The number of directories, and their paths.
         match program.confinement {
             Some(Confinement { private, roots }) => {
                 command.arg((1 + roots.len()).to_string()).arg(private).args(roots)
@@ -66,7 +66,7 @@ impl Gate {
         Ok(Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) })
     }
 
-    /// The gate of a child that somebody else has started.
+    /// The gate of a child that another process started.
     pub(crate) fn of_another(child: u32, word: OwnedFd) -> Gate {
         Gate { child, word: File::from(word) }
     }

@@ -14,8 +14,9 @@ pub(crate) struct Host {
     pub(crate) boot: Vec<u8>,
     /// As `hostname` prints it; a container may have one of its own.
     pub(crate) name: Vec<u8>,
-    /// What is the same after each start of it, and another on a machine of the same name: made of
-    /// machine-id(5), which itself is nobody's business. `None` where it has none that lasts.
+    /// Identifies the machine across reboots, and distinguishes machines of the same name. It is
+    /// derived from machine-id(5), which itself must not be published. `None` if there is no lasting
+    /// one.
     machine: Option<Vec<u8>>,
 }
 
@@ -27,7 +28,8 @@ impl Host {
             Ok::<Vec<u8>, io::Error>(content)
         };
         let boot = read("/proc/sys/kernel/random", "boot_id")?;
-        // One that systemd has made for this start only, where it cannot write it down, is there, too.
+        // systemd marks an id that it could not store, and that lasts only until the reboot, by this
+        // file.
         let lasts = !Path::new("/run/machine-id").exists();
         let machine = if lasts { fs::read("/etc/machine-id").ok() } else { None };
         let machine = machine.and_then(|id| machine_of(id.trim_ascii_end()));
@@ -47,8 +49,8 @@ impl Host {
         Some(Host { boot: word()?, name: word()?, machine: word() })
     }
 
-    /// What names it among those that share a directory, from one start of it to the next: its name
-    /// and, if it has a lasting machine-id, what is made of that.
+    /// Identifies the machine among those that share a directory, across reboots: its name and, if it
+    /// has a lasting machine-id, the value derived from it.
     pub(crate) fn place(&self) -> Vec<u8> {
         [Some(&self.name), self.machine.as_ref()]
             .into_iter()
@@ -58,8 +60,8 @@ impl Host {
             .join(&b' ')
     }
 
-    /// The name in a place, if that is not this machine's. One that was written without an id is known
-    /// by its name alone.
+    /// The name in a place, if that is not this machine's. A place that was written without an id is
+    /// compared by name alone.
     pub(crate) fn other_name<'a>(&self, place: &'a [u8]) -> Option<&'a [u8]> {
         let mut words = place.split(|byte| *byte == b' ');
         let (name, machine) = (words.next()?, words.next());
@@ -78,7 +80,7 @@ impl Host {
 }
 
 /// 64 bits of a machine-id, which has twice as many: FNV-1a (draft-eastlake-fnv) over its 32 digits.
-/// `None` where it is none, as the word `uninitialized`.
+/// `None` if it is invalid, such as the word `uninitialized`.
 fn machine_of(id: &[u8]) -> Option<Vec<u8>> {
     let is_id = id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit);
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -1,9 +1,8 @@
-//! What our caller left us without wanting to, shed at once; and what it did not leave us.
+//! Drops what our caller left open by accident, at once, and checks what it closed.
 //!
-//! A shell hands its children more than they ask for: the lock that it took
-//! with `flock 9`, the pipe of a process substitution, signals that it blocks.
-//! A process of ours that outlives the call must keep none of it, or the lock
-//! and the pipe live as long as a session.
+//! A shell passes more to its children than they need: the lock that it took with `flock 9`, the pipe
+//! of a process substitution, blocked signals. If a process of ours that outlives the call kept these,
+//! the lock and the pipe would live as long as a session.
 
 use std::{
     env, fs, io,
@@ -27,10 +26,10 @@ pub(crate) fn is_setuid() -> bool {
 
 static HAD_NO_STDOUT: AtomicBool = AtomicBool::new(false);
 
-/// Fails (EBADF) if our caller left us no standard output (`>&-`). What would be written to it then goes
-/// nowhere, and nobody says so: before `main`, std opens /dev/null in the place of what is closed, for
-/// reading and writing, as Python's `subprocess.DEVNULL` and daemon(3) do for who wants nothing
-/// printed. So `main` is too late to tell the two apart, and we look before std does.
+/// Fails (EBADF) if our caller closed standard output (`>&-`). Output would then be lost silently:
+/// before `main`, std opens /dev/null in place of a closed descriptor, for reading and writing.
+/// Python's `subprocess.DEVNULL` and daemon(3) open it the same way on purpose. `main` cannot
+/// distinguish the two, so we check before std does.
 pub(crate) fn check_stdout() -> io::Result<()> {
     if HAD_NO_STDOUT.load(Ordering::Relaxed) { Err(Errno::BADF.into()) } else { Ok(()) }
 }
@@ -61,8 +60,8 @@ pub(crate) fn shed() -> io::Result<()> {
 pub(crate) fn shed_for_exec() -> io::Result<()> {
     /// The highest real-time signal number of Linux (signal(7)).
     const HIGHEST: i32 = 64;
-    // Those that nobody can ignore, and a few that the C library keeps for
-    // itself, are refused.
+    // The kernel rejects signals that cannot be ignored, and the C library rejects a few that it uses
+    // itself.
     shed_with(&(1..=HIGHEST).collect::<Vec<i32>>())
 }
 
@@ -71,9 +70,9 @@ fn shed_with(no_longer_ignored: &[i32]) -> io::Result<()> {
     const LAST: libc::c_ulong = libc::c_uint::MAX as libc::c_ulong;
     const NO_FLAGS: libc::c_ulong = 0;
     #[expect(unsafe_code, reason = "no safe call closes what a caller left open, or sets such signals")]
-    // SAFETY: nothing of ours is open yet, so no value of this process owns any
-    // of the descriptors, and nobody can use them after us. All zeros is a valid
-    // signal set, and sigemptyset and sigprocmask are given sets that live.
+    // SAFETY: we have opened nothing yet, so no value of this process owns any of the descriptors,
+    // and nothing can use them after us. All zeros is a valid signal set, and sigemptyset and
+    // sigprocmask get sets that live.
     let unblocked = unsafe {
         for signal in no_longer_ignored {
             libc::signal(*signal, libc::SIG_DFL);
@@ -89,19 +88,19 @@ fn shed_with(no_longer_ignored: &[i32]) -> io::Result<()> {
     if unblocked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What is open from number 3 up.
+/// The open descriptors from 3 up.
 fn leaked() -> io::Result<impl Iterator<Item = RawFd>> {
     let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 2)
         .collect();
-    // The folder that was listed is closed by now, and its number is among these.
+    // The list includes the descriptor by which we read it, which is closed by now.
     let is_open = |number: &RawFd| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     Ok(open.into_iter().filter(is_open))
 }
 
-/// The same, but for a socket that systemd has opened for us to listen on
-/// (sd_listen_fds(3)): number 3, where LISTEN_PID is ours.
+/// The same, except for a socket that systemd opened for us (sd_listen_fds(3)): descriptor 3, if
+/// LISTEN_PID is our PID.
 pub(crate) fn shed_all_but_handed_socket() -> io::Result<Option<UnixListener>> {
     let for_us = env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string());
     let handed =
@@ -110,9 +109,8 @@ pub(crate) fn shed_all_but_handed_socket() -> io::Result<Option<UnixListener>> {
         shed()?;
         return Ok(None);
     }
-    // A number becomes a descriptor that somebody owns by copying it out of the
-    // process that we are (pidfd_getfd(2), Linux 5.6). It waits where closing
-    // does not come by.
+    // We get an owned descriptor by copying the number out of our own process (pidfd_getfd(2), Linux
+    // 5.6). The copy is not among the descriptors that we close.
     let ourselves =
         rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())?;
     let socket = rustix::process::pidfd_getfd(&ourselves, 3, rustix::process::PidfdGetfdFlags::empty())?;

@@ -15,8 +15,7 @@ pub(crate) enum LinkKind {
     Hard,
 }
 
-/// Where our own file is. Where there is no /proc, what we were called as tells it, if
-/// that is a path.
+/// The path of our own file. Without /proc, it is the name that we were called by, if that is a path.
 pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
     match fs::read_link("/proc/self/exe") {
         Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => called_as.canonicalize(),
@@ -28,9 +27,9 @@ pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Makes a link to `ourselves` of each name in `folder`. One that is our own file already, by
-/// either kind of link, is left; a name that is otherwise taken is an error,
-/// found before anything is made. With `force` all are replaced, each whole.
+/// Makes a link to `ourselves` of each name in `folder`. It keeps a name that already leads to our own
+/// file, by either kind of link. Any other existing name is an error, before any link is made. With
+/// `force` it replaces all of them, each as a whole.
 pub(crate) fn make<'a>(
     ourselves: &Path,
     folder: &Path,
@@ -67,7 +66,7 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// The names, of which none may be a folder.
+/// Rejects names that are directories.
 pub(crate) fn check_folders<'a>(
     folder: &Path,
     names: &'a [String],
@@ -88,7 +87,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 fn make_one(target: &Path, folder: &Path, name: &str, kind: LinkKind) -> io::Result<()> {
     let beside: PathBuf = folder.join(format!(".{name}.{}", std::process::id()));
     match kind {
-        // Within a folder by the name alone, so that the folder may be moved.
+        // Within the directory the target is a bare name, so that the directory can be moved.
         LinkKind::Symbolic if target.parent() == Some(folder) => {
             symlink(target.file_name().unwrap_or_default(), &beside)?;
         }

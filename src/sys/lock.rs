@@ -1,9 +1,9 @@
-//! Locks on files, and waiting for one, but not for ever.
+//! Locks on files, and waiting for one with a deadline.
 //!
-//! flock(2) waits for as long as it takes, and nothing tells when somebody gives a lock
-//! back: so where one is taken, a thread waits. It has a copy of the descriptor and shares
-//! nothing else; what it locks is ours too, for a lock is that of the open file. Where we
-//! give up, it waits on until we end.
+//! flock(2) waits without a limit, and no event reports that a lock was released. So a thread waits
+//! for it. It has a copy of the descriptor and shares nothing else. The lock belongs to the open file,
+//! so the lock that it takes is ours as well. If we give up, the thread waits on until our process
+//! ends.
 
 use std::{
     fs::{File, TryLockError},
@@ -20,7 +20,7 @@ use crate::sys::{deadline::Deadline, processes};
 /// It makes one system call; this is the least that musl and glibc take.
 const STACK: usize = 32 * 1024;
 
-/// Who else may have it at the same time.
+/// Whether others may hold it at the same time.
 #[derive(Clone, Copy)]
 pub(crate) enum LockKind {
     Alone,
@@ -49,8 +49,8 @@ pub(crate) fn take(file: File, name: &str, kind: LockKind, deadline: Deadline) -
     Ok(file)
 }
 
-/// Waits until a file is locked by us. Where somebody else has had it locked until the
-/// deadline, that is an error of the kind `TimedOut`, which says who.
+/// Waits until we have locked a file. If another process keeps it locked until the deadline, this is a
+/// `TimedOut` error that names the process.
 pub(crate) fn wait(file: &File, name: &str, kind: LockKind, deadline: Deadline) -> io::Result<()> {
     if is_taken(file, kind, deadline)? {
         return Ok(());
@@ -86,8 +86,8 @@ fn is_taken(file: &File, kind: LockKind, deadline: Deadline) -> io::Result<bool>
     unpoisoned(waited).0.take().map_or(Ok(false), |locked| locked.map(|()| true))
 }
 
-/// What was locked holds at any time, also where a thread has panicked; which it can only
-/// in a build that unwinds.
+/// The data is consistent at any time, even if a thread panicked, which is only possible in a build
+/// that unwinds.
 pub(crate) fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
     locked.unwrap_or_else(PoisonError::into_inner)
 }
@@ -99,7 +99,7 @@ fn holder(file: &File) -> Option<u32> {
     let ours = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     locks.lines().find_map(|line| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
-        // Of one who waits for it there is an arrow before that word.
+        // The line of a waiting process has an arrow before that word.
         [_, "FLOCK", _, _, pid, file, ..] if file == ours => pid.parse().ok(),
         _ => None,
     })

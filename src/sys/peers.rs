@@ -1,9 +1,9 @@
-//! What is at the other end of a socket.
+//! The process at the other end of a socket.
 //!
-//! The kernel tells it by inodes. Who has one of those open is in /proc/PID/fd.
+//! The kernel identifies sockets by inodes, and /proc/PID/fd shows which processes have one open.
 //!
-//! A program that talks to itself through a pair of sockets, as every event loop of Python
-//! does to wake itself, waits for nobody else.
+//! A program that is connected to itself by a pair of sockets does not wait for another process. Every
+//! event loop of Python wakes itself that way.
 
 use std::{
     fs,
@@ -27,31 +27,31 @@ const UDIAG_SHOW_PEER: u32 = 4;
 const UNIX_DIAG_PEER: u16 = 2;
 const TCP_LISTEN: u8 = 10;
 
-/// Of a header of netlink(7), and of `struct unix_diag_msg`.
+/// Sizes of a header of netlink(7), and of `struct unix_diag_msg`.
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OtherEnd {
-    /// Nobody has one open: it was closed, or the socket listens.
+    /// No process has it open: it was closed, or the socket listens.
     Nobody,
     /// The inode of the socket, which is on this machine.
     Socket(u32),
     /// On another machine, or in another network namespace.
     Elsewhere,
-    /// The kernel does not tell.
+    /// The kernel does not support the query.
     Unknown,
 }
 
-/// Does the kernel tell what is at the other end of a Unix socket?
+/// Does the kernel report the other end of a Unix socket?
 pub(crate) fn are_told() -> io::Result<bool> {
     let (one, _two) = UnixStream::pair()?;
     Ok(matches!(other_end(&one), OtherEnd::Socket(_)))
 }
 
-/// The sockets of which one is the other end of a Unix socket that somebody has connected to us,
-/// if that was done in the network namespace of this process: all others there. None, if it was
-/// not.
+/// The candidates for the other end of a Unix socket that was connected to us. If the connection was
+/// made in the network namespace of this process, these are all other sockets there; otherwise there
+/// are none.
 pub(crate) fn candidates(stream: &UnixStream, pid: u32) -> io::Result<Vec<u32>> {
     let own = own_inode(stream)?;
     let (mut others, mut is_there) = (Vec::new(), false);
@@ -70,11 +70,11 @@ fn own_inode(stream: &UnixStream) -> io::Result<Option<u32>> {
     inode(&PathBuf::from(format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd())))
 }
 
-/// The other end of a Unix socket. The kernel does not tell of one that was connected in another
+/// The other end of a Unix socket. The kernel does not report it if the connection was made in another
 /// network namespace.
 pub(crate) fn other_end(stream: &UnixStream) -> OtherEnd {
     match own_inode(stream).ok().flatten().and_then(|inode| other_end_of(inode).ok()) {
-        // What nobody has open has no inode any more.
+        // A socket that no process has open no longer has an inode.
         Some(OtherEnd::Socket(0)) => OtherEnd::Nobody,
         Some(end) => end,
         None => OtherEnd::Unknown,
@@ -103,8 +103,8 @@ fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback() || UdpSocket::bind(any_port(address)).is_ok()
 }
 
-/// The inode of the socket with these addresses, 0 if nobody has it open any more. One that is made
-/// for version 6 of IP may well be connected by version 4.
+/// The inode of the socket with these addresses, 0 if no process has it open any more. A socket for
+/// IPv6 may be connected by IPv4.
 fn tcp_inode(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
     let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
     let wanted = (canonical(local), canonical(remote));
@@ -158,7 +158,7 @@ pub(crate) fn inode(link: &Path) -> io::Result<Option<u32>> {
     Ok(target.to_str().and_then(number))
 }
 
-/// Is somebody else at the other end of this socket, which is one of those of a process?
+/// Does this socket of a process lead to another process?
 pub(crate) fn leads_elsewhere(inode: u32, own: impl Fn(u32) -> bool) -> bool {
     match other_end_of(inode).unwrap_or(OtherEnd::Unknown) {
         OtherEnd::Nobody => false,

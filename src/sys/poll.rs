@@ -1,9 +1,7 @@
-//! What poll(2) is to wait for.
+//! A set of descriptors and events for poll(2).
 //!
-//! A set is built from the state of its owner, waited for once, and thrown
-//! away. There is no registration to keep in step with the state, and so
-//! nothing that can fall out of step. It borrows its descriptors, so none can
-//! be closed under it.
+//! A set is built from the state of its owner, waited for once, and dropped. Nothing is registered, so
+//! nothing can differ from the state. It borrows its descriptors, so none can be closed meanwhile.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
@@ -11,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::sys::deadline::Deadline;
 
-/// What a pipe that can be written to is sure to take without a wait (pipe(7), PIPE_BUF).
+/// A writable pipe accepts at least this many bytes without blocking (pipe(7), PIPE_BUF).
 pub(crate) const PIPE_ROOM: usize = 4096;
 
 /// Invariant: the meanings are as many as the descriptors, in one order.
@@ -20,7 +18,7 @@ pub(crate) struct PollSet<'a, Event> {
     meanings: Vec<Readiness<Event>>,
 }
 
-/// What a descriptor that is ready means, and what its peer's going does.
+/// The event for a ready descriptor, and the one for the end of its peer.
 type Readiness<Event> = (Option<Event>, Option<Event>);
 
 impl<'a, Event: Copy> PollSet<'a, Event> {
@@ -54,7 +52,7 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         self.watch(descriptor, flags, Some(event), left);
     }
 
-    /// Whoever has the other end, of a pipe, a socket or a terminal, has gone for good.
+    /// The other end of a pipe, a socket or a terminal is closed for good.
     pub(crate) fn gone(&mut self, descriptor: &'a impl AsFd, event: Event) {
         self.watch(descriptor, PollFlags::empty(), Some(event), None);
     }
@@ -95,7 +93,7 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         for (descriptor, (event, left)) in self.descriptors.iter().zip(&self.meanings) {
             let flags = descriptor.revents();
             let gone = left.filter(|_| flags.intersects(GONE));
-            // What there is to read of one who has left comes first.
+            // Data of a peer that has gone comes first.
             came.extend(event.filter(|_| flags != (flags & PollFlags::RDHUP)));
             came.extend(gone);
         }
@@ -110,7 +108,7 @@ pub(crate) fn has_left(socket: &impl AsFd) -> io::Result<bool> {
     Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
 }
 
-/// Has the peer of a socket closed its end, with nobody else having it open?
+/// Has the peer of a socket closed its end, and no other process has it open?
 pub(crate) fn has_hung_up(socket: &impl AsFd) -> io::Result<bool> {
     let mut poll_set = PollSet::new();
     poll_set.gone(socket, ());

@@ -1,7 +1,7 @@
-//! The processes of this machine, as /proc shows them, and holding on to one.
+//! The processes of this machine, as /proc shows them, and handles to them.
 //!
-//! A PID is given out again once it is free. A [`PidFd`] is not: what is signalled through
-//! it is the process that was meant, or nobody.
+//! The kernel reuses a PID once it is free. A [`PidFd`] always refers to the same process, so a signal
+//! through it cannot hit another one.
 
 use std::{
     ffi::OsStr,
@@ -41,7 +41,7 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// The process group that has its terminal; -1 where it has none.
+    /// The foreground process group of its terminal; -1 if it has none.
     pub(crate) foreground: i32,
     /// In clock ticks since boot: with the PID, it names a process for good.
     started: u64,
@@ -49,8 +49,7 @@ pub(crate) struct Process {
     flags: u32,
     /// The signals below 32 that its first thread is still to get.
     pending: u32,
-    /// Where its arguments stand in its memory, which each exec decides by chance; 0 where
-    /// that is hidden from us.
+    /// The address of its arguments. Each exec chooses it at random; 0 if the kernel hides it from us.
     arguments_at: u64,
 }
 
@@ -94,7 +93,7 @@ impl Process {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        // A zombie whose first thread has ended while others run is none.
+        // A zombie with threads left still runs: only its first thread has ended.
         self.state == 'X' || (self.state == 'Z' && self.threads <= 1)
     }
 
@@ -121,7 +120,7 @@ impl Process {
         whole(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
     }
 
-    /// What these variables were at its start.
+    /// The values that these variables had at its start.
     pub(crate) fn variables<const N: usize>(&self, names: [&str; N]) -> [Option<Vec<u8>>; N] {
         let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
         let value = |name: &str| {
@@ -185,22 +184,21 @@ impl Process {
             .collect()
     }
 
-    /// Was there a moment at which all its children passed a test? What does once
-    /// must do for good, as one that has ended does.
+    /// Was there a moment at which all its children passed a test? The test must not change back to
+    /// false: an ended process, for example, stays ended.
     ///
-    /// A list that is empty is so at one moment. Of a longer one the kernel may
-    /// leave somebody out, but only where one whom it listed before was collected
-    /// meanwhile; and whoever was, is not in the next list any more.
+    /// An empty list is exact. A longer one may miss a process, but only if the kernel reaped one that
+    /// it had listed before; and that one is missing from the next list.
     pub(crate) fn had_only(&self, test: impl Fn(&Process) -> bool) -> bool {
         let children = self.children();
         let passed = || children.iter().copied().filter_map(Process::read).all(|child| test(&child));
         children.is_empty() || passed() && self.children() == children && self.children() == children
     }
 
-    /// Where it is now.
+    /// Its current directory.
     ///
-    /// Of a folder that was removed the kernel gives the path that it had, and
-    /// ` (deleted)`, which may be a name as well: so we look what is there.
+    /// For a removed directory the kernel returns the old path and ` (deleted)`. A name may end like
+    /// that, so we check what exists.
     pub(crate) fn folder(&self) -> io::Result<Whereabouts> {
         let link = PathBuf::from(format!("/proc/{}/cwd", self.pid));
         let path = fs::read_link(&link)?.into_os_string().into_vec();
@@ -219,7 +217,7 @@ impl Process {
         })
     }
 
-    /// Takes hold of it; `None` where it has gone, and its PID may be another's.
+    /// Opens a pidfd; `None` if the process has gone and its PID may belong to another.
     pub(crate) fn hold(&self) -> io::Result<Option<PidFd>> {
         let Some(pidfd) = PidFd::open(self.pid)? else { return Ok(None) };
         let same = Process::read(self.pid).is_some_and(|now| now.started == self.started);
@@ -227,8 +225,7 @@ impl Process {
     }
 }
 
-/// What is to be said of a process that does not do what it should: nothing, where it is not
-/// stopped.
+/// A remark for an error about a process that does not respond: empty unless it is stopped.
 pub(crate) fn stopped(pid: u32) -> String {
     match Process::read(pid).filter(Process::is_stopped) {
         Some(_) => format!(", and is stopped; try 'kill -CONT {pid}'"),
@@ -236,22 +233,21 @@ pub(crate) fn stopped(pid: u32) -> String {
     }
 }
 
-/// Can this process, and whatever it becomes, gain no rights by exec(3)
-/// (PR_SET_NO_NEW_PRIVS)? `None` where it has gone.
+/// Has it set PR_SET_NO_NEW_PRIVS, so that neither it nor a descendant can gain rights by exec(3)?
+/// `None` if it has gone.
 pub(crate) fn has_no_new_privileges(pid: u32) -> Option<bool> {
-    // A kernel that does not tell has no such thing.
+    // An older kernel without this field does not have the feature.
     Some(status(pid, "NoNewPrivs:")?.as_deref() == Some("1"))
 }
 
-/// Is it a process of our own user, by its real user ID? `None` where it has gone.
+/// Does our own user run it, by the real user ID? `None` if it has gone.
 pub(crate) fn is_our_user_s(pid: u32) -> Option<bool> {
     let real = status(pid, "Uid:")??.split_ascii_whitespace().next()?.parse::<u32>().ok()?;
     Some(real == rustix::process::geteuid().as_raw())
 }
 
-/// Hard limits of this process, by what /proc/PID/limits calls them
-/// (proc_pid_limits(5)): each a number, or none (`Some(None)`); `None` where it is not
-/// told. `None` where the process has gone.
+/// Hard limits of this process, by their names in /proc/PID/limits (proc_pid_limits(5)): a number, or
+/// none (`Some(None)`). An entry is `None` if the file lacks it. `None` if the process has gone.
 pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<[Option<Option<u64>>; N]> {
     let limits = whole(format!("/proc/{pid}/limits")).ok()?;
     let limit = |name: &str| match value(&limits, name)?.split_ascii_whitespace().nth(1)? {
@@ -299,7 +295,7 @@ pub(crate) fn holds_socket(pid: u32, inodes: &[u32]) -> Holds {
         let Ok(entry) = entry else { return Holds::Unknown };
         descriptors.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
-    // What was opened last has the highest number, mostly.
+    // The descriptor that was opened last mostly has the highest number.
     descriptors.sort_unstable();
     for descriptor in descriptors.into_iter().rev() {
         let link = folder.join(descriptor.to_string());
@@ -332,18 +328,18 @@ pub(crate) fn newest_pid() -> io::Result<u32> {
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Where a process is.
+/// The current directory of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     pub(crate) path: Vec<u8>,
     pub(crate) removed: bool,
 }
 
-/// A thread, by its folder in /proc. All of a thread's own is read there, for
-/// that of its process is gone once the first thread has ended.
+/// A thread, by its directory in /proc. We read all of its data there, because the data of its process
+/// is gone once the first thread has ended.
 pub(crate) struct Thread(PathBuf);
 
-/// What a thread sleeps for, as far as we may see.
+/// The reason why a thread sleeps, if we may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Input from one of these descriptors.
@@ -370,12 +366,11 @@ pub(crate) enum Timeout {
 impl Thread {
     /// What it waits for, if it sleeps.
     ///
-    /// The system call and its arguments stand in /proc/PID/syscall
-    /// (proc_pid_syscall(5)), and what they point to can be read in the memory
-    /// of the process (proc_pid_mem(5)); both take the right to trace it
-    /// (ptrace(2)), but nobody is stopped or attached to. Yama (ptrace_scope 1)
-    /// gives that right to ancestors only. Where we have not got it, the kernel
-    /// function in /proc/PID/wchan, which takes the right to read, tells less.
+    /// /proc/PID/syscall has the system call and its arguments (proc_pid_syscall(5)), and we can read
+    /// the memory that they point to (proc_pid_mem(5)). Both require the right to trace the process
+    /// (ptrace(2)), but neither stops it nor attaches to it. Yama (ptrace_scope 1) gives that right to
+    /// ancestors only. Without it, /proc/PID/wchan names the kernel function, which says less but only
+    /// requires the right to read.
     pub(crate) fn awaits(&self) -> Awaited {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
         let awaited = match called.as_deref().and_then(Called::parse).map(|called| (called.kind(), called)) {
@@ -405,14 +400,14 @@ impl Thread {
         called.map_or(Timeout::Unknown, |called| called.timeout(|address| self.memory(address, 16)))
     }
 
-    /// How long it has run on a CPU in all, in nanoseconds: the first word of its
-    /// schedstat (the kernel's Documentation/scheduler/sched-stats.rst), which everybody may
-    /// read. `None` where it has gone, or the kernel does not count (CONFIG_SCHED_INFO).
+    /// Its total CPU time, in nanoseconds: the first word of its schedstat (the kernel's
+    /// Documentation/scheduler/sched-stats.rst), which is readable for all. `None` if it has gone, or
+    /// the kernel does not count (CONFIG_SCHED_INFO).
     pub(crate) fn cpu_time(&self) -> Option<u64> {
         fs::read_to_string(self.0.join("schedstat")).ok()?.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// Its TID: the name of its folder.
+    /// Its TID: the name of its directory.
     pub(crate) fn id(&self) -> Option<u32> {
         self.0.file_name()?.to_str()?.parse().ok()
     }
@@ -454,12 +449,12 @@ impl Thread {
         bytes
     }
 
-    /// What the kernel function that it sleeps in tells.
+    /// Interprets the name of the kernel function in which it sleeps.
     fn sleeps_in(&self) -> Awaited {
         let wchan = fs::read_to_string(self.0.join("wchan")).unwrap_or_default();
         // A compiler's clone of a function has a suffix: `.constprop.0`.
         match wchan.trim().split('.').next().unwrap_or_default() {
-            // "0" is what a thread has that runs, and whom we may not look at.
+            // "0" stands for a running thread, and for one that we may not inspect.
             "" | "0" => Awaited::Hidden,
             // Linux 5.4 to 6.18 sleep in the former, which sockets use as well.
             "wait_woken" | "n_tty_read" => Awaited::SomeRead,
@@ -480,8 +475,7 @@ impl Thread {
         device(&self.0.join(format!("fd/{descriptor}")))
     }
 
-    /// Is this descriptor of it a socket with somebody else at its other end, or the master
-    /// of a terminal?
+    /// Is this descriptor a socket with another process at its other end, or the master of a terminal?
     pub(crate) fn leads_elsewhere(&self, descriptor: i32) -> bool {
         let link = self.0.join(format!("fd/{descriptor}"));
         if let Ok(Some(inode)) = peers::inode(&link) {
@@ -506,16 +500,16 @@ impl Thread {
     }
 }
 
-/// Only what lies in /dev is looked at: the look at a file may take as long as
-/// the server of its file system takes to answer.
+/// We only inspect files in /dev: elsewhere a stat may block for as long as a remote file system takes
+/// to answer.
 fn device(path: &Path) -> Option<u64> {
     fs::read_link(path).ok().filter(|target| target.starts_with("/dev"))?;
     let found = fs::metadata(path).ok()?;
     found.file_type().is_char_device().then(|| found.rdev())
 }
 
-/// The most of a set of descriptors that we look at: far more than anybody has
-/// who waits for a terminal, and too little to be a burden.
+/// We read at most this much of a set of descriptors. It is far more than a program uses that waits
+/// for a terminal, and cheap.
 const LARGEST_SET: usize = 64 << 10;
 
 /// A line of /proc/PID/syscall.
@@ -590,7 +584,7 @@ impl Called {
         }
     }
 
-    /// Of a poll, a select or an epoll; `memory` gives a `struct timespec` or `timeval`.
+    /// The timeout of a poll, a select or an epoll; `memory` reads a `struct timespec` or `timeval`.
     fn timeout(&self, memory: impl Fn(u64) -> Vec<u8>) -> Timeout {
         let [_, _, third, fourth, fifth, _] = self.arguments;
         let millis = |argument: u64| match u32::try_from(argument & u64::from(u32::MAX)) {
@@ -654,13 +648,12 @@ fn epolled(fdinfo: &str) -> Vec<i32> {
     fdinfo.lines().filter_map(watched).collect()
 }
 
-/// Is there one in a process group that passes a test?
+/// Does a process of this group pass a test?
 ///
-/// Nothing lists the members of a group, and to read all of /proc takes long
-/// where much is running. But they are the roots, or below them and in the
-/// session of the terminal, so these are looked at, the last root first. Who is
-/// not found so has been adopted by a process far away; all of /proc is read
-/// only where that is so of the whole group, or where the kernel does not list
+/// The kernel does not list the members of a group, and reading all of /proc is slow on a busy
+/// machine. But the members are the roots, or descendants of them in the terminal's session, so we
+/// check these, the last root first. This misses a process that was reparented to a process elsewhere.
+/// So we read all of /proc only if that happened to the whole group, or if the kernel does not list
 /// children (CONFIG_PROC_CHILDREN).
 pub(crate) fn any_in_group(group: i32, session: i32, roots: &[u32], test: impl Fn(&Process) -> bool) -> bool {
     let mut found = false;
@@ -682,9 +675,9 @@ pub(crate) fn lists_children() -> bool {
     Path::new("/proc/thread-self/children").exists()
 }
 
-/// The roots, the last one first, and all below them that belong to them: below
-/// one that does not, nobody is looked for. Each one's children are only looked
-/// for when its turn is over. Who is adopted meanwhile may be passed over.
+/// The roots, the last one first, and all descendants that belong to them. We do not search below a
+/// process that does not belong. We read a process's children only after the caller has seen it, so
+/// this may miss a process that is reparented meanwhile.
 pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl Iterator<Item = Process> {
     let mut pending = roots.to_vec();
     let mut seen = Set::new();
@@ -744,7 +737,7 @@ impl PidFd {
         poll::wait_readable(self, Deadline::after(Duration::ZERO))
     }
 
-    /// Sends a signal; to a process that has ended already, that is no error.
+    /// Sends a signal. A process that has already ended is not an error.
     pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
         let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
         match rustix::process::pidfd_send_signal(self, signal) {

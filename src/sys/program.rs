@@ -1,6 +1,6 @@
-//! What a program's file is: for which architecture, and whether all of it is there.
+//! The file of a program: its architecture, and whether it is complete.
 //!
-//! The kernel says no more of either than "Exec format error". Source: elf(5).
+//! The kernel only says "Exec format error" about either. Source: elf(5).
 
 use std::{
     borrow::Cow,
@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// What an ELF file's header tells, beside its size.
+/// The fields of an ELF file's header that we use, and the file's size.
 pub(crate) struct Program {
     /// As `uname -m` has it.
     architecture: Cow<'static, str>,
@@ -20,7 +20,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// `None` for what is no ELF file.
+    /// `None` if it is not an ELF file.
     pub(crate) fn look(path: &Path) -> io::Result<Option<Program>> {
         // A FIFO would keep us.
         if !fs::metadata(path)?.is_file() {
@@ -47,8 +47,8 @@ impl Program {
             Some(other) => format!("machine {other}").into(),
             None => "an unknown architecture".into(),
         };
-        // Linkers put the table of sections last. Of 32 bits, or cut within the header,
-        // nothing is known but that this much belongs to it.
+        // Linkers put the table of sections last. For a 32-bit file, or one cut within its header, we
+        // only know that this much belongs to it.
         let sections = || long(40)?.checked_add(u64::from(short(58)?) * u64::from(short(60)?));
         let is_64_bit = header.get(4) == Some(&2);
         let whole = if is_64_bit { sections().unwrap_or(64) } else { 52 };

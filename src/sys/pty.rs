@@ -1,9 +1,8 @@
 //! Pseudoterminals: the master, its slave, and becoming a slave's session.
 //!
-//! Facts (pty(7), tty_ioctl(2), and tried on Linux 6.18): a fresh terminal is
-//! 0 x 0 until somebody sets its size; reading a master whose last slave has
-//! been closed gives EIO once all output has been read; tcgetattr(3) and
-//! tcgetpgrp(3) on the master tell of the slave.
+//! Facts (pty(7), tty_ioctl(2), and tried on Linux 6.18): a fresh terminal has the size 0 x 0. Reading
+//! a master whose last slave has been closed gives EIO once all output has been read. tcgetattr(3) and
+//! tcgetpgrp(3) on the master return values of the slave.
 
 use std::{
     io,
@@ -35,7 +34,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// What a terminal has had since the VT100.
+    /// The size of terminals since the VT100.
     pub(crate) const DEFAULT: Size = Size { cols: 80, rows: 24 };
 }
 
@@ -68,13 +67,13 @@ impl Master {
         Ok(master)
     }
 
-    /// A master that somebody else has opened and handed to us.
+    /// A master that another process opened and passed to us.
     pub(crate) fn received(master: OwnedFd) -> io::Result<Master> {
         rustix::io::ioctl_fionbio(&master, true)?;
         Ok(Master(master))
     }
 
-    /// Lets reads wait, as whoever gets it from us without a word expects.
+    /// Makes reads block, as the next owner of the descriptor expects.
     pub(crate) fn let_reads_wait(&self) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(self, false)?)
     }
@@ -139,7 +138,7 @@ impl Master {
         Ok(termios::tcflush(slave, QueueSelector::IFlush)?)
     }
 
-    /// The foreground process group; `None` where there is none.
+    /// The foreground process group; `None` if there is none.
     pub(crate) fn foreground(&self) -> Option<i32> {
         termios::tcgetpgrp(self).ok().map(|group| group.as_raw_nonzero().get())
     }
@@ -189,8 +188,8 @@ impl TerminalModes {
         self.is_canonical() && !self.echoes()
     }
 
-    /// The character that ends the input: of lines, the terminal's own, if it
-    /// has one; where there are no lines, the usual one.
+    /// The character that ends the input: the terminal's own in canonical mode, if it has one;
+    /// otherwise the usual one.
     pub(crate) fn end_of_input(&self) -> Option<u8> {
         if !self.is_canonical() {
             return Some(0x04);
@@ -234,7 +233,7 @@ impl TerminalModes {
 
 #[cfg(test)]
 impl TerminalModes {
-    /// Those of a new terminal, but for whether it takes lines, and shows what is typed.
+    /// The modes of a new terminal, with these settings for lines and echo.
     pub(crate) fn of(lines: bool, echo: bool) -> TerminalModes {
         let mut modes = Master::open(Size::DEFAULT).unwrap().modes().unwrap();
         modes.0.local_modes.set(LocalModes::ICANON, lines);
@@ -243,13 +242,13 @@ impl TerminalModes {
     }
 }
 
-/// Makes us a session leader, with the terminal on standard input as our
-/// controlling terminal; `false`: nobody has its other end any more, so it has hung up.
+/// Makes us a session leader, with the terminal on standard input as our controlling terminal; `false`
+/// if its other end is closed, so that it has hung up.
 pub(crate) fn adopt_stdin_as_terminal() -> io::Result<bool> {
     rustix::process::setsid()?;
     match rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()) {
         Ok(()) => Ok(true),
-        // What every call on such a terminal comes to (hung_up_tty_ioctl of the kernel).
+        // A hung-up terminal returns this error for every ioctl (hung_up_tty_ioctl of the kernel).
         Err(Errno::IO) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -258,8 +257,8 @@ pub(crate) fn adopt_stdin_as_terminal() -> io::Result<bool> {
 /// How much typed input could be read from the slave at this moment; in canonical
 /// mode, of whole lines.
 pub(crate) fn unread(slave: &OwnedFd) -> io::Result<u64> {
-    // What was written to the master comes by a work queue, which FIONREAD does not wait for;
-    // poll does where there is nothing yet (n_tty_poll, since Linux 4.5).
+    // Data written to the master arrives by a work queue, for which FIONREAD does not wait. poll
+    // does, if there is no data yet (n_tty_poll, since Linux 4.5).
     poll::wait_readable(slave, Deadline::after(Duration::ZERO))?;
     Ok(rustix::io::ioctl_fionread(slave)?)
 }

@@ -11,11 +11,11 @@ use super::program::Program;
 /// Architectures that nbs is built for, as `uname -m` has them, and what else they are called.
 pub(crate) const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
 
-/// What there is where a file of ours should lie.
+/// The file at the place where one of ours should be.
 pub(crate) enum Sibling {
     Usable,
     Absent,
-    /// What is there instead, or why that is not known: what follows "it" or "which".
+    /// Why it cannot be used; the text follows "it" or "which".
     Unusable(String),
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter().map(|(architecture, _)| architecture).filter(|other| *other != ARCH)
 }
 
-/// Where the file for that architecture should lie, and what is there.
+/// The path for the file of that architecture, and what is there.
 pub(crate) fn look(ourselves: &Path, architecture: &str) -> (PathBuf, Sibling) {
     let path = ourselves.with_file_name(format!("nbs-{architecture}"));
     let sibling = match Program::look(&path) {

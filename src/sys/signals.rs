@@ -33,8 +33,7 @@ impl Signals {
         Ok(Signals(reader))
     }
 
-    /// Takes note of all that have come, and tells whether any had; they may
-    /// come again.
+    /// Clears the caught signals, and returns whether there were any.
     pub(crate) fn take(&mut self) -> bool {
         let mut noted = [0; 64];
         let mut any = false;
@@ -45,23 +44,21 @@ impl Signals {
     }
 }
 
-/// Those that tell us to end; SIGHUP is none where whoever started us said that we should live
-/// on (nohup).
+/// The signals that end us. SIGHUP is not among them if our caller ignores it (nohup).
 pub(crate) fn to_end() -> &'static [i32] {
     let deaf = Process::read(std::process::id()).is_some_and(|process| process.ignores(SIGHUP));
     if deaf { &[SIGTERM, SIGINT] } else { &[SIGTERM, SIGINT, SIGHUP] }
 }
 
-/// Catches a signal and does nothing about it: the system call that it is about
-/// then tells by an error.
+/// Catches a signal and does nothing, so that the system call returns an error instead.
 pub(crate) fn disregard(signal: i32) -> io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 
-/// Ends the process as that signal does where nobody has told the kernel otherwise.
+/// Ends the process by the default action of that signal.
 pub(crate) fn end_as_by(signal: i32) {
-    // Where even that fails, the exit code that follows has to do.
+    // If even that fails, the exit code that follows must do.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
 }
 

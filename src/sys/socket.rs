@@ -1,8 +1,7 @@
-//! Unix sockets by their place in an open folder, and what comes in by TCP.
+//! Unix sockets in an open directory, and connections by TCP.
 //!
-//! A Unix socket address holds 108 bytes (unix(7)), which the path of a state folder
-//! may well exceed. So an address is always `/proc/self/fd/N/name`, where N is
-//! the folder's descriptor.
+//! A Unix socket address holds 108 bytes (unix(7)), and the path of a state directory may be longer.
+//! So an address is always `/proc/self/fd/N/name`, where N is the directory's descriptor.
 
 use std::{
     io::{self, Read, Write},
@@ -33,7 +32,7 @@ fn address(folder: &Folder, name: &str) -> PathBuf {
 pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // What the kernel makes of it in the folder, less the umask.
+    // The mode that the kernel gives it in the directory, before the umask.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     net::bind(&socket, &SocketAddrUnix::new(address(folder, name))?)?;
     // As many may wait as the machine allows (listen(2)).
@@ -41,13 +40,13 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// The first call on Unix sockets, of those that a session needs, which may not be made
-/// here, and the error; `None`: all may. A sandbox that refuses some (seccomp(2)) need not
-/// refuse them all. Tries each of them on a socket of this name in the folder, which is
-/// removed again. What fails for another reason is for whoever needs it to tell.
+/// The first system call on Unix sockets that a session needs and that is not permitted here, with its
+/// error; `None` if all are. A sandbox may refuse only some of them (seccomp(2)). This tries each on a
+/// socket of this name in the directory, and removes it again. It ignores other errors: the code that
+/// needs the socket reports those.
 pub(crate) fn refused_call(folder: &Folder, name: &str) -> Option<(&'static str, io::Error)> {
     let tried = try_calls(folder, name);
-    // Where it was refused, it is not there.
+    // If bind was refused, there is no file.
     let _ = folder.remove_file(name.as_ref());
     let is_refused = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
@@ -90,15 +89,16 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAdd
     Ok((stream, address))
 }
 
-/// Was there nobody to be taken, or is there no more (accept(2))?
+/// Was there no connection to accept, or is there none any more (accept(2))?
 pub(crate) fn is_nobody(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
 }
 
-/// Where connections come in.
+/// A listening socket.
 ///
-/// Where there are no more descriptors for one, it stays at the door, and poll(2) tells of it
+/// Without free descriptors a connection stays in the queue, and poll(2) reports it again and again.
+/// No event reports a free descriptor, so we retry after a pause.
 /// without end; but of a descriptor that is free nobody tells. So then it is tried again later.
 #[derive(Default)]
 pub(crate) struct Entrance {
@@ -108,7 +108,7 @@ pub(crate) struct Entrance {
 impl Entrance {
     const RETRY: Duration = Duration::from_millis(250);
 
-    /// Waits for somebody, or gives until when nobody can be taken.
+    /// Waits for a connection, or returns the end of the pause.
     pub(crate) fn watch<'a, Event: Copy>(
         &self,
         listener: &'a impl AsFd,
@@ -130,8 +130,8 @@ impl Entrance {
     }
 }
 
-/// Connects. Where so many wait already that the kernel lets nobody else queue,
-/// gives up at the deadline: `WouldBlock` (connect(2), SO_SNDTIMEO in socket(7)).
+/// Connects. If the listen queue stays full, gives up at the deadline: `WouldBlock` (connect(2),
+/// SO_SNDTIMEO in socket(7)).
 pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // No time at all would be for ever.
@@ -160,15 +160,15 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
 /// SO_PEERPIDFD, from asm-generic/socket.h.
 const PEER_PIDFD: libc::c_int = 77;
 
-/// A pidfd of the process that connected, whatever has its PID by now (SO_PEERPIDFD); `None` where the
-/// kernel has none (before Linux 6.5). Of a process that was waited for, older kernels give an
-/// error, newer ones a pidfd that says so.
+/// A pidfd of the process that connected, even if its PID was reused (SO_PEERPIDFD); `None` if the
+/// kernel lacks it (before Linux 6.5). For a process that was reaped, older kernels return an error,
+/// newer ones a pidfd that shows it.
 pub(crate) fn peer_pidfd(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut pidfd: RawFd = -1;
     let mut length = size_of::<RawFd>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "rustix 1.1 does not know this option")]
-    // SAFETY: the kernel writes at most `length` bytes to where `pidfd` lies; where it succeeds, that
-    // is a descriptor that nobody else knows, which it closes on exec.
+    // SAFETY: the kernel writes at most `length` bytes to `pidfd`. If it succeeds, that is a new
+    // descriptor, which it marks close-on-exec, and nothing else owns it.
     let pidfd = unsafe {
         match libc::getsockopt(
             stream.as_raw_fd(),

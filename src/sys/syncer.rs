@@ -1,13 +1,11 @@
 //! The thread that syncs a file to the disk.
 //!
-//! The kernel has no way to sync without waiting for the disk, so a thread does it,
-//! started when there is something to sync. Requests that come while a sync is under
-//! way, or shortly after the first, are one request: however fast the file grows, nobody
-//! waits, and most of the time the disk is free for writing.
+//! The kernel cannot sync without blocking, so a thread does it, started on the first request.
+//! Requests during a sync, or shortly after the first, are merged. So however fast the file grows,
+//! nothing waits for it, and most of the time the disk is free for writing.
 //!
-//! A sync that failed is not made good by one that succeeds: the kernel tells an
-//! error once, and what could not be written to the disk then never may be
-//! (fsync(2)). So the first failure stands.
+//! A later success does not repair a failed sync: the kernel reports an error once, and data that
+//! could not be written then may never be (fsync(2)). So the first failure is kept.
 
 use std::{
     fs::File,
@@ -45,10 +43,10 @@ struct Orders {
 /// It calls fdatasync(2) and sleeps; this is the least that musl and glibc take.
 const STACK: usize = 32 * 1024;
 
-/// How long after a request its sync begins. A sync of a file that grows writes the
-/// file system's journal too: it takes processor and disk from who prints, and holds
-/// up who changes files in the folder, as those do who have waited for what was
-/// printed. A crash of the machine loses this much more at most.
+/// The delay between a request and its sync. Syncing a file that grows also writes the file system's
+/// journal. That takes processor and disk from the program that prints, and delays changes of files in
+/// the directory, such as those of a reader that waited for the output. A crash of the machine loses
+/// at most this much more.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Syncer {
@@ -95,7 +93,7 @@ impl Shared {
                 return;
             }
             orders = unpoisoned(self.given.wait_timeout_while(orders, PAUSE, |orders| !orders.over)).0;
-            // What is asked for from here on is another sync.
+            // A request from here on needs another sync.
             orders.sync = false;
             drop(orders);
             if let Err(error) = rustix::fs::fdatasync(&self.file) {

@@ -1,13 +1,11 @@
-//! What happens in folders (inotify(7)).
+//! Changes in directories (inotify(7)).
 //!
-//! [`Watch`] tells what happens to the names in one folder that is there;
-//! [`Paths`] only that there is cause to look at some paths, whatever has them
-//! now, or nothing yet.
+//! [`Watch`] reports changes to the names in one existing directory. [`Paths`] only reports that some
+//! paths need a check, even if they do not exist yet.
 //!
-//! Watch first, look second: what comes between is seen by one of the two. The
-//! kernel's queue is bounded; where it has overflowed it says so, and one has
-//! to look again. Nor are there many queues: 128 for a user, unless the system
-//! was told otherwise.
+//! Watch first, check second: so one of the two sees each change. The kernel's queue is bounded. On an
+//! overflow it says so, and the caller has to check again. The number of queues is limited as well:
+//! 128 for a user by default.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,8 +23,7 @@ use rustix::{
     io::Errno,
 };
 
-/// What the kernel has to tell, in order. Where a limit of its own is in the
-/// way, the error names it.
+/// The kernel's events, in order. If one of its limits is reached, the error names it.
 #[derive(Debug)]
 struct Queue(OwnedFd);
 
@@ -37,7 +34,7 @@ impl Queue {
         queue.map(Queue).map_err(|errno| told_limit(errno, Errno::MFILE, "max_user_instances"))
     }
 
-    /// From now on this is what is watched of a folder.
+    /// From now on it watches a directory for these events.
     fn add(&self, folder: &Path, what: WatchFlags) -> io::Result<()> {
         inotify::add_watch(&self.0, folder, what | WatchFlags::ONLYDIR)
             .map(drop)
@@ -69,22 +66,22 @@ fn told_limit(errno: Errno, at_limit: Errno, name: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; fs.inotify.{name} is {}", limit.trim()))
 }
 
-/// What has happened in a folder that is watched.
+/// A change in a watched directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FolderChange {
     /// There is a file of this name, new or in the place of another.
     Came(OsString),
-    /// Somebody who had it open for writing has closed it, or has ended.
+    /// A process that had it open for writing closed it or ended.
     Written(OsString),
-    /// There is none any more.
+    /// It no longer exists.
     Went(OsString),
     /// Something happened that the queue had no room for.
     Missed,
-    /// The folder itself has been removed or renamed.
+    /// The directory itself was removed or renamed.
     FolderWent,
 }
 
-/// A folder that is watched. It is readable when something has happened.
+/// A watched directory. It is readable when something has happened.
 pub(crate) struct Watch(Queue);
 
 impl AsFd for Watch {
@@ -94,7 +91,7 @@ impl AsFd for Watch {
 }
 
 impl Watch {
-    /// Watches the names of a folder.
+    /// Watches the names of a directory.
     pub(crate) fn folder(path: &Path) -> io::Result<Watch> {
         let queue = Queue::new()?;
         let what = WatchFlags::CREATE
@@ -135,12 +132,11 @@ fn change(events: ReadFlags, name: Option<OsString>) -> Option<FolderChange> {
     events.contains(ReadFlags::CLOSE_WRITE).then_some(FolderChange::Written(name))
 }
 
-/// The folder itself has another name now, or none. Of a folder that somebody
-/// has open, or is in, a removal is told only when it is let go of; so the
-/// content is watched, too.
+/// The directory itself was renamed or removed. If a process has it open or is in it, the kernel
+/// reports its removal only when the process leaves it. So we watch the content as well.
 const ITSELF: WatchFlags = WatchFlags::MOVE_SELF.union(WatchFlags::DELETE_SELF);
 
-/// What is in the folder has been made, written to, renamed or removed.
+/// A file in the directory was made, written to, renamed or removed.
 const CONTENT: WatchFlags = ITSELF
     .union(WatchFlags::CREATE)
     .union(WatchFlags::MODIFY)
@@ -149,12 +145,11 @@ const CONTENT: WatchFlags = ITSELF
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::DELETE);
 
-/// Paths that are watched, not only what has them now: where a folder is not
-/// there yet, or is renamed or removed, the folders above it are what tells that
-/// it has come. A change is a reason to look and says no more: names may be lost
-/// when there are too many, reasons are not.
+/// Watched paths, even if they do not exist yet. If a directory is missing, or is renamed or removed,
+/// its parents report that it appears. An event is only a reason to check: names may be lost when
+/// there are too many events, but not the fact that there were some.
 ///
-/// Readable once something has changed.
+/// It is readable once something has changed.
 #[derive(Debug)]
 pub(crate) struct Paths(Queue);
 
@@ -170,9 +165,8 @@ impl Paths {
         Queue::new().map(Paths)
     }
 
-    /// Watches the content of the folders that have these absolute paths, or
-    /// will. To be called again after each change, before looking: they may be
-    /// other folders by now.
+    /// Watches the content of the directories that have these absolute paths, now or later. Call it
+    /// again after each change, before checking, because they may be other directories by now.
     pub(crate) fn watch(&self, paths: &[&Path]) -> io::Result<()> {
         for path in paths {
             for folder in path.ancestors() {
@@ -180,8 +174,8 @@ impl Paths {
             }
         }
         for path in paths {
-            // From the root down: a folder that comes after it was missed here is
-            // seen by the one above it, which is watched by then.
+            // From the root down: if a directory appears after we missed it here, its parent, which
+            // is watched by then, reports it.
             let mut left: Vec<&Path> = path.ancestors().collect();
             while let Some(folder) = left.pop() {
                 if left.last().is_none_or(|below| !below.is_dir()) {
@@ -192,7 +186,7 @@ impl Paths {
         Ok(())
     }
 
-    /// What is not there, or is not ours to read, is passed over.
+    /// Skips directories that do not exist or that we may not read.
     fn add(&self, folder: &Path, what: WatchFlags) -> io::Result<()> {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
         match self.0.add(folder, what) {
@@ -213,9 +207,8 @@ mod tests {
     use crate::sys::{deadline::Deadline, poll};
     use std::{fs, process::Command, time::Duration};
 
-    /// Has another process do this. What we have open ourselves, whatever the test
-    /// beside forks has open, too, until it has executed; and only when all have let go
-    /// of a file or folder is it told that it was written, or has gone.
+    /// Another process does this. A test beside us forks with our open descriptors, until it executes,
+    /// and the kernel reports a write or removal only after all processes close the file.
     fn elsewhere(folder: &Path, script: &str) {
         let mut shell = Command::new("sh");
         assert!(shell.args(["-ec", script]).current_dir(folder).status().unwrap().success(), "{script}");
