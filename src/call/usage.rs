@@ -1,15 +1,15 @@
-//! What the `Usage:` of a header says may be given. `build.rs` makes a table of it.
+//! The grammar of `Usage:` in a header. `build.rs` makes a table of it.
 //!
 //! ```text
 //! Usage: nbs-ts verb [--one|--other] [--json [--more=N]] [options] SESSION TEXT...
 //!        nbs-ts verb --way [options] [SESSION]
 //! ```
 //!
-//! Each line is a form of the call, which the first option that stands in it without brackets
-//! chooses, or its first word. Of options with a bar between them one may be given. One in brackets
-//! within brackets goes with the one before it. A form without `[options]` takes only those that it
-//! names. `TEXT...` and `COMMAND...` are free text, and
-//! `INSTRUCTIONS` is a word of it, that may begin with a dash.
+//! Each line is a form of the call, which its first option without brackets, or its first word,
+//! selects. Of options with a bar between them, a call may have one. An option in brackets within
+//! brackets requires the one before it. A form without `[options]` accepts only those that it names.
+//! `TEXT...` and `COMMAND...` are free text, and `INSTRUCTIONS` is one word of it, which may begin
+//! with a dash.
 
 /// A line of the usage.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl<'a> Form<'a> {
         form
     }
 
-    /// What stands in brackets.
+    /// Parses the content of brackets.
     fn optional(&mut self, inner: &'a str) {
         let mut items = items(inner).into_iter();
         let names = items.next().map(|item| self.alternatives(item)).unwrap_or_default();
@@ -93,7 +93,7 @@ fn option(word: &str) -> &str {
     word.trim_start_matches('-').split('=').next().unwrap_or(word)
 }
 
-/// What is between blanks, where those are in no brackets.
+/// Splits a line at blanks outside of brackets.
 fn items(line: &str) -> Vec<&str> {
     let mut depth = 0;
     let items = line.split(|letter| {

@@ -1,8 +1,7 @@
-//! What a shell offers at Tab.
+//! Completion for shells.
 //!
-//! The shells' scripts only ask: they call the program that is being typed with
-//! `--complete` and the words so far. So they know what this very file knows,
-//! and the sessions that live now.
+//! The shells' scripts only call the program that is being typed with `--complete` and the words so
+//! far. So they know the commands of this very file, and the live sessions.
 
 use std::{ffi::OsString, process::Stdio};
 
@@ -32,9 +31,9 @@ pub(crate) fn script(shell: &str, names: &str) -> Option<String> {
     Some(script.get().replace("NBS_NAMES", names))
 }
 
-/// What may stand in place of the last word, which is being typed: a line each,
-/// the word, a tab, and what it is. `commands` are names and summaries of those
-/// that may come first. Nothing where any file, or text, may stand.
+/// The candidates for the last word, which is being typed: a line each, with the word, a tab, and its
+/// description. `commands` are the names and summaries of those that may come first. None if any file
+/// or text is possible.
 pub(crate) fn candidates(
     page: &Page,
     syntax: Option<&Syntax>,
@@ -75,7 +74,7 @@ pub(crate) fn candidates(
     offers.lines
 }
 
-/// Where the word that is being typed stands.
+/// The position of the word that is being typed.
 enum WordPosition<'a> {
     /// It is the value of this option.
     Value(&'a Entry<'a>),

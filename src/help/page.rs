@@ -22,8 +22,8 @@
 //!   name it
 //! ```
 
-/// Invariant: every field but `about` and `exits` has what the header must
-/// have; `example` is empty where it has none.
+/// Invariant: every field except `about` and `exits` has what the header must have; `example` is empty
+/// if the header has none.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
     pub(crate) name: &'a str,
@@ -33,7 +33,7 @@ pub(crate) struct Page<'a> {
     /// The paragraphs, each with its line breaks.
     pub(crate) about: Vec<&'a str>,
     pub(crate) options: Vec<Entry<'a>>,
-    /// Where its exit codes are not the common ones.
+    /// Its exit codes, if they differ from the common ones.
     pub(crate) exits: Vec<Entry<'a>>,
     /// Command lines.
     pub(crate) example: Vec<&'a str>,
@@ -109,12 +109,12 @@ impl<'a> Entry<'a> {
         self.term.split(['=', ' ']).next().unwrap_or(self.term)
     }
 
-    /// What an option takes.
+    /// The name of the option's value.
     pub(crate) fn value(&self) -> Option<&'a str> {
         self.term.split_once(['=', ' ']).map(|(_, value)| value)
     }
 
-    /// What holds where an option is not given.
+    /// The value if the option is not given.
     pub(crate) fn default(&self) -> Option<&str> {
         Some(self.help.split_once("(default: ")?.1.split_once(')')?.0)
     }

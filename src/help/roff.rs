@@ -53,7 +53,7 @@ pub(crate) fn man_page(
     roff
 }
 
-/// What topics are made of: see `topics.rs`.
+/// Converts the markup of topics: see `topics.rs`.
 fn markdown(roff: &mut String, text: &str) {
     let mut all = text.lines().peekable();
     // A paragraph begins after each blank line and each block.
@@ -120,7 +120,7 @@ fn section(roff: &mut String, title: &str, entries: &[Entry]) {
     }
 }
 
-/// What stands between backticks is bold.
+/// Makes text between backticks bold.
 fn emphasised(text: &str) -> String {
     let (plain, bold) = ("\\fR", "\\fB");
     let parts = text.split('`').enumerate();

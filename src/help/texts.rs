@@ -12,7 +12,7 @@ include!(concat!(env!("OUT_DIR"), "/texts.rs"));
 
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.deflated"));
 
-/// Where a text stands among all.
+/// The position of a text among all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
     start: usize,

@@ -21,7 +21,7 @@ macro_rules! topics {
     };
 }
 
-/// All of them, in the order in which somebody new would read them.
+/// All topics, in the order in which a new user would read them.
 pub(crate) const TOPICS: &[Topic] = topics! {
     "calls" "sessions" "shells" "typing" "waiting" "output" "screen" "limits"
     "helper" "machines" "workers" "mcp" "python" "typescript" "security" "files" "json"
@@ -43,12 +43,12 @@ impl Topic {
         self.markdown.get()
     }
 
-    /// What it is about.
+    /// The subject of a topic.
     pub(crate) fn summary(&self) -> &'static str {
         self.parts().0
     }
 
-    /// What comes after the first line.
+    /// The text after the first line.
     pub(crate) fn body(&self) -> &'static str {
         self.parts().1
     }
@@ -83,7 +83,7 @@ mod tests {
             for line in topic.text().lines() {
                 assert!(line.chars().count() <= 79, "{}: {line}", topic.name);
             }
-            // What a terminal would show as it is written.
+            // Markup that a terminal would print literally.
             for mark in ["](", "**", "\n### ", "\n* "] {
                 assert!(!topic.text().contains(mark), "{}: {mark:?}", topic.name);
             }

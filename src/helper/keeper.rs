@@ -1,15 +1,13 @@
 //! The keeper: the parent of a session's child, in the helper's environment.
 //!
-//! It opens the terminal, starts the child, and hands the terminal to the relay,
-//! keeping none of it: so if the relay goes, the terminal hangs up. It adopts
-//! every orphan of the session, so that `kill` finds them below it, and tells
-//! the relay how the child ended.
+//! It opens the terminal, starts the child, and passes the terminal to the relay without keeping it.
+//! So if the relay ends, the terminal hangs up. The keeper adopts every orphan of the session, so that
+//! `kill` finds them below it, and tells the relay how the child ended.
 //!
-//! When nobody is left that it could be a parent to, it hangs up its half. It
-//! ends when the child has ended and the relay has let go, as a relay without a
-//! helper would, and in no other way (but SIGKILL): so for whoever ends the
-//! session, its being there proves that nobody has got out of its sight. A
-//! shutdown is the relay's to handle.
+//! When it has no children left, it shuts down its half of the connection. It ends only when the child
+//! has ended and the relay has closed its half, as a relay without a helper would (or by SIGKILL). So
+//! its existence proves to `kill` that no process of the session has escaped. The relay handles a
+//! shutdown.
 
 use std::{
     ffi::OsString,
@@ -79,14 +77,14 @@ pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
                 "reject: {} (peer_pid={peer})",
                 text::escaped(failure.to_string().as_bytes())
             ));
-            // Where the relay has gone there is nobody to tell.
+            // If the relay has gone, there is no one to notify.
             let _ = (&relay).write_all(format!("{}{failure}", char::from(ERROR)).as_bytes());
             if keeper.child == 0 {
                 return Ok(());
             }
         }
     }
-    // Not to hold on to the folder that the helper is in.
+    // So that we do not keep the helper's directory in use.
     std::env::set_current_dir("/").trying("leave the helper's directory")?;
     keeper.relay = Some(relay);
     keeper.serve().trying("wait for the child")
@@ -171,7 +169,7 @@ impl Keeper {
             }
             match &self.relay {
                 None if self.ended => return Ok(()),
-                // Where it has gone, its end is about to be heard.
+                // If the relay has gone, its end is the next event.
                 Some(relay) if !child::any_left()? => _ = relay.shutdown(Shutdown::Write),
                 _ => {}
             }
@@ -203,7 +201,7 @@ impl Keeper {
             ExitStatus::Signal(signal) => KeeperMessage::Signal(signal),
         };
         if let Some(mut relay) = self.relay.as_ref() {
-            // Where it has gone, nobody writes the status down.
+            // If the relay has gone, nothing records the status.
             let _ = relay.write_all(line.encode().as_bytes());
         }
     }

@@ -23,7 +23,7 @@ const WAITING: usize = 256 * 1024;
 pub(crate) struct HelperLog {
     waiting: Vec<u8>,
     lost: u64,
-    // Nobody reads any more.
+    // The reader has gone.
     gone: bool,
 }
 
@@ -56,7 +56,7 @@ impl HelperLog {
             let count = self.waiting.len().min(PIPE_ROOM);
             let mut stdout = io::stdout().lock();
             if stdout.write_all(&self.waiting[..count]).and_then(|()| stdout.flush()).is_err() {
-                // The helper's work goes on where nobody reads of it.
+                // The helper continues without a reader of its log.
                 (self.gone, self.waiting) = (true, Vec::new());
                 return;
             }

@@ -1,9 +1,8 @@
-//! What is said between the helper and its clients, as bytes and back.
+//! The protocol between the helper and its clients, encoded and decoded.
 //!
-//! **Base.** The client sends a command of at most [`LONGEST_COMMAND`] bytes and
-//! shuts down its writing side. The answer is `F`, which carries the master of a
-//! PTY (SCM_RIGHTS), then the child's PID in decimal, then the end. A refusal is
-//! the end without the `F`.
+//! **Base.** The client sends a command of at most [`LONGEST_COMMAND`] bytes and shuts down its
+//! writing side. The answer is `F`, which carries the master of a PTY (SCM_RIGHTS), then the child's
+//! PID in decimal, then the end. If the helper refuses, it closes without an `F`.
 //!
 //! **Extended.** A request that begins with NUL. Its header has [`HEADER`] bytes:
 //!
@@ -15,20 +14,18 @@
 //! | 8 | the session's handle (`S`; of a `V` they mean nothing) |
 //! | 4 | how long the order is that follows, big-endian (`S`; 0 of a `V`) |
 //!
-//! An order is a row of fields: a byte that says which, four bytes of length
-//! (big-endian), and so many bytes. `d`: the folder to start in. `s`: columns and
-//! rows of the terminal, as `80x24`. `u`: the umask, in octal digits. `c`: the
-//! command, as a log may show it. `+`: `NAME=VALUE`, to be added to the
-//! environment. `-`: a NAME to be taken out of it. `t`: a folder for temporary files;
-//! the command may write there, below each `r`, a folder, and nowhere else. `w`: a word of what is to be
-//! run; the first is the program. `d`, `s`, `u` and a `w` must be there.
+//! An order is a sequence of fields: a byte for the kind, four bytes of length (big-endian), and the
+//! value. `d`: the directory to start in. `s`: columns and rows of the terminal, as `80x24`. `u`: the
+//! umask, in octal digits. `c`: the command, as a log may show it. `+`: `NAME=VALUE`, to add to the
+//! environment. `-`: a NAME to remove from it. `t`: a directory for temporary files; the command may
+//! write there and below each `r`, also a directory, and nowhere else. `w`: a word of the command; the
+//! first is the program. `d`, `s`, `u` and a `w` are required.
 //!
-//! The answer to `S` is `F`, which carries the master and the writing end of a
-//! pipe, and then lines: `ready CHILD KEEPER` (PIDs) at once; the child stands
-//! still until a byte is written to the pipe, and ends if the pipe is closed
-//! without. When it has ended, `code N` or `signal N`. The connection ends with
-//! the keeper: without such a line, nobody knows how the child ended.
-//! Or it is `E` and, up to the end, why not.
+//! The answer to `S` is `F`, which carries the master and the writing end of a pipe, and then lines:
+//! `ready CHILD KEEPER` (PIDs) at once. The child waits until a byte is written to the pipe, and ends
+//! if the pipe is closed without one. When it has ended, `code N` or `signal N` follows. The
+//! connection ends with the keeper: without such a line, the child's end is unknown. If it fails, the
+//! answer is `E` and, up to the end, the reason.
 //!
 //! The answer to `V`, and to every request of another version, is `V` and, up to
 //! the end, the helper's own version.
@@ -51,14 +48,14 @@ pub(crate) const FILES: u8 = b'F';
 pub(crate) const ERROR: u8 = b'E';
 pub(crate) const VERSION_IS: u8 = b'V';
 
-/// What an extended request wants.
+/// The kind of an extended request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     Start { handle: [u8; 8], length: usize },
     Version,
 }
 
-/// Why a header is none.
+/// Why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
     /// It is of this version of the protocol, which we do not speak.
@@ -97,7 +94,7 @@ impl Header {
     }
 }
 
-/// What a session's child is to be.
+/// The description of a session's child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) folder: Vec<u8>,
@@ -108,7 +105,7 @@ pub(crate) struct Order {
     pub(crate) command: Vec<u8>,
     /// Additions, and (`None`) removals.
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The folder for temporary files, and the others that alone may be written to.
+    /// The directory for temporary files, and the others that are the only ones it may write to.
     pub(crate) confinement: Option<(Vec<u8>, Vec<Vec<u8>>)>,
     /// The program and its arguments.
     pub(crate) words: Vec<Vec<u8>>,
@@ -144,7 +141,7 @@ impl Order {
         bytes
     }
 
-    /// `None` where it is not wholly right.
+    /// `None` if any part is invalid.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<Order> {
         let mut order = Order::default();
         let (mut folder, mut size, mut umask) = (false, false, false);

@@ -1,18 +1,19 @@
-//! Whom nbs serves on a socket: one test for the relay, the helper, the bridge, the far side and
-//! the page. It asks whose process the peer is, whether the peer is confined, and by what.
+//! Decides which processes nbs serves on a socket: one test for the relay, the helper, the bridge, the
+//! far side and the page. It checks who owns the peer's process, whether it is confined, and by which
+//! session.
 //!
-//! A session that may write only to some directories must not have nbs write, type or start
-//! anything for it. The kernel does not keep such a process from our sockets, so each of them asks
-//! here. A confined process bears the tag of its session wherever it goes, also when the session
-//! has ended: nobody without a tag needs a second look. And it can never get rid of its
-//! `no_new_privs`, without which the limits that are the tag are somebody's own.
+//! A session that may write only to some directories must not make nbs write, type or start anything
+//! for it. The kernel does not keep such a process from our sockets, so each socket asks here. A
+//! confined process carries the tag of its session wherever it goes, even when the session has ended,
+//! so a process without a tag needs no second check. It can never drop `no_new_privs` either; without
+//! that, the limits in the tag are a user's own.
 //!
-//! Who connected counts, and only at that time: what a process does later with a connection that
-//! it was given, it could also do by asking its giver. The kernel keeps the PID of who connected,
-//! and that PID may be another process's by now, if its first owner has ended while we were stopped
-//! or busy. So the process is held by the pidfd that the kernel keeps beside it (Linux 6.5). Older
-//! kernels keep none: there the process that has the PID now must have the other end of the connection
-//! open. A process that has ended is not served, even if a child has inherited its connection.
+//! Only the process that connected counts, and only at that time: a process that gets a connection
+//! later could also ask the process that gave it. The kernel keeps the PID of the process that
+//! connected. That PID may be another process's by now, if the first one ended while we were stopped
+//! or busy. So we use the pidfd that the kernel keeps as well (Linux 6.5). Older kernels have none:
+//! there the process that has the PID now must have the other end of the connection open. We do not
+//! serve a process that has ended, even if a child inherited its connection.
 
 use std::{
     fmt,
@@ -31,13 +32,13 @@ use crate::sys::{
     socket,
 };
 
-/// Why somebody is not served.
+/// Why nbs does not serve a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
     OtherUser,
     /// Confined by what does not bind us.
     Confined,
-    /// It has gone, or cannot be told from others.
+    /// It has gone, or cannot be distinguished from others.
     Unknown,
 }
 
@@ -54,18 +55,18 @@ impl fmt::Display for Denial {
 /// Whom the sockets of this process serve.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// The numbers of the sessions whose write roots bind whoever we serve.
+    /// The numbers of the sessions whose write roots bind every process that we serve.
     bound: Vec<u32>,
     serves_root: bool,
-    /// Of no use but to be closed where a look at a process finds no descriptor: the
-    /// connection may have got the last one.
+    /// Reserved descriptors. They are closed if none is free to inspect a process, because the
+    /// connection may have taken the last one.
     spares: Vec<OwnedFd>,
 }
 
-/// A look at a process opens no more at the same time: a pidfd, a directory, and a file.
+/// Inspecting a process opens no more at the same time: a pidfd, a directory, and a file.
 const SPARES: usize = 3;
 
-/// So often all processes are looked at for a confined one if others start or end meanwhile.
+/// The limit of scans for a confined process if processes start or end meanwhile.
 const MOST_LOOKS: u32 = 64;
 
 impl Admission {
@@ -101,8 +102,8 @@ impl Admission {
         self.with_spares(|admission| admission.judge(peer.pid, stream)).map(|()| peer.pid)
     }
 
-    /// Admits who has connected by TCP: if it is on this machine, every process that has the other
-    /// end open must be one that we may serve. Who connects from elsewhere is asked for a token.
+    /// Admits a peer by TCP. If it is on this machine, we must be able to serve every process that has
+    /// the other end open. A peer from elsewhere needs a token.
     pub(crate) fn admit_tcp(&mut self, stream: &TcpStream) -> Result<(), Denial> {
         self.with_spares(|admission| match peers::tcp_other_end(stream) {
             Ok(OtherEnd::Elsewhere) => Ok(()),
@@ -111,7 +112,7 @@ impl Admission {
         })
     }
 
-    /// Judges once more with all descriptors that there are, where there may have been too few.
+    /// Judges once more with all free descriptors, if there may have been too few.
     fn with_spares(&mut self, judge: impl Fn(&Admission) -> Result<(), Denial>) -> Result<(), Denial> {
         let mut judged = judge(self);
         if judged == Err(Denial::Unknown) {
@@ -155,7 +156,8 @@ impl Admission {
         match processes::holds_socket(pid, &ends) {
             Holds::Yes if ends.len() == 1 => {}
             Holds::No => deny_unknown()?,
-            // Of the process or of the socket too little is told. Then nobody confined may have it.
+            // The kernel reports too little of the process or the socket. Then no process may be
+            // confined.
             Holds::Yes | Holds::Unknown => {
                 if poll::has_hung_up(stream).unwrap_or(true) {
                     deny_unknown()?;
@@ -170,7 +172,7 @@ impl Admission {
         Ok(())
     }
 
-    /// May we serve this process, for all that confines it? `None` where it has gone.
+    /// May we serve this process, by its confinement? `None` if it has gone.
     fn serves(&self, pid: u32) -> Option<bool> {
         confined_by(pid).map(|tag| match tag {
             Tag::Absent => true,
@@ -181,9 +183,10 @@ impl Admission {
 
     /// Judges all processes that have the other end of a TCP connection open.
     ///
-    /// Where we see none, it is one that we may not look into, as the sshd of an `ssh -L` is, or one
-    /// of another PID namespace; but also a confined process that has its socket where /proc/PID/fd
-    /// does not show it, as in a queue of another socket. So then nobody may be confined.
+    /// If we see none, the holder may be a process that we may not inspect, as the sshd of an `ssh
+    /// -L`, or one of another PID namespace. But it may also be a confined process that has its socket
+    /// where /proc/PID/fd does not show it, as in the queue of another socket. So then no process may
+    /// be confined.
     fn judge_holders(&self, inode: u32) -> Result<(), Denial> {
         judge_looks(|| self.look(&[inode])).unwrap_or_else(deny_unknown)
     }
@@ -227,9 +230,9 @@ impl Admission {
     }
 }
 
-/// What looks at all processes come to; `None` if they do not show who has the connection open, nor
-/// that nobody is confined. One look that saw all must do: a process that ended during a look may
-/// have left the connection to another.
+/// The result of scans of all processes; `None` if they neither show who has the connection open nor
+/// that no process is confined. It takes one complete scan: a process that ended during a scan may
+/// have passed the connection to another.
 fn judge_looks(mut look: impl FnMut() -> Look) -> Option<Result<(), Denial>> {
     for _ in 0..MOST_LOOKS {
         match look() {
@@ -242,14 +245,14 @@ fn judge_looks(mut look: impl FnMut() -> Look) -> Option<Result<(), Denial>> {
     None
 }
 
-/// What a look at all processes has shown.
+/// The result of a scan of all processes.
 #[derive(Clone, Copy)]
 enum Look {
-    /// One that we do not serve has it open, or may have, where nobody is seen to have it.
+    /// A process that we do not serve has it open, or may have it if no holder is visible.
     Confined,
-    /// One that we serve has it open, and nobody else.
+    /// Only processes that we serve have it open.
     Held,
-    /// Nobody that we see has it open. `saw_all`: no process came or went meanwhile.
+    /// No visible process has it open. `saw_all`: no process started or ended meanwhile.
     Hidden {
         is_anybody_confined: bool,
         saw_all: bool,
@@ -257,8 +260,8 @@ enum Look {
     Failed,
 }
 
-/// Does a process that has this PID serve us? `session` is the number of the session that it serves,
-/// if it is a relay. Of one that has gone nobody can say that it does not.
+/// Does the process with this PID serve us? `session` is the number of the session that it serves, if
+/// it is a relay. A process that has gone counts as serving us.
 pub(crate) fn serves_us(server: u32, session: Option<u32>) -> bool {
     confined_by(server).is_none()
         || Admission::of(server, session).serves(std::process::id()).unwrap_or(false)
@@ -268,12 +271,12 @@ fn spares() -> Vec<OwnedFd> {
     (0..SPARES).map_while(|_| std::io::stderr().as_fd().try_clone_to_owned().ok()).collect()
 }
 
-/// Where this kernel can confine nobody, whoever cannot be told from others is not confined.
+/// If this kernel cannot confine processes, an unknown one is not confined.
 fn deny_unknown() -> Result<(), Denial> {
     if confinement::is_possible() { Err(Denial::Unknown) } else { Ok(()) }
 }
 
-/// The tag of the session that a process is confined by; `None` where it has gone.
+/// The tag of the session that confines a process; `None` if it has gone.
 fn confined_by(pid: u32) -> Option<Tag> {
     match confinement::tag_of(pid)? {
         Tag::Absent => Some(Tag::Absent),
@@ -302,7 +305,8 @@ mod tests {
         let mut child =
             Command::new("cat").stdin(OwnedFd::from(theirs.try_clone().unwrap())).spawn().unwrap();
         assert_eq!(admission.admit(&ours), Ok(std::process::id()));
-        // Where the kernel does not keep who connected, it itself must have it open.
+        // If the kernel does not keep a pidfd of the peer, the process itself must have the
+        // connection open.
         drop(theirs);
         if PidFd::of_peer(&ours).unwrap().is_none() && confinement::is_possible() {
             assert_eq!(admission.admit(&ours), Err(Denial::Unknown));

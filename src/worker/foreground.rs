@@ -1,10 +1,9 @@
-//! A worker in the foreground: a job, whose process is whoever waits for it.
+//! A worker in the foreground: a job, whose process is the call that waits for it.
 //!
-//! That process starts the monitor, which ends the sessions as it does for any worker, and
-//! listens to it all the time: where it goes, by whatever signal, the worker is over. And
-//! it is the subreaper of all that the worker starts: so a job is one tree of
-//! processes, by which schedulers account and kill; and as the first process of a
-//! container it collects what is left to it.
+//! That process starts the monitor, which ends the sessions as for any worker, and watches it all the
+//! time: if the process ends, by whatever signal, the worker ends. It is also the subreaper of
+//! everything that the worker starts. So a job is one tree of processes, by which schedulers account
+//! and kill. As the first process of a container it also reaps orphans.
 
 use std::{
     path::Path,
@@ -48,12 +47,12 @@ impl Foreground {
             stop: stop.collect::<Result<_>>()?,
             children: Signals::catch(&[SIGCHLD]).trying("catch signals")?,
             told: None,
-            // Where the kernel does not, what bears the worker's handle is found all the same.
+            // Without it we find processes by the worker's handle in their environment.
             adopts: child::adopt_orphans().is_ok(),
         })
     }
 
-    /// Have we been told to end?
+    /// Has a signal told us to end?
     pub(crate) fn is_told(&mut self) -> bool {
         for (signal, signals) in &mut self.stop {
             if signals.take() {
@@ -63,7 +62,7 @@ impl Foreground {
         self.told.is_some()
     }
 
-    /// What to say then.
+    /// The error to print in that case.
     pub(crate) fn told(&self, task: &TaskFile) -> Option<Failure> {
         let signal = self.told?;
         Some(Failure::status(
@@ -133,7 +132,7 @@ impl Foreground {
         })
     }
 
-    /// Is nobody left who could do the task: no session, and nothing that was started?
+    /// Can no process do the task any more: no session, and nothing that was started?
     fn is_forsaken(&self, task: &TaskFile, monitor: u32) -> Result<bool> {
         if !self.adopts || remains::has_descendants_but(monitor) {
             return Ok(false);
@@ -143,7 +142,7 @@ impl Foreground {
     }
 }
 
-/// Collects all that have ended, and tells how this one has.
+/// Reaps all ended children, and returns the status of this one.
 fn collect(monitor: u32) -> Result<Option<ExitStatus>> {
     let mut ended = None;
     while let Some((pid, status)) = child::collect().trying("collect a child")? {

@@ -1,13 +1,13 @@
-//! What workers are called by.
+//! The handles of workers.
 
 use std::{fmt, io};
 
 use crate::session::{Handle, Name};
 
-/// What kind of worker it is, as in `reviewer`.
+/// The role of a worker, such as `reviewer`.
 ///
-/// Invariant: 1 to 46 of `[a-zA-Z0-9_.-]`, the first no dot; so it is one path
-/// component that is not hidden, and fits into a session's name.
+/// Invariant: 1 to 46 of `[a-zA-Z0-9_.-]`, not beginning with a dot. So it is one path component that
+/// is not hidden, and fits into a session's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Role(String);
 

@@ -1,12 +1,10 @@
-//! Starting an agent: the only code that does.
+//! Starting an agent. No other code does.
 //!
-//! It is done by bash, by a line that is not to be changed: every other way to
-//! start an agent from inside another was tried by somebody, and it died. Only
-//! where there is no bash does `sh` do it, and where there is no setsid(1), the
-//! line is without it: then the shell has a session of its own, and the agent is
-//! in that. What is given travels as arguments of the script, so that none of it
-//! is read as shell text. The agent has our standard input, and no other
-//! descriptor of ours or our caller's.
+//! bash starts it, by a line that must not be changed: users tried every other way to start an agent
+//! from inside another, and it died. Only if there is no bash does `sh` start it. If there is no
+//! setsid(1), the line omits it; then the shell has a session of its own, and the agent is in that.
+//! All values are arguments of the script, so none of them is parsed as shell text. The agent has our
+//! standard input, and no other descriptor of ours or of our caller.
 
 use std::{
     env,
@@ -28,21 +26,21 @@ const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsi
 /// Whose agent it is, as that line has it.
 pub(super) const HANDLE_ENV: &str = "NBS_HANDLE";
 
-/// An agent that is a script of bash opens the terminal of its standard input when
-/// it starts. Where our caller's session has ended by then, that makes the terminal
-/// its own (tty(4)), which is about to hang up: so the agent ignores that.
+/// An agent that is a bash script opens the terminal of its standard input when it starts. If our
+/// caller's session has ended by then, that terminal becomes its controlling terminal (tty(4)) and is
+/// about to hang up. So the agent ignores SIGHUP.
 const DEAF: &str = r#"trap '' HUP; exec "$@""#;
 
 /// The kernel takes no longer string than this, with its NUL, into a program's
 /// arguments or environment (execve(2), MAX_ARG_STRLEN).
 const LONGEST_STRING: usize = 128 * 1024;
 
-/// What launches, and where there is no bash. -p: neither a file of BASH_ENV nor functions of the
-/// environment come in.
+/// The shells that can launch an agent, in order of preference. With -p they read neither the file of
+/// BASH_ENV nor functions of the environment.
 const SHELLS: [&[&str]; 2] = [&["bash", "-p"], &["sh"]];
 
-/// The program of that line by which the agent has a session of its own. Where it is not
-/// installed, the shell gets one, and the agent is in that.
+/// The program that gives the agent a session of its own. If it is not installed, the shell gets one,
+/// and the agent is in that.
 const SETSID: &str = "setsid";
 
 /// Becomes a program in a session of its own.
@@ -110,7 +108,7 @@ impl<'a> Launch<'a> {
         for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
             command.env_remove(name);
         }
-        // What bash says is why it fails, if it does; the agent has no part in it.
+        // The messages of bash are the reason if it fails; the agent does not write them.
         command.stdin(Stdio::inherit());
         let ended = files::with_callers_umask(|| command.output()).trying(&what)?;
         if ended.status.success() {

@@ -1,4 +1,4 @@
-//! Being woken when a folder changes; and where the kernel cannot, by the clock.
+//! Waiting for changes of directories, by inotify or, without it, by a timer.
 
 use std::{io, path::Path, time::Duration};
 
@@ -13,8 +13,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Lookout(Option<Paths>);
 
 impl Lookout {
-    /// Has us woken by changes of what is in these folders. To be called before
-    /// each look.
+    /// Watches the content of these directories. Call it before each check.
     pub(crate) fn watch(&mut self, folders: &[&Path]) -> io::Result<()> {
         let paths = match self.0.take() {
             Some(paths) => {
@@ -28,13 +27,13 @@ impl Lookout {
         Ok(())
     }
 
-    /// What can be read once there is cause to look.
+    /// The descriptors that become readable when a check is due.
     pub(crate) fn watched(&self) -> Option<&Paths> {
         self.0.as_ref()
     }
 
-    /// When to look at the latest; `blind` where something else than a folder
-    /// cannot be watched, either.
+    /// The latest time of the next check; `blind` if something besides a directory cannot be watched
+    /// either.
     pub(crate) fn at_the_latest(&self, deadline: Deadline, blind: bool) -> Deadline {
         if blind || self.0.is_none() { deadline.min(Deadline::after(LOOK_AGAIN)) } else { deadline }
     }

@@ -1,9 +1,8 @@
 //! The monitor of a worker: ends its session when its task is over.
 //!
-//! It is woken by changes of the task file's folder and of the sessions' folder,
-//! and by the end of a session's relay; else it sleeps until its next deadline.
-//! It ends in every case, at the latest when the worker's time is over. Told to
-//! go (SIGTERM), it takes the session along: nobody would end it otherwise.
+//! It wakes up on changes of the task file's directory and of the sessions' directory, and when a
+//! session's relay ends; otherwise it sleeps until its next deadline. It always ends, at the latest
+//! when the worker's time is over. On SIGTERM it ends the session as well, because nothing else would.
 
 use std::{
     env,
@@ -50,12 +49,12 @@ impl WorkerLimits {
         WorkerLimits { startup: Duration::from_secs(15), timeout: Duration::from_secs(10 * 60) };
 }
 
-/// What is said to a monitor. First `GO` or `GO_IN_FOREGROUND`: the agent is about to be
-/// started. Then `STARTED`: it runs; `UNKNOWN`: it runs, but its handle could be told to
-/// nobody; or `NEVER_MIND`: it could not be started. Who hangs up before the first has
-/// started nothing; who hangs up between the two was killed, and may have. Who waits in the
-/// foreground hangs up when it ends, and may say `STOP` before: end the worker; or `FORSAKEN`: that,
-/// for nobody is left who could do the task.
+/// The messages to a monitor. The first is `GO` or `GO_IN_FOREGROUND`: the agent is about to be
+/// started. Then comes `STARTED`: it runs; `UNKNOWN`: it runs, but its handle could not be printed; or
+/// `NEVER_MIND`: it could not be started. A caller that hangs up before the first message has started
+/// nothing. One that hangs up between the two was killed, and may have started the agent. A caller in
+/// the foreground hangs up when it ends. Before that it may send `STOP`: end the worker; or
+/// `FORSAKEN`: end it, because no process can do the task any more.
 const GO: u8 = b'+';
 const GO_IN_FOREGROUND: u8 = b'&';
 const STOP: u8 = b'.';
@@ -64,11 +63,11 @@ const STARTED: u8 = b'=';
 const UNKNOWN: u8 = b'?';
 const NEVER_MIND: u8 = b'-';
 
-/// A monitor that stands ready, as whoever started it sees it.
+/// A ready monitor, as seen by the process that started it.
 pub(crate) struct Watched {
     child: Child,
     word: UnixStream,
-    /// Where it writes what it does, and when.
+    /// The log of its actions, with times.
     pub(crate) log: PathBuf,
 }
 
@@ -83,7 +82,7 @@ impl Watched {
         command.args([limits.startup, limits.timeout].map(|limit| limit.as_millis().to_string()));
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
         command.stderr(Stdio::null()).current_dir("/");
-        // It is in another folder than a relative path was meant from.
+        // Its working directory differs from ours, so relative paths must become absolute.
         for name in ["NBS_TS_HOME", "TMPDIR"] {
             if let Some(path) = env::var_os(name).filter(|path| !path.is_empty()) {
                 command.env(name, std::path::absolute(path).trying(what)?);
@@ -114,19 +113,19 @@ impl Watched {
         self.word.write_all(&[GO_IN_FOREGROUND]).trying("start the monitor")
     }
 
-    /// Has it end the worker, who may be forsaken. Where it has ended by now, so has the worker.
+    /// Makes it end the worker, which may be forsaken. If it has ended by now, so has the worker.
     pub(crate) fn stop(&mut self, is_forsaken: bool) {
         let _ = self.word.write_all(&[if is_forsaken { FORSAKEN } else { STOP }]);
     }
 
-    /// Tells it that the agent has been started, and whether anybody knows of it. A
-    /// monitor that has ended by now has nothing to learn.
+    /// Tells it that the agent has been started, and whether its handle was printed. A monitor that
+    /// has ended does not need this.
     pub(crate) fn started(&mut self, is_known: bool) {
         let _ = self.word.write_all(&[if is_known { STARTED } else { UNKNOWN }]);
     }
 
-    /// Takes it back, where there is nothing to watch; nothing is left, also of
-    /// one that was killed, or whose time was over first.
+    /// Ends it, if there is nothing to watch, and leaves nothing, even if it was killed or ran out of
+    /// time first.
     pub(crate) fn withdraw(mut self, task: &TaskFile) {
         let _ = self.word.write_all(&[NEVER_MIND]);
         let _ = self.child.wait();
@@ -141,17 +140,17 @@ pub(crate) struct Monitor {
     log: MonitorLog,
     lookout: Lookout,
     stop: Signals,
-    // Whoever started us; `None` once it has nothing more to say.
+    // The connection to our caller; `None` once it has no more to send.
     word: Option<UnixStream>,
     // The agent has been started, as it said.
     started: bool,
-    // Nobody is left who could do the task, as whoever waits for it said.
+    // No process can do the task any more, as the call in the foreground reported.
     forsaken: bool,
     followed: Vec<Followed>,
     // Live ones that could not be held at the last look.
     unheld: usize,
     phase: WorkerPhase,
-    // What was in the way the last time, so that it is said once.
+    // The last problem, so that each is logged once.
     trouble: Option<String>,
 }
 
@@ -164,8 +163,7 @@ enum MonitorEvent {
 }
 
 impl Monitor {
-    /// Makes ready to watch over a worker, for who listens at the other end of
-    /// `word`, which is told.
+    /// Prepares to watch a worker, and notifies the caller at the other end of `word`.
     pub(crate) fn prepare(task: TaskFile, limits: WorkerLimits, word: UnixStream) -> Result<Monitor> {
         let prepared = || -> Result<(Signals, MonitorLog)> {
             let stop = Signals::catch(&[SIGTERM, SIGINT, SIGHUP]).trying("catch signals")?;
@@ -178,12 +176,12 @@ impl Monitor {
         let (stop, log) = match prepared() {
             Ok(prepared) => prepared,
             Err(failure) => {
-                // Where it has gone there is nobody left to tell.
+                // If the caller has gone, there is no one to notify.
                 let _ = tell(format!("-{failure}").into_bytes());
                 return Err(Failure::Quiet);
             }
         };
-        // Where it has gone, its word that does not come tells.
+        // If the caller has gone, its missing reply shows that.
         let _ = tell([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
         let now = Instant::now();
         let phase = WorkerPhase {
@@ -216,7 +214,7 @@ impl Monitor {
         let word = self.heard();
         self.phase.in_foreground = word == Some(GO_IN_FOREGROUND);
         if word != Some(GO) && !self.phase.in_foreground {
-            // Nobody has started an agent, and nobody will. There may be no file yet.
+            // No agent was started, and none will be. The file may not exist yet.
             let _ = self.task.remove();
             return self.log.remove();
         }
@@ -243,14 +241,14 @@ impl Monitor {
         Ok(())
     }
 
-    /// One word of whoever started us; `None` where it has hung up.
+    /// One message of our caller; `None` if it has hung up.
     fn heard(&mut self) -> Option<u8> {
         let mut word = [0];
         let count = self.word.as_mut()?.read(&mut word).unwrap_or(0);
         (count == 1).then_some(word[0])
     }
 
-    /// Until there is no more to watch; `None` where there was nothing to.
+    /// Runs until there is nothing to watch; `None` if there never was.
     fn watch(&mut self) -> Result<Option<Why>> {
         let mut late = false;
         loop {
@@ -265,7 +263,7 @@ impl Monitor {
                 let waited = self.limits.startup;
                 self.log.say(&format!("no session has appeared in {waited:?}; keeps waiting for one"));
             }
-            // What could not be read need not change again.
+            // A file that could not be read need not change again.
             let blind =
                 self.trouble.is_some() || self.followed.iter().any(|session| session.relay().is_none());
             let deadline = self.lookout.at_the_latest(Deadline::at(until), blind);
@@ -282,7 +280,7 @@ impl Monitor {
             }
             for event in poll_set.wait(deadline).trying("wait")? {
                 match event {
-                    // The look that follows tells what.
+                    // The check that follows finds the reason.
                     MonitorEvent::Changed | MonitorEvent::SessionEnded => {}
                     MonitorEvent::Stop => {
                         self.stop.take();
@@ -291,7 +289,7 @@ impl Monitor {
                     }
                     MonitorEvent::Word => match self.heard() {
                         Some(NEVER_MIND) => {
-                            // Somebody else may have removed it.
+                            // Another process may have removed it.
                             let _ = self.task.remove();
                             return Ok(None);
                         }
@@ -335,7 +333,7 @@ impl Monitor {
         }
     }
 
-    /// Looks at everything that can be looked at; tells what could not.
+    /// Checks everything that it can, and returns the first error.
     fn look_at_all(&mut self) -> Result<()> {
         let state_dir = StateDir::open();
         let sessions = state_dir.as_ref().ok().map(StateDir::sessions_path);
@@ -390,7 +388,7 @@ impl Monitor {
                 }
             }
         }
-        // One whose folder somebody has removed lives on while its relay does.
+        // A session whose directory was removed lives as long as its relay.
         self.let_go(|session| {
             !found.live.contains(&session.handle)
                 && (found.dead.contains(&session.handle) || session.relay().is_none())
@@ -497,7 +495,7 @@ impl Monitor {
     }
 }
 
-/// What the monitor did, for who wants to know later.
+/// The log of the monitor's actions.
 struct MonitorLog {
     path: PathBuf,
     file: File,
@@ -509,15 +507,14 @@ fn log_folder() -> PathBuf {
 }
 
 impl MonitorLog {
-    /// Makes the log of this process, which nobody else can have made: a link or
-    /// a file of that name is not used (open(2), O_EXCL), and is removed where it
-    /// may be.
+    /// Creates the log of this process. It does not use an existing link or file of that name
+    /// (open(2), O_EXCL), but removes it if it can.
     fn make(folder: &Path) -> Result<MonitorLog> {
         let path = folder.join(format!("nbs-spawn-worker-monitor-{}.log", std::process::id()));
         let what = format!("make the monitor's log '{}'", path.display());
         let make = || OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = match make() {
-            // Of another process that had our PID, or planted.
+            // A process that had our PID left it, or another user planted it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&path).and_then(|()| make()).trying(what)?
             }
@@ -528,11 +525,11 @@ impl MonitorLog {
 
     fn say(&mut self, what: &str) {
         let line = format!("[{}] {}\n", clock::utc(SystemTime::now()), text::escaped(what.as_bytes()));
-        // The monitor's work goes on where it cannot be told of.
+        // The monitor continues even if it cannot log.
         let _ = self.file.write_all(line.as_bytes());
     }
 
-    /// There was nothing to tell.
+    /// There was nothing to log.
     fn remove(&self) -> Result<()> {
         fs::remove_file(&self.path).trying("remove the monitor's log")
     }

@@ -9,11 +9,11 @@ use std::{
 /// written all of the file yet, or may have a last line for its log.
 pub(crate) const SETTLE: Duration = Duration::from_millis(500);
 
-/// How long a task file may be away. An editor that replaces it takes a moment;
-/// a worker that has lost it for good cannot tell anybody that it is done.
+/// How long a task file may be missing. An editor that replaces it takes a moment; a worker that has
+/// lost it for good cannot report that it is done.
 pub(crate) const ABSENCE: Duration = Duration::from_secs(5);
 
-/// What the task file says.
+/// The content of the task file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// There is no such file.
@@ -83,7 +83,7 @@ pub(crate) enum Next {
     Over(Why),
 }
 
-/// What a monitor knows.
+/// The state of a monitor.
 #[derive(Debug)]
 pub(crate) struct WorkerPhase {
     /// Until when the session may take to appear.
@@ -92,22 +92,22 @@ pub(crate) struct WorkerPhase {
     pub(crate) standing: Standing,
     /// A session of the worker has been seen.
     pub(crate) had_session: bool,
-    /// Whoever was to start the agent was killed, maybe before it had.
+    /// The process that should start the agent was killed, perhaps before it did.
     pub(crate) doubtful: bool,
-    /// The monitor was told to end.
+    /// The monitor received SIGTERM.
     pub(crate) told: bool,
     /// All that the worker has started is ended with it, its agent, too.
     pub(crate) in_foreground: bool,
 }
 
 impl WorkerPhase {
-    /// What is to be done now, where `live` sessions of the worker are alive.
+    /// The next action, with `live` sessions of the worker alive.
     pub(crate) fn next(&self, live: usize, now: Instant) -> Next {
         if self.had_session && live == 0 {
             return Next::Over(Why::SessionGone);
         }
-        // A session that is still to appear must not outlive the one who ends it. Where
-        // the agent is ended first, none appears, unless it is still to be started.
+        // A session that is still to appear must not outlive the monitor. If the agent ends first, no
+        // session appears, unless the agent is still to be started.
         let may_appear = !self.had_session && (!self.in_foreground || self.doubtful);
         let may_come = (may_appear && now < self.startup).then_some(self.startup);
         if self.doubtful && !self.had_session && may_come.is_none() {

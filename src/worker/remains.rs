@@ -1,7 +1,6 @@
-//! What a worker has running besides its sessions: its agent, and what that started.
+//! The processes of a worker besides its sessions: its agent, and what that started.
 //!
-//! Only of a worker in the foreground it is ended: there a worker is a job, and of a job
-//! nothing is left when it is over.
+//! Only a worker in the foreground ends them: it is a job, and a job leaves nothing when it is over.
 
 use std::{env, io, time::Duration};
 
@@ -31,8 +30,8 @@ pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
     })
 }
 
-/// Ends all that bears it. Its sessions have been ended before that: what there still is of one
-/// belongs to one that nobody could see yet.
+/// Ends all processes that carry the handle. The sessions have been ended before, so a remaining one
+/// belongs to a session that was not visible yet.
 pub(crate) fn end_all_bearers(worker: &WorkerHandle) -> Result<()> {
     end_bearers(worker, |_| true)
 }
@@ -69,8 +68,8 @@ fn none_left(left: Vec<Process>) -> io::Result<()> {
     }
 }
 
-/// SIGTERM, then SIGKILL to whoever is left after [`GRACE`]; our own have longer.
-/// Returns who is there all the same.
+/// Sends SIGTERM, then SIGKILL after [`GRACE`] to those that are left; our own processes have longer.
+/// Returns the survivors.
 fn end(find: impl Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
     let (grace, patience) = (Deadline::after(GRACE), Deadline::after(PATIENCE));
     let last = Deadline::after(2 * PATIENCE);
@@ -83,7 +82,7 @@ fn end(find: impl Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> 
         let mut held: Vec<PidFd> = Vec::new();
         for process in &left {
             let Some(pidfd) = process.hold()? else { continue };
-            // Who may not be signalled is found among those that are left.
+            // A process that we may not signal is among the survivors.
             if asked.insert(process.pid) {
                 let _ = pidfd.signal(SIGTERM);
                 // A stopped process gets no signal but this and SIGKILL.

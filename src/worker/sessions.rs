@@ -16,7 +16,7 @@ use crate::{
 /// A live session of a worker.
 pub(crate) struct Followed {
     pub(crate) handle: Handle,
-    // With its PID; `None` where it could not be held, for want of descriptors.
+    // Its PID and pidfd; `None` if it could not be opened for lack of descriptors.
     relay: Option<(u32, PidFd)>,
     // Open, so that what was printed can be read when the session is removed; `None` as before.
     log: Option<OutputLog>,
@@ -83,14 +83,14 @@ impl Followed {
         self.relay.map(|(_, pidfd)| pidfd)
     }
 
-    /// Has its relay ended? No, as far as it can be told.
+    /// Has its relay ended? If that is unknown, no.
     pub(crate) fn has_ended(&self) -> bool {
         let ended = |relay| poll::wait_readable(relay, Deadline::after(Duration::ZERO)).unwrap_or(false);
         self.relay().is_some_and(ended)
     }
 
-    /// Ends it, keeps what it printed beside the task file, and removes it. Where that could not be
-    /// kept, as on a full disk, it is not removed.
+    /// Ends it, saves its output beside the task file, and removes it. If the output cannot be saved,
+    /// as on a full disk, it is not removed.
     pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
         let state_dir = StateDir::open();
         let session = state_dir.as_ref().ok().and_then(|state_dir| state_dir.session(&self.target()).ok());

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-/// What the monitor writes of a worker that it has ended before that said how: its time was over,
-/// or somebody told it to. A worker that writes so itself has not ended by it: it is told of others.
+/// The states that the monitor writes for a worker that it ended before the worker reported a state:
+/// out of time, or ended by a request. These words do not end a worker that writes them itself.
 pub(crate) const TIMED_OUT: &str = "timeout";
 pub(crate) const ENDED: &str = "ended";
 
@@ -23,7 +23,7 @@ pub(crate) fn with(content: &[u8], name: &str, value: &str) -> Vec<u8> {
     [&content[..start], gap.as_bytes(), value.as_bytes(), &content[end..]].concat()
 }
 
-/// Where the value of a field stands.
+/// The range of a field's value.
 fn place(content: &[u8], name: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut inside = false;
@@ -51,7 +51,7 @@ fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     value.map(<[u8]>::trim_ascii)
 }
 
-/// What the worker says of itself, in lower case; `None` where it says nothing.
+/// The state that the worker reports, in lower case; `None` if it reports none.
 pub(crate) fn state(content: &[u8]) -> Option<String> {
     let state = field(content, "State").filter(|state| !state.is_empty())?;
     Some(String::from_utf8_lossy(&state.to_ascii_lowercase()).into_owned())

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// Where workers are, below the root of their project.
+/// The directory of workers, below the root of their project.
 const FOLDER: &str = ".nbs/workers";
 
-/// The field that tells which machine a worker is on.
+/// The field for the machine that a worker is on.
 const MACHINE: &str = "Machine";
 
 /// More than anybody writes into a file of Markdown.
@@ -48,7 +48,7 @@ impl TaskFile {
         Ok(workers.filter_map(WorkerHandle::parse).map(|worker| TaskFile::of(root, worker)).collect())
     }
 
-    /// Those beside this one, and it; none where that cannot be told.
+    /// All workers of this directory, including this one; none if it cannot be read.
     pub(crate) fn all_workers(&self) -> Vec<WorkerHandle> {
         let root = self.folder.ancestors().nth(2);
         let files = root.and_then(|root| TaskFile::all(root).ok()).unwrap_or_default();
@@ -72,7 +72,7 @@ impl TaskFile {
             folder.rename(self.beside_name().as_ref(), self.name().as_ref())
         });
         if written.is_err() {
-            // What was not made cannot be removed; what others use meanwhile stays.
+            // Removing fails harmlessly if it does not exist, or if others use the directory.
             let _ = fs::remove_file(self.beside());
             for folder in added.iter().rev() {
                 let _ = fs::remove_dir(folder);
@@ -85,7 +85,7 @@ impl TaskFile {
         format!("{}.md", self.worker)
     }
 
-    /// Where it is written before it has its name.
+    /// The temporary name before the file is complete.
     fn beside(&self) -> PathBuf {
         self.folder.join(self.beside_name())
     }
@@ -113,8 +113,7 @@ impl TaskFile {
         fs::remove_file(self.path()).trying(format_args!("remove '{}'", self.path().display()))
     }
 
-    /// What it says now: the state, if it says any, and when the worker began.
-    /// `None` where there is no such file.
+    /// Reads the state, if there is one, and the time of the start. `None` if there is no such file.
     pub(crate) fn read(&self) -> Result<Option<(Option<String>, Option<SystemTime>)>> {
         let content = match Folder::open(&self.folder).and_then(|folder| folder.read(&self.name(), LONGEST)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -162,14 +161,14 @@ impl TaskFile {
             let _ = folder.remove_file(beside.as_ref());
             folder.create(&beside, &concluded)?;
             folder.open_file(&beside)?.set_permissions(mode)?;
-            // Nothing that somebody has written meanwhile is lost.
+            // We only replace the content that we read, so that no other change is lost.
             if folder.read(&name, LONGEST)? == content {
                 return folder.rename_over(beside.as_ref(), name.as_ref());
             }
         };
         let concluded = Folder::open(&self.folder).and_then(|folder| {
             let concluded = conclude(&folder);
-            // Where it has its name by now, there is nothing else to be removed.
+            // If the file already has its final name, there is nothing else to remove.
             let _ = folder.remove_file(beside.as_ref());
             concluded
         });
@@ -187,7 +186,7 @@ impl TaskFile {
         }
     }
 
-    /// What to say where there is no such worker.
+    /// The error for a missing worker.
     pub(crate) fn missing(&self) -> Failure {
         Failure::not_found(format!(
             "there is no worker '{}' in '{}'; try 'nbs-spawn-worker --list'",

@@ -28,7 +28,7 @@ const LOST: &str = "lost";
 pub(crate) struct View {
     pub(crate) task: TaskFile,
     pub(crate) state: String,
-    /// Its live session; the oldest, where there are several.
+    /// Its live session; the oldest, if there are several.
     pub(crate) session: Option<Handle>,
     /// The PID of its monitor.
     pub(crate) monitor: Option<u32>,
@@ -46,7 +46,7 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
         let worker = task.worker();
         let session = sessions::find(&state_dir, worker, &workers)?.live.into_iter().next();
         let monitor = monitors.iter().find(|monitor| watches(monitor, worker)).map(|monitor| monitor.pid);
-        // What it says is read after who could have written it was looked for.
+        // We read the file after we checked for processes that could write it.
         let Some((state, started)) = task.read()? else { continue };
         let state = state.unwrap_or_else(|| "unknown".into());
         let is_here = || task.elsewhere().is_none();
@@ -74,15 +74,15 @@ fn watches(monitor: &Process, worker: &WorkerHandle) -> bool {
 pub(crate) enum WorkerEnd {
     /// By this state, which is a final one; `true` where the task was done.
     State(String, bool),
-    /// Without any: nobody is left who could write one.
+    /// It has no state, and no process is left that could write one.
     Lost,
     TimedOut,
-    /// Its monitor was told to end it.
+    /// Its monitor ended it by request.
     Ended,
 }
 
 impl WorkerEnd {
-    /// What its task file tells, where nobody is left who could write another state.
+    /// The end that its task file reports, if no process can write another state.
     pub(super) fn of(state: &str) -> Option<WorkerEnd> {
         match (verdict(state), state) {
             (Some(done), _) => Some(WorkerEnd::State(state.to_owned(), done)),
@@ -92,7 +92,7 @@ impl WorkerEnd {
         }
     }
 
-    /// The same; lost, where it tells nothing.
+    /// The same for a task file; lost, if it has no state.
     pub(super) fn read(task: &TaskFile) -> Result<WorkerEnd> {
         let state = task.read()?.and_then(|(state, _)| state);
         Ok(state.and_then(|state| WorkerEnd::of(&state)).unwrap_or(WorkerEnd::Lost))
@@ -116,7 +116,7 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Option<WorkerE
     loop {
         let watched = lookout.watch(&[task.folder(), &state_dir.sessions_path()]);
         let followed = followed(task)?;
-        // Read after they were looked for: nobody who is gone by now writes later.
+        // We read it after the check for processes: a process that is gone cannot write later.
         let reading = task.reading()?;
         standing.note(reading.clone(), Instant::now());
         let is_over = followed.is_empty();
