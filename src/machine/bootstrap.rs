@@ -1,7 +1,7 @@
-//! Getting there: from a POSIX `sh` on another machine to our own file that runs on it.
+//! Starting our own file on another machine by a POSIX `sh`.
 //!
-//! `bootstrap.sh` does it, on the other side; here is what it is told, and what it says is
-//! understood. Whatever a login prints before it, is passed over. Pure.
+//! `bootstrap.sh` does it on the other side. This file makes its input and parses its output. It skips
+//! anything that a login prints before. Pure.
 
 use crate::{help::texts::Text, machine::content::Copy, terminal::text};
 
@@ -10,24 +10,24 @@ const SCRIPT: Text = Text::of("machine/bootstrap.sh");
 /// So much may be printed before the script says anything, or between two lines of it.
 const MOST_NOISE: usize = 1 << 20;
 
-/// What a line is never longer than: a folder's path, and why it was passed over.
+/// Longer than any line: a directory's path, and why it was skipped.
 const LONGEST_LINE: usize = 8 * 1024;
 
 pub(crate) struct Bootstrap {
     mark: Vec<u8>,
-    // What has come and is not understood yet.
+    // Received bytes that are not parsed yet.
     bytes: Vec<u8>,
     noise: usize,
     /// As `uname` has it: the system and its architecture.
     machine: String,
-    /// The folders that would not do, each with the reason.
+    /// The directories that were unsuitable, each with the reason.
     passed: Vec<String>,
-    /// Where the file is.
+    /// The directory of the file.
     folder: String,
     copied: bool,
 }
 
-/// What there is to do.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Send the whole file for that architecture.
@@ -41,8 +41,8 @@ pub(crate) enum Step {
 }
 
 impl Bootstrap {
-    /// `mark` is 32 digits that nobody could guess; `id` is what the far side shall be known by.
-    /// Gives the script, too.
+    /// `mark` is 32 digits that cannot be guessed; `id` identifies the far side. Returns the script as
+    /// well.
     pub(crate) fn new(mark: &str, id: &str, copies: &[Copy]) -> (Bootstrap, Vec<u8>) {
         let mut choices = String::new();
         for copy in copies {
@@ -84,7 +84,7 @@ impl Bootstrap {
         &self.passed
     }
 
-    /// What has been printed that is no word of ours: perhaps why it does not work.
+    /// Output that is not from our script. It may explain a failure.
     pub(crate) fn noise(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,9 +1,9 @@
 //! The bridge: one process for each machine, which keeps one connection to it for all calls.
 //!
-//! Calls come on a socket in the state folder. Each tells it what it has to say in frames, which
-//! are passed on under the call's number; what comes back is passed back. Nothing of a call is
-//! kept here: its two ends know how far it has come, and go on by themselves when there is a
-//! connection again, also with another bridge. So one that is killed loses nothing.
+//! Calls connect to a socket in the state directory. Each sends frames, which the bridge forwards
+//! under the call's number; it returns the answers the same way. It keeps no state of a call: the two
+//! ends know how far the call has come, and continue when there is a connection again, even by another
+//! bridge. So killing a bridge loses nothing.
 
 mod check;
 mod transport;
@@ -44,24 +44,24 @@ use crate::{
 };
 pub(crate) use check::check;
 
-/// Without a call for so long, we end.
+/// The bridge ends after this long without a call.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// How often we ask the far side whether it is there, and tell calls that we are. Proxies cut what
-/// is silent for a minute.
+/// The interval at which we ask the far side for a sign of life, and send one to calls. Proxies close
+/// connections that are silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// When nothing has come for so long, the connection is lost, whatever the transport says.
+/// If nothing arrives for this long, the connection is lost, whatever the transport says.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// How long it may take to get there, and between two signs of getting on.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The same for the first try after a loss; each of the next has so much more. A transport tries
-/// less and less often, and would miss the end of a loss that calls still wait for.
+/// The same for the first attempt after a loss; each further one has this much more. A transport
+/// retries less and less often, and might miss the end of an outage for which calls still wait.
 const FIRST_START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the far side may take to hang up when it is told that we end.
+/// The time for the far side to hang up when we announce our end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How long a call waits for a connection that was lost.
@@ -80,10 +80,10 @@ const CHANGED: &str = "its line is at fault: it changes the data";
 /// So much waits for the connection at most, before more is taken of any call.
 const MOST_UNSENT: usize = 256 * 1024;
 
-/// Becomes the bridge to a machine, until nobody has called for a while.
+/// Becomes the bridge to a machine, until no call has come for a while.
 pub(crate) fn serve(machine: &MachineName) -> Result<()> {
     let mut bridge = begin(machine).map_err(|failure| {
-        // Where who started us has gone there is nobody left to tell.
+        // If our caller has gone, there is no one to notify.
         let _ = child::write_stdout(format!("-{failure}").as_bytes());
         Failure::Quiet
     })?;
@@ -109,14 +109,14 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     bridge.idle = idle.unwrap_or(IDLE);
     bridge.until = Deadline::after(bridge.idle);
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
-    // Not to hold on to the folder that we were started in.
+    // So that we do not keep the caller's directory in use.
     env::set_current_dir("/").trying("leave the caller's directory")?;
     bridge.door = Some(Door { listener, folder, file: daemon::socket(machine.as_str()) });
     Ok(bridge)
 }
 
-/// The number that the far side knows us by: the same for each bridge of this state folder, so that
-/// the next one takes up what one that was killed has left.
+/// Our number at the far side. It is the same for each bridge of this state directory, so that the
+/// next bridge takes over the calls of a killed one.
 fn id(folder: &Folder, machine: &MachineName) -> io::Result<String> {
     let file = call::bridge_id(machine);
     match folder.read(&file, 64) {
@@ -137,12 +137,12 @@ struct Bridge {
     copies: Vec<Copy>,
     /// When it is to be said again that we are there.
     tick: Deadline,
-    /// `None`: nobody is let in any more.
+    /// `None`: it accepts no more calls.
     door: Option<Door>,
     entrance: Entrance,
     admission: Admission,
     idle: Duration,
-    /// When nobody calls until then, we end.
+    /// If no call comes until then, we end.
     until: Deadline,
     callers: Vec<Caller>,
     last: u32,
@@ -162,17 +162,17 @@ struct Bridge {
     about: About,
 }
 
-/// Where calls come in.
+/// The socket for calls.
 struct Door {
     listener: UnixListener,
     folder: Folder,
     file: String,
 }
 
-/// What is told of the connection.
+/// Facts about the connection, for users.
 #[derive(Default)]
 struct About {
-    /// Of the far side's file.
+    /// The version of the far side's file.
     version: Vec<u8>,
     /// How we got there last, or how far.
     bootstrap: Option<Bootstrap>,
@@ -180,7 +180,7 @@ struct About {
 }
 
 impl About {
-    /// Where our file is.
+    /// The directory of our file.
     fn machine(&self) -> String {
         let bootstrap = self.bootstrap.as_ref();
         bootstrap.map(|there| format!("{} {}", there.machine(), there.folder())).unwrap_or_default()
@@ -188,7 +188,7 @@ impl About {
 }
 
 enum Link {
-    /// There is none; when there is somebody who wants one, the next try is then.
+    /// There is no connection; if a call needs one, the next attempt is then.
     Down { until: Deadline },
     /// We are getting there.
     Starting { transport: Transport, bootstrap: Bootstrap, gone: bool, decoder: Decoder, until: Deadline },
@@ -203,12 +203,12 @@ enum Link {
 }
 
 struct Caller {
-    /// Of its call, on this connection.
+    /// The number of its call on this connection.
     number: u32,
     stream: UnixStream,
     decoder: Decoder,
     unsent: FrameWriter,
-    /// It is of our version, and has been told how the connection is.
+    /// It has our version, and has received the state of the connection.
     greeted: bool,
     /// Its call may have begun on a connection before, perhaps of another bridge.
     has_begun: bool,
@@ -232,7 +232,7 @@ fn numbered(callers: &mut [Caller], number: u32) -> Option<&mut Caller> {
 }
 
 impl Bridge {
-    /// One that nobody knows of yet.
+    /// A bridge without calls.
     fn new(way: Vec<String>, id: String) -> Result<Bridge> {
         Ok(Bridge {
             way,
@@ -264,16 +264,16 @@ impl Bridge {
         idle || (self.over && self.callers.iter().all(|caller| caller.unsent.is_empty()))
     }
 
-    /// Is there a call, and not just somebody who asks how we are?
+    /// Is there a call, and not only a query of the state?
     fn is_wanted(&self) -> bool {
         self.is_checking || self.callers.iter().any(|caller| caller.greeted)
     }
 
-    /// Lets nobody in any more: who wants to call starts another bridge. The socket goes first, so
-    /// that it is not the other's that goes.
+    /// Accepts no more callers; the next call starts another bridge. We remove the socket first, so
+    /// that we do not remove the one of the next bridge.
     fn close(&mut self) {
         if let Some(door) = self.door.take() {
-            // Where it cannot be removed, nobody is behind it, which is as good.
+            // If it cannot be removed, calls find no listener, which has the same effect.
             let _ = door.folder.remove_file(door.file.as_ref());
         }
     }
@@ -281,7 +281,7 @@ impl Bridge {
     fn end(&mut self) {
         if let Link::Up { transport, .. } = &mut self.link {
             transport.unsent.put(0, &Frame::Bye);
-            // What is not taken at once is found out by its silence.
+            // If the far side does not receive this, its silence shows it later.
             let _ = transport.flush();
             transport.input = None;
             let until = Deadline::after(FAREWELL);
@@ -328,8 +328,9 @@ impl Bridge {
             match event {
                 BridgeEvent::Caller => self.accept(),
                 BridgeEvent::FromCaller(number) => self.hear_caller(number, takes_more),
-                // It has gone, which poll tells of for ever: it is read to its end, also where more
-                // waits for the connection than `MOST_UNSENT`. That is no more than a socket holds.
+                // The caller has gone, and poll reports that again and again. So we read the
+                // connection to its end, even if more than `MOST_UNSENT` waits. That is at most the
+                // content of a socket's buffer.
                 BridgeEvent::ToCaller(number) => self.hear_caller(number, true),
                 BridgeEvent::Input => self.hear(),
                 BridgeEvent::Output => {
@@ -361,14 +362,14 @@ impl Bridge {
         }
         if is_silent {
             let why = format!("it has sent nothing for {} s", SILENCE.as_secs());
-            // For so long, calls have waited already.
+            // Calls have already waited this long.
             self.lose_since(&why, PATIENCE, SILENCE);
         }
         if self.tick.has_passed() {
             self.tick = Deadline::after(KEEP_ALIVE);
             self.ask();
             for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
-                // One that takes nothing needs no more to take.
+                // A caller that does not read needs no further data.
                 if caller.unsent.is_empty() {
                     caller.unsent.put(0, &Frame::Pong);
                 }
@@ -384,7 +385,7 @@ impl Bridge {
         }
     }
 
-    /// Lets go of callers that have gone, and tells the far side.
+    /// Drops callers that have gone, and notifies the far side.
     fn dismiss(&mut self) {
         self.callers.retain(|caller| {
             if let Link::Up { transport, .. } = &mut self.link
@@ -474,13 +475,13 @@ impl Bridge {
                     _ => {}
                 }
             }
-            // We are of another version: its calls need a bridge of its own, and it can have one
-            // when we let nobody in.
+            // We have another version: its calls need a bridge of their own, which can start when we
+            // accept no more callers.
             Frame::Caller { .. } => {
                 caller.unsent.put(0, &Frame::Again);
                 self.close();
             }
-            // The machine is no more. Our end is told by itself.
+            // The machine was removed. Callers notice our end.
             Frame::Bye => {
                 caller.unsent.put(0, &Frame::Again);
                 self.close();
@@ -508,7 +509,7 @@ impl Bridge {
                 }
             }
             Frame::Open(order) => {
-                // One that was meant for a connection before is sent anew.
+                // A message for an earlier connection is sent again.
                 if let Link::Up { transport, .. } = &mut self.link
                     && order.connection == connections
                 {
@@ -526,7 +527,7 @@ impl Bridge {
         }
     }
 
-    /// Tries to get there, where somebody wants that and it is time.
+    /// Tries to connect, if a call needs it and the pause is over.
     fn reconnect(&mut self) {
         let Link::Down { until } = self.link else { return };
         if self.over || !self.is_wanted() || !until.has_passed() {
@@ -555,12 +556,12 @@ impl Bridge {
         Ok(Link::Starting { transport, bootstrap, gone: false, decoder, until })
     }
 
-    /// There is no connection (any more). A call waits for so long for the next one.
+    /// The connection is lost, or there never was one. A call waits this long for the next one.
     fn lose(&mut self, why: &str, patience: Duration) {
         self.lose_since(why, patience, Duration::ZERO);
     }
 
-    /// The same, where calls have `waited` for so long before that was known.
+    /// The same if calls have already waited for `waited` before we noticed.
     fn lose_since(&mut self, why: &str, patience: Duration, waited: Duration) {
         let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::after(self.pause) });
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -586,7 +587,7 @@ impl Bridge {
         let why = self.why.clone().into_bytes();
         let left = patience.saturating_sub(waited).as_secs() as u16;
         let down = Frame::Down { patience: left, why: why.clone() };
-        // What has never worked is not a loss: nothing tells that trying again would help.
+        // A first attempt that fails is not a loss: nothing suggests that a retry would help.
         let failed = Frame::Failed { why };
         let has_worked = self.connections > 0;
         self.over = !has_worked && !self.callers.iter().any(|caller| caller.has_begun);
@@ -630,7 +631,7 @@ impl Bridge {
             }
             Link::Up { transport, .. } => (transport, "the connection was closed".to_owned()),
         };
-        // What it says at last, it has said by now.
+        // By now its last message has arrived.
         transport.hear_last();
         self.lose(&why, PATIENCE);
     }
@@ -666,7 +667,7 @@ impl Bridge {
             Link::Starting { decoder, .. } => decoder.feed(bytes),
             Link::Up { decoder, silence, .. } => {
                 let frames = decoder.feed(bytes);
-                // Part of a frame is no sign: what is missing of it may be lost.
+                // Part of a frame is not a sign of life: the rest may be lost.
                 if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
                     silence.end(Instant::now());
                 }
@@ -714,7 +715,7 @@ impl Bridge {
                 | Frame::Stopped { .. }
                 | Frame::Pong),
             ) => {
-                // Of one that has gone, some may still be under way.
+                // Frames of a call that has gone may still arrive.
                 let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
                     return;
                 };
@@ -735,7 +736,7 @@ impl Bridge {
         let silence = Silence::new(SILENCE, Instant::now());
         self.link = Link::Up { transport, decoder, instance, silence, asked: None };
         self.connections += 1;
-        // Which tells the round trip.
+        // The reply measures the round trip.
         self.ask();
         (self.pause, self.tries) = (FIRST_PAUSE, 0);
         let up = Frame::Up { instance, connection: self.connections };

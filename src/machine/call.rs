@@ -1,5 +1,5 @@
-//! A call of a verb on another machine, as its caller has it: a socket to the bridge, and a
-//! [`NearEnd`] that says what goes over it. Whoever has it polls it, and takes what comes of it.
+//! The caller's side of a call on another machine: a socket to the bridge, and a [`NearEnd`] that
+//! produces its frames. The caller polls it and handles the results.
 
 use std::{
     io,
@@ -30,10 +30,10 @@ use crate::{
 };
 pub(crate) use near_end::{Came, End};
 
-/// A bridge that ends time and again is no bridge.
+/// A bridge that ends this often does not work.
 const MOST_BRIDGES: u32 = 20;
 
-/// A terminal's size, and the variables that tell of what kind it is.
+/// The size of a terminal, and the variables that describe its type.
 pub(crate) type Terminal = (Window, Vec<(Vec<u8>, Vec<u8>)>);
 
 pub(crate) struct Call {
@@ -106,7 +106,7 @@ impl Call {
         self.end.was_sent()
     }
 
-    /// Why there is no connection, where there is none.
+    /// The reason why there is no connection, if there is none.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.end.trouble()
     }
@@ -180,7 +180,7 @@ impl Call {
     }
 }
 
-/// Connects to the bridge of a machine, and starts it where there is none.
+/// Connects to the bridge of a machine, and starts one if there is none.
 fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> Result<UnixStream> {
     let what = format!("start the bridge to '{machine}'");
     let deadline = Deadline::after(patience);
@@ -196,7 +196,7 @@ fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> R
     Ok(stream)
 }
 
-/// What a bridge tells of itself.
+/// The state that a bridge reports.
 pub(crate) struct Told {
     pub(crate) calls: u32,
     pub(crate) round_trip: Duration,
@@ -204,7 +204,7 @@ pub(crate) struct Told {
     pub(crate) machine: String,
 }
 
-/// Asks the bridge to a machine how it is; `None` where there is none.
+/// Requests the state of the bridge to a machine; `None` if there is none.
 pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<Told>> {
     let what = format!("query the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
@@ -246,8 +246,8 @@ pub(crate) fn replace(state_dir: &StateDir, machine: &MachineName) -> Result<()>
     dismiss(state_dir, machine, &Frame::Again)
 }
 
-/// Has the bridge to a machine let nobody in any more; `Bye`: and end when its calls have, which
-/// are not waited for; `Again`: at once.
+/// Makes the bridge to a machine accept no more callers; `Bye`: and end after its calls, without our
+/// waiting for it; `Again`: end at once.
 fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<()> {
     let what = format!("end the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
@@ -266,12 +266,12 @@ fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<
     Err(Failure::timed_out(format!("cannot {what}: bridge process {bridge} does not respond{is_stopped}")))
 }
 
-/// The same, and removes what it was known by; `false` where there was nothing of it.
+/// The same, and removes its files; `false` if there were none.
 pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool> {
     let what = format!("forget the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
     let was_known = bridges.has(&bridge_id(machine));
-    // Nobody starts one meanwhile.
+    // The lock keeps others from starting one meanwhile.
     let deadline = Deadline::after(Duration::from_secs(5));
     let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
     dismiss(state_dir, machine, &Frame::Bye)?;

@@ -12,7 +12,7 @@ use crate::sys::{
     siblings::{self, ARCHITECTURES, Sibling},
 };
 
-/// What we are started from, whatever its name is now.
+/// The running file, whatever its name is now.
 const OURSELVES: &str = "/proc/self/exe";
 
 /// A copy of nbs that can be sent to a machine.
@@ -30,8 +30,7 @@ impl Copy {
         Ok(Copy { architecture, path, content, size })
     }
 
-    /// What the machines that it is for are called, as `uname -m` has it there. Where there
-    /// is no uname, ours is tried.
+    /// The names of these machines in `uname -m`. Without uname, we try our own.
     pub(crate) fn machines(&self) -> Vec<&'static str> {
         let names = ARCHITECTURES.into_iter().filter(|(name, _)| *name == self.architecture);
         let unknown = (self.architecture == ARCH).then_some(UNKNOWN);
@@ -39,11 +38,11 @@ impl Copy {
     }
 }
 
-/// What a machine without uname is called.
+/// The name of a machine without uname.
 const UNKNOWN: &str = "unknown";
 
-/// The copies that we have: ourselves, and those that lie beside us. What keeps one of these from
-/// being sent is told when it is wanted.
+/// The available copies: our own file, and those beside it. If one is unusable, the error comes when
+/// it is needed.
 pub(crate) fn copies() -> io::Result<Vec<Copy>> {
     let ours = Program::look(Path::new(OURSELVES))?.filter(Program::is_whole);
     let ours = ours.map(|_| Copy::read(ARCH, OURSELVES.into())).transpose()?;
@@ -80,9 +79,8 @@ pub(crate) fn ours() -> io::Result<String> {
     of(Path::new(OURSELVES)).map(|(content, _)| content)
 }
 
-/// 32 hexadecimal digits that tell files of ours apart, and how long this one is. They protect
-/// against a file that is cut or mixed up, and against nobody who makes one to have them: who
-/// can write there needs no such file.
+/// 32 hexadecimal digits that distinguish files of ours, and the file's length. They protect against
+/// damage and mixing up, not against a forger: a user who can write there needs no forged file.
 fn of(path: &Path) -> io::Result<(String, u64)> {
     let (mut file, mut digest, mut size) = (File::open(path)?, Digest::new(), 0);
     let mut block = vec![0; 64 * 1024];

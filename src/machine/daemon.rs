@@ -27,7 +27,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// So often is one started that ends at once.
 const MOST_STARTS: u32 = 3;
 
-/// What it says when it listens.
+/// The message that it listens.
 const READY: &[u8] = b"+";
 
 /// The file of the socket of the one of that name.
@@ -35,7 +35,7 @@ pub(crate) fn socket(name: &str) -> String {
     format!("{name}.sock")
 }
 
-/// The file of the lock of whoever starts the one of that name.
+/// The lock file of callers that start the daemon of that name.
 pub(crate) fn lock_file(name: &str) -> String {
     format!("{name}.lock")
 }
@@ -51,7 +51,7 @@ pub(crate) fn lock(folder: &Folder, name: &str, deadline: Deadline) -> io::Resul
     }
 }
 
-/// Connects to the one that listens as `name`.sock; `None` where there is none.
+/// Connects to the daemon that listens as `name`.sock; `None` if there is none.
 pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Result<Option<UnixStream>> {
     match sys::socket::connect(folder, &socket(name), deadline) {
         Ok(stream) => Ok(Some(stream)),
@@ -62,8 +62,8 @@ pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Re
     }
 }
 
-/// The same, but starts one by that command where there is none; of several callers at the
-/// same time, one does.
+/// The same, but starts one by that command if there is none. Of several concurrent callers, one
+/// starts it.
 pub(crate) fn connect_or_start(
     folder: &Folder,
     name: &str,
@@ -81,7 +81,7 @@ pub(crate) fn connect_or_start(
         return Ok(stream);
     }
     for _ in 0..MOST_STARTS {
-        // What has ended without a word has left its socket.
+        // A daemon that was killed has left its socket.
         match folder.remove_file(socket(name).as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
             _ => {}
@@ -95,12 +95,11 @@ pub(crate) fn connect_or_start(
     Err(Failure::failed(format!("cannot {what}: it ended at once")))
 }
 
-/// Starts it, and waits until it listens; `false` where it has ended without a word, as one does
-/// that was killed.
+/// Starts it, and waits until it listens; `false` if it ended without a message, as a killed one does.
 fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<bool> {
     let (mut reader, writer) = io::pipe().trying(what)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
-    // It goes its own way, and outlives us: nobody need collect it, but whoever gets orphans.
+    // It is independent and outlives us, so the reaper of orphans collects it.
     let started =
         files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves).trying(what)?;
     drop((command, started));

@@ -1,10 +1,10 @@
 //! The far side of a bridge: it executes calls on its machine, and outlives the connection.
 //!
-//! Two processes. One is what the transport has started (`connect`): it hands its standard input
-//! and output to the other, and stays for as long as those are in use, since most transports end
-//! with it. The other (`serve`) listens on a socket in the state folder; it is there for one
-//! bridge, which is known by a number, and for one content of our file. When the connection is
-//! lost its calls go on, for a while, and so does what they print; a new connection takes them up.
+//! It has two processes. The transport starts the first (`connect`), which passes its standard input
+//! and output to the second. It stays as long as those are in use, because most transports end with
+//! it. The second (`serve`) listens on a socket in the state directory. It serves one bridge,
+//! identified by a number, and one content of our file. After a lost connection its calls continue for
+//! a while, and their output is kept; a new connection takes them over.
 
 use std::{
     env,
@@ -67,13 +67,13 @@ pub(crate) fn connect(id: &str, content: &str) -> Result<()> {
     poll_set.wait(Deadline::NEVER).trying("wait for the end of the connection").map(drop)
 }
 
-/// Becomes what executes calls, until nobody wants it any more.
+/// Executes calls until no bridge needs it any more.
 pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
     let listening = begin(id, content);
     let (folder, listener, instance) = match listening {
         Ok(begun) => begun,
         Err(failure) => {
-            // Where who started us has gone there is nobody left to tell.
+            // If our caller has gone, there is no one to notify.
             let _ = child::write_stdout(format!("-{failure}").as_bytes());
             return Err(failure);
         }
@@ -91,12 +91,12 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         far.turn().trying("wait for an event")?;
     }
     for effect in far.end.end_all(Instant::now()) {
-        // What is brief finds out by itself, and whoever collects orphans collects it.
+        // A short process ends by itself, and the reaper of orphans collects it.
         far.act(effect);
     }
     let name = format!("{id}-{content}");
     for file in [daemon::socket(&name), daemon::lock_file(&name)] {
-        // Where it is gone already, that is as good.
+        // If it is already gone, the result is the same.
         let _ = folder.remove_file(file.as_ref());
     }
     Ok(())
@@ -123,19 +123,19 @@ struct Far {
     admission: Admission,
     end: FarEnd,
     link: Option<Link>,
-    /// Of calls, by their keys.
+    /// The processes of calls, by their keys.
     processes: Vec<(u128, Process)>,
 }
 
-/// What a connection goes over.
+/// The descriptors of a connection.
 struct Link {
     input: File,
     output: File,
-    /// Who has handed it to us, and ends when we let go.
+    /// The process that passed it to us. It ends when we close this.
     _holder: UnixStream,
 }
 
-/// What executes a call.
+/// The process of a call.
 struct Process {
     child: Child,
     pidfd: Option<PidFd>,
@@ -198,7 +198,7 @@ impl Far {
             self.act(effect);
         }
         self.let_go();
-        // What is left of one that is over.
+        // The rest of a process that has ended.
         let end = &mut self.end;
         self.processes.retain(|(key, _)| end.call(*key).is_some());
         Ok(())
@@ -214,7 +214,7 @@ impl Far {
 
     fn accept(&mut self) {
         let Some(stream) = self.entrance.take(self.listener.accept()) else { return };
-        // What cannot be taken is dropped, and whoever has handed it over ends with it.
+        // A connection that cannot be accepted is dropped, and its sender ends with it.
         let _ = self.take(stream);
     }
 
@@ -240,7 +240,7 @@ impl Far {
         self.let_go();
     }
 
-    /// Closes what the connection went over, where there is none any more.
+    /// Closes the descriptors of a connection that is gone.
     fn let_go(&mut self) {
         self.link.take_if(|_| !self.end.is_connected());
     }
@@ -283,7 +283,7 @@ impl Far {
             Effect::Input { key } => self.with(key, Process::write_stdin),
             Effect::Signal { key, number } => self.with(key, |process, _| process.signal(number.into())),
             Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _| {
-                // Where the terminal has gone, so has the call.
+                // If the terminal has gone, so has the call.
                 let _ = process.terminal.as_ref().map(|terminal| terminal.resize(Size { cols, rows }));
             }),
             Effect::HangUp { key } => self.with(key, |process, _| {
@@ -292,7 +292,7 @@ impl Far {
             Effect::Kill { key } => {
                 if let Some(at) = self.processes.iter().position(|(other, _)| *other == key) {
                     let (_, mut process) = self.processes.swap_remove(at);
-                    // Where it has ended by now, that is as good.
+                    // If it has already ended, the result is the same.
                     let _ = process.child.kill();
                     let _ = process.child.wait();
                 }
@@ -354,7 +354,7 @@ impl Process {
             Ok((stdin, stdout, stderr, pidfd)) => {
                 Ok(Process { child, pidfd, stdin, stdout, stderr, terminal, is_collected: false })
             }
-            // What cannot be looked after is not left to itself.
+            // A process that we cannot watch must not continue.
             Err(error) => {
                 child.kill().and_then(|()| child.wait())?;
                 Err(error)
@@ -435,7 +435,7 @@ impl Process {
             Err(_) => call.exited(255, 0),
         }
         if self.terminal.is_some() {
-            // What is left of its output is there by now, and somebody else may hold it open.
+            // The rest of its output is available by now, and another process may hold it open.
             while !call.out().has_ended() && call.out().has_room() {
                 let before = call.out().length();
                 self.tend_terminal(call);
@@ -448,7 +448,7 @@ impl Process {
 
     fn signal(&self, signal: i32) {
         if let Some(process) = self.pidfd.as_ref().filter(|_| !self.is_collected) {
-            // Where it has ended by now, that is as good.
+            // If it has already ended, the result is the same.
             let _ = process.signal(signal);
         }
     }
@@ -461,7 +461,7 @@ fn read(pipe: &mut Option<File>, onto: &mut Outgoing) {
     match outbox::read(file, &mut buffer) {
         Ok(None) => {}
         Ok(Some(count)) if count > 0 => onto.push(&buffer[..count]),
-        // An error is as good as its end: what it came to, its exit code tells.
+        // An error counts as its end: its exit code is what matters.
         _ => {
             *pipe = None;
             onto.end();

@@ -1,8 +1,8 @@
-//! What another machine's page is told of the sessions here: by a call of it that goes on.
+//! The sessions of this machine for another machine's page, sent by a call that stays open.
 //!
-//! On standard output goes what a page that is open is told; on standard input come lines: what
-//! it looks at, and what is to be done for one of its users. So the screens are worked out here,
-//! and of one that nobody there looks at nothing is sent.
+//! Standard output carries what an open page receives. Standard input carries lines: which sessions
+//! the page shows, and requests of its users. So screens are computed here, and a screen that nobody
+//! views there is not sent.
 
 use std::{
     fs::File,
@@ -31,12 +31,12 @@ pub(crate) struct Feed {
     inbox: Vec<u8>,
     outbox: Outbox,
     pub(crate) stream: Stream,
-    /// Whoever wanted to know has gone.
+    /// The reader has gone.
     pub(crate) is_over: bool,
 }
 
 impl Feed {
-    /// Of our standard input and output.
+    /// A feed on our standard input and output.
     pub(crate) fn new() -> io::Result<Feed> {
         let (input, output) = (io::stdin(), io::stdout());
         let of = |descriptor: &dyn AsFd| -> io::Result<OwnedFd> {
@@ -76,7 +76,7 @@ impl Feed {
         lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// Tells what became of something that was to be done.
+    /// Sends the result of a request.
     pub(crate) fn answer(&mut self, number: u64, answer: Result<Option<String>, Refusal>) {
         let (status, body) = match answer {
             Ok(None) => (http::DONE, None),
@@ -90,7 +90,7 @@ impl Feed {
         self.flush();
     }
 
-    /// Tells what has changed, if all before has been taken.
+    /// Sends the changes, if everything before has been written.
     pub(crate) fn tell(&mut self, entries: &[&Entry], last: u64) {
         if self.outbox.is_empty() && self.stream.lacks(entries) {
             let mut out = Vec::new();

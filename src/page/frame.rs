@@ -1,10 +1,9 @@
-//! What of a screen a page has to be told.
+//! The part of a screen that a page needs.
 //!
-//! Each row has a number, which is larger than those of all rows before it in time, of all
-//! sessions. A row that is as before keeps its number, also where it has scrolled up. So who
-//! has seen everything up to some number has all rows with that number or a smaller one that
-//! are on any screen now: one number is all that is to be remembered of a page, however much
-//! of what happened it has missed.
+//! Each row has a number, larger than those of all rows that existed before it, in all sessions. An
+//! unchanged row keeps its number, even if it has scrolled up. So a page that has seen everything up
+//! to some number has all current rows with that number or a smaller one. We only need to remember one
+//! number per page, however much it has missed.
 
 use std::fmt::Write;
 
@@ -22,7 +21,7 @@ const MOST_ROWS: usize = 200;
 /// A row that takes more is shown without its styles: each cell may have one of its own.
 const LONGEST_ROW: usize = 16 * 1024;
 
-/// As much of what has scrolled off is told at once.
+/// The most scrollback that is sent at once.
 const MOST_SCROLLBACK: usize = 2 << 20;
 
 /// Gives numbers.
@@ -60,7 +59,7 @@ struct Head {
     cols: usize,
     // Those of the screen; there may be fewer in the frame.
     rows: usize,
-    /// Row and column from 0, where it is to be seen.
+    /// Row and column from 0, if the cursor is visible.
     cursor: Option<(usize, usize)>,
 }
 
@@ -98,9 +97,9 @@ impl Frame {
         self.number = numbers.next();
     }
 
-    /// Makes it what [`Frame::object`] has told elsewhere, and `theirs` the numbers there of its
-    /// rows, which those before were. `None` for what cannot be: nothing but text, and the styles
-    /// that we have ourselves, is taken.
+    /// Makes it equal to another machine's [`Frame::object`]; `theirs` are the numbers of its rows
+    /// there, before and after. `None` if the object is invalid: it accepts only text and our own
+    /// styles.
     pub(crate) fn take_told(
         &mut self,
         told: &Value,
@@ -131,7 +130,7 @@ impl Frame {
         self.rows.iter().map(|row| row.json.len()).sum()
     }
 
-    /// What tells of it somebody who has seen everything up to that number.
+    /// The object for a page that has seen everything up to that number.
     pub(crate) fn object(&self, seen: u64) -> Object {
         let number = |side: usize| i64::try_from(side).unwrap_or(i64::MAX);
         let Head { cols, rows, cursor } = self.head;
@@ -193,7 +192,7 @@ fn row_json(spans: &[Span]) -> String {
     format!("[{}]", json::quoted(&text))
 }
 
-/// A row as [`row_json`] makes it, which another process has told.
+/// A row as [`row_json`] makes it, received from another process.
 fn row_told(row: &Value) -> Option<String> {
     let is_style = |style: &str| style.bytes().all(|byte| byte.is_ascii_hexdigit() || b"#,".contains(&byte));
     let is_span = |span: &Value| match span.as_array().map(Vec::as_slice) {
@@ -208,7 +207,7 @@ fn row_told(row: &Value) -> Option<String> {
     is_row.then(|| json::value_with(row, &[])).filter(|row| row.len() <= 4 * LONGEST_ROW)
 }
 
-/// Rows as [`scrollback`] has them, which another process has told.
+/// Rows as [`scrollback`] returns them, received from another process.
 pub(crate) fn scrollback_told(rows: &Value) -> Option<String> {
     let rows = rows.as_array()?.iter().map(row_told).collect::<Option<Vec<String>>>()?;
     Some(format!("[{}]", rows.join(",")))
@@ -246,7 +245,7 @@ mod tests {
             Shown { screen: Screen::new(10, 4), frame: Frame::default(), numbers: Numbers::default() }
         }
 
-        /// What is told of it after these bytes to who has seen everything before them.
+        /// The object after these bytes for a page that has seen everything before them.
         fn after(&mut self, bytes: &[u8]) -> String {
             let seen = self.numbers.last();
             self.screen.feed(bytes);
@@ -280,7 +279,7 @@ mod tests {
         use std::collections::BTreeMap;
         let mut random = fastrand::Rng::with_seed(5);
         let mut shown = Shown::new();
-        // What a page has: the rows of the last frame that it was told of, and its number.
+        // The state of a page: the rows of the last frame that it received, and its number.
         let (mut seen, mut has): (u64, BTreeMap<u64, String>) = (0, BTreeMap::new());
         for _ in 0..2_000 {
             let text = ["\r\n", "x", "\x1b[H", "\x1b[2J", "line\r\n", "\x1b[3;2H", "\x1bM", "\x1b[L"];

@@ -1,7 +1,8 @@
-//! Who may use the page: who has the token, asks for our address, and is no other site.
+//! Access to the page: a request needs the token, must name our address, and must not come from
+//! another site.
 //!
-//! The token lies in the state folder and is read whenever it matters, so that a new one shuts
-//! out whoever has the old one at once.
+//! The token is in the state directory and is read for each check, so that a new one invalidates the
+//! old one at once.
 
 use std::{
     fmt, hint, io,
@@ -24,8 +25,8 @@ const BYTES: usize = 16;
 pub(crate) struct Token(String);
 
 impl Token {
-    /// The one in the state folder; where there is none that could be one, or another is
-    /// wanted, a new one is written there.
+    /// The token in the state directory. If it is missing or invalid, or a new one is wanted, this
+    /// writes a new one.
     pub(crate) fn of(state_dir: &StateDir, another: bool) -> io::Result<Token> {
         let folder = Folder::open(state_dir.path())?;
         if let Some(token) = Token::read(&folder).filter(|_| !another) {
@@ -36,7 +37,7 @@ impl Token {
         Ok(Token(token))
     }
 
-    /// Is it the one in the state folder still?
+    /// Is it still the one in the state directory?
     pub(crate) fn holds(&self, state_dir: &StateDir) -> bool {
         Folder::open(state_dir.path()).ok().and_then(|folder| Token::read(&folder)).as_ref() == Some(self)
     }
@@ -62,7 +63,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// The port that a page of this state folder had last.
+/// The last port of a page of this state directory.
 pub(crate) fn kept_port(state_dir: &StateDir) -> Option<u16> {
     number(Folder::open(state_dir.path()).ok()?.read(PAGE_PORT, 6).ok()?.trim_ascii_end())
 }
@@ -72,7 +73,7 @@ pub(crate) fn keep_port(state_dir: &StateDir, port: u16) -> io::Result<()> {
     Folder::open(state_dir.path())?.replace(PAGE_PORT, format!("{port}\n").as_bytes())
 }
 
-/// What a process of this machine is told that we do not serve, whatever token it has.
+/// The error for a process of this machine that we do not serve, with any token.
 pub(crate) fn refusal(denial: Denial) -> Refusal {
     match denial {
         Denial::Confined => CONFINED,
@@ -80,24 +81,24 @@ pub(crate) fn refusal(denial: Denial) -> Refusal {
     }
 }
 
-/// Refuses who asks for a name that somebody has pointed at our address (DNS rebinding): it is
-/// in `Host`, and none of ours.
+/// Rejects a request for a name that an attacker pointed at our address (DNS rebinding): the name is
+/// in `Host`, and is not ours.
 pub(crate) fn check_host(request: &Request, address: SocketAddr) -> Result<(), Refusal> {
     if is_ours(&request.host, address.ip()) { Ok(()) } else { Err(MISDIRECTED) }
 }
 
-/// Refuses what a browser would send us on behalf of another site: it tells in `Origin` and
-/// `Sec-Fetch-Site` who asks.
+/// Rejects requests that a browser sends on behalf of another site: `Origin` and `Sec-Fetch-Site` name
+/// the site.
 pub(crate) fn check_site(request: &Request) -> Result<(), Refusal> {
     let is_ours = |origin: &String| origin.strip_prefix("http://") == Some(&request.host);
     let other_origin = request.origin.as_ref().is_some_and(|origin| !is_ours(origin));
     let other_site = request.fetch_site.as_ref().is_some_and(|site| site != "same-origin" && site != "none");
-    // Who types says who they are, in any browser.
+    // Every browser names the origin of a request that types.
     let nobody = request.method != "GET" && request.origin.is_none();
     if other_origin || other_site || nobody { Err(FORBIDDEN) } else { Ok(()) }
 }
 
-/// Does this name nobody but us? The port may be another: an `ssh -L` has its own.
+/// Does this name refer only to us? The port may differ: an `ssh -L` has its own.
 fn is_ours(host: &str, listens_on: IpAddr) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -105,7 +106,7 @@ fn is_ours(host: &str, listens_on: IpAddr) -> bool {
     };
     let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     match literal.parse::<IpAddr>() {
-        // Nobody can point an address somewhere else.
+        // An address cannot be pointed elsewhere.
         Ok(named) => named.is_loopback() || named == listens_on || listens_on.is_unspecified(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }

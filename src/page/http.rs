@@ -8,7 +8,7 @@ use crate::json::Object;
 /// No browser needs half of that for a request to us.
 pub(crate) const LONGEST_HEAD: usize = 8 * 1024;
 
-/// What is typed or pasted at once.
+/// The most text that can be typed or pasted at once.
 pub(crate) const LONGEST_BODY: usize = 64 * 1024;
 
 const MOST_HEADERS: usize = 64;
@@ -43,7 +43,7 @@ pub(crate) const HEAD_TOO_LARGE: Refusal =
 pub(crate) const NOT_IMPLEMENTED: Refusal = refusal("501 Not Implemented", "a body needs a Content-Length");
 pub(crate) const UNREACHED: Refusal =
     refusal("502 Bad Gateway", "its machine cannot be reached; it is unknown whether it was done");
-/// The same, where it has not been asked.
+/// The same without a preceding request.
 pub(crate) const UNASKED: Refusal =
     refusal("503 Service Unavailable", "its machine cannot be reached; nothing was done");
 pub(crate) const UNAVAILABLE: Refusal = refusal("503 Service Unavailable", "too many pages are open");
@@ -132,8 +132,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     Ok(Some((request, length)))
 }
 
-/// What every answer says, so that no page of another site can use one, and ours can do
-/// nothing but what it is for.
+/// The headers of every answer: no page of another site can use it, and ours can only do what it
+/// needs.
 const ALWAYS: &str = "Cache-Control: no-store\r\n\
     Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
@@ -167,7 +167,7 @@ pub(crate) fn done(closes: bool) -> Vec<u8> {
     format!("HTTP/1.1 {DONE}\r\n{connection}{ALWAYS}\r\n").into_bytes()
 }
 
-/// Tells of a refusal.
+/// The answer for an error.
 pub(crate) fn refused(refusal: Refusal, closes: bool) -> Vec<u8> {
     let body = Object::new().text("error", refusal.why).line();
     answer(refusal.status, JSON, &body, closes)

@@ -1,11 +1,11 @@
-//! The loop of the page's server, its connections and what is sent on them.
+//! The loop of the page's server, its connections and its answers.
 //!
-//! A page that is open has one answer that does not end, to which what has changed is added
-//! whenever it has taken all before (`stream.rs`): so one that reads slowly, or sleeps, misses what
-//! was in between, and costs no memory. Where no page is open, nothing is watched, and no other
-//! machine is called.
+//! An open page has one answer that does not end. The server adds changes to it whenever the page has
+//! read everything before (`stream.rs`). So a page that reads slowly or sleeps misses what happened in
+//! between, and costs no memory. Without an open page, the server watches no session and calls no
+//! machine.
 //!
-//! It is the same loop that tells another machine's page of the sessions here (`feed.rs`).
+//! The same loop sends the sessions of this machine to another machine's page (`feed.rs`).
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -46,32 +46,32 @@ const SCRIPT: Text = Text::of("page/page.js");
 
 /// A browser has six for a page.
 const MOST_CONNECTIONS: usize = 128;
-/// Of those, pages that are open.
+/// The most open pages among the connections.
 const MOST_STREAMS: usize = 48;
 
-/// How often a screen is looked at: one that is large, one on the wall, and one that nobody
-/// sees.
+/// The interval between updates of a screen: one that is large, one on the wall, and one that is not
+/// visible.
 const LARGE: Duration = Duration::from_millis(10);
 const ON_THE_WALL: Duration = Duration::from_millis(200);
 const UNSEEN: Duration = Duration::from_secs(1);
 
-/// So many times longer than a look at the wall took, there is none: all of them together take
-/// a twelfth of a core.
+/// The pause after an update of the wall, as a multiple of the update's time. So all updates together
+/// take a twelfth of a core.
 const REST: u32 = 11;
 
-/// How long to look at screens before whoever types is heard.
+/// The longest time for updates before we check for input.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// Screens that are kept in memory, each of some megabytes at most; others are on the disk.
 const MOST_SCREENS: usize = 32;
 
-/// Sessions that have ended are shown, the newest so many.
+/// The most ended sessions that are shown, the newest first.
 const MOST_DEAD: usize = 60;
 
 /// How many lines that have scrolled off are shown.
 const SCROLLBACK: usize = 2_000;
 
-/// Who is let in: those that come to an address, with a token.
+/// The listening socket of the page, with its token.
 pub(crate) struct Door {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
@@ -94,11 +94,11 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Tells another machine's page of the sessions here, by our standard input and output.
+/// Sends the sessions of this machine to another machine's page, by our standard input and output.
 pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
     let mut server = Server::new(state_dir)?;
     server.feed = Some(Feed::new().trying("send the sessions")?);
-    // What is asked for at once is there.
+    // The first requests can be read now.
     server.watch_or_rest()?;
     while !server.turn(ending)? {}
     Ok(())
@@ -118,11 +118,11 @@ struct Server<'a> {
     connections: Vec<Connection>,
     /// Are those here shown?
     is_here: bool,
-    /// Somebody looks.
+    /// A page is open.
     is_watched: bool,
-    /// Who tells what those here do, while somebody looks.
+    /// Reports the activity of sessions here, while a page is open.
     roster: Option<Roster>,
-    /// When the next screen of the wall may be looked at.
+    /// The time at which the next screen of the wall may be updated.
     wall: Deadline,
     entrance: Entrance,
     admission: Admission,
@@ -134,11 +134,11 @@ enum Event {
     Connected,
     Roster(RosterEvent),
     Feed,
-    /// Of the machine of that index.
+    /// An event of the machine with that index.
     Machine(usize),
-    /// Of the connection of that index.
+    /// An event of the connection with that index.
     Connection(usize),
-    /// Of the tile of that index.
+    /// An event of the tile with that index.
     News(usize),
     Typed(usize),
 }
@@ -239,7 +239,7 @@ impl<'a> Server<'a> {
         pages.chain(self.feed.as_ref().map(|feed| &feed.stream))
     }
 
-    /// Follows the sessions while somebody looks, and only then.
+    /// Follows the sessions only while a page is open.
     fn watch_or_rest(&mut self) -> Result<()> {
         let is_watched = self.streams().next().is_some();
         if is_watched && !self.is_watched {
@@ -259,7 +259,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Tells the machines what is looked at, hears what there is, and passes on what was done.
+    /// Tells the machines which sessions are shown, receives their messages, and passes on results.
     fn tend_machines(&mut self) {
         if self.machines.is_empty() {
             return;
@@ -312,8 +312,7 @@ impl<'a> Server<'a> {
             }
             is_dead || alive.remove(&tile.handle)
         });
-        // What is left is new.
-        // They come in the order in which they were started.
+        // The rest are new sessions, in the order of their start.
         let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
         for glance in glances {
             let is_old = surplus > 0 && !glance.alive;
@@ -361,7 +360,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Of those that have ended only the newest are shown.
+    /// Drops ended sessions beyond the newest.
     fn leave_out_old(&mut self) {
         let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended).collect();
         let mut surplus = ends.len().saturating_sub(MOST_DEAD);
@@ -387,8 +386,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Where there are too many connections, one goes that is no open page: the one that has
-    /// the least time left, and last those to which an answer is owed from another machine.
+    /// If there are too many connections, closes one that is not an open page. It takes the one with
+    /// the least time left; those that wait for another machine's answer come last.
     fn make_room(&mut self) {
         if self.connections.len() < MOST_CONNECTIONS {
             return;
@@ -406,8 +405,8 @@ impl<'a> Server<'a> {
     fn go_on(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if let Phase::Elsewhere(_) = connection.phase {
-            // Nothing is read or written, so poll tells only of a connection that is reset: whoever
-            // asked has gone. One that has merely closed its end is found out by the answer.
+            // We neither read nor write here, so poll only reports a reset connection: the client has
+            // gone. If the client only closed its end, sending the answer will fail.
             connection.phase = Phase::Over;
         }
         connection.read();
@@ -439,7 +438,8 @@ impl<'a> Server<'a> {
             "/page.js" => Some(("text/javascript; charset=utf-8", SCRIPT)),
             _ => None,
         };
-        // They are the same for everybody, and tell nothing; a link to them may be anywhere.
+        // These files are the same for all clients and contain no data; a link to them may be
+        // anywhere.
         if let Some((kind, content)) = file {
             if request.method != "GET" {
                 return Err(NOT_ALLOWED);
@@ -512,7 +512,7 @@ impl<'a> Server<'a> {
         Ok(Answer::Stream(Stream::new(View { wall: large.is_empty(), large }, since)))
     }
 
-    /// What somebody looks at.
+    /// The sessions that are visible on a page.
     fn view(&self) -> View {
         let mut view = View::default();
         self.streams().for_each(|stream| view.add(&stream.view));
@@ -553,7 +553,7 @@ impl<'a> Server<'a> {
         };
         let mut spent = Duration::ZERO;
         while begun.elapsed() <= SLICE {
-            // Large ones first, and then those that were looked at longest ago.
+            // Large screens first, then those that were updated longest ago.
             let due = (0..self.tiles.len()).filter(|at| is_due(&self.tiles[*at]));
             let next = due.min_by_key(|at| (!of(&view, &self.tiles[*at]).0, self.tiles[*at].looked()));
             let Some(at) = next else { break };
@@ -584,7 +584,7 @@ impl<'a> Server<'a> {
 
     /// Sends the pages what they have not seen, if they have taken what was before.
     fn tell(&mut self) {
-        // Before it is known which there are, a page would be told that there are none.
+        // Before the first scan a page would see an empty list.
         if !self.is_watched {
             return;
         }
@@ -608,7 +608,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Whoever has another token than the one in the state folder is shut out.
+/// Rejects clients whose token differs from the one in the state directory.
 fn look_at_token(state_dir: &StateDir, door: &mut Option<Door>, connections: &mut [Connection]) {
     let Some(door) = door else { return };
     if !door.token.holds(state_dir)
@@ -629,7 +629,7 @@ fn of(view: &View, tile: &Tile) -> (bool, bool) {
     (large, large || view.wall)
 }
 
-/// The answer that tells what was done.
+/// The answer with the result of a request.
 fn whole(done: Done, closes: bool) -> Vec<u8> {
     match done {
         Ok(None) => http::done(closes),

@@ -1,7 +1,6 @@
-//! What is told of sessions, and to whom: a page that is open, or another process of us.
+//! The updates of sessions for a client: an open page, or another process of ours.
 //!
-//! Of either no more is remembered than up to which number it has seen each session
-//! (`frame.rs`).
+//! For each client we only remember up to which number it has seen each session (`frame.rs`).
 
 use serde_json::Value;
 
@@ -10,10 +9,10 @@ use crate::{
     page::frame::{Frame, Numbers},
 };
 
-/// To one so much is sent at once, and then no more until it is taken.
+/// The most that is sent to a client before it must have read it.
 const AT_ONCE: usize = 128 * 1024;
 
-/// What is told of one session.
+/// The state of one session that is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     /// `HANDLE`, or `MACHINE:HANDLE`.
@@ -21,7 +20,7 @@ pub(crate) struct Entry {
     /// None comes again, but that of a machine itself.
     pub(crate) key: u64,
     pub(crate) frame: Frame,
-    // What is told of it beside its screen, and the number of that.
+    // The state besides the screen, and its number.
     about: String,
     about_number: u64,
 }
@@ -47,8 +46,8 @@ impl Entry {
         }
     }
 
-    /// What tells of it, if there is anything, whoever has seen all of it up to one number, and
-    /// of its screen up to another; without the screen, where that is `None`.
+    /// The update for a client that has seen the state up to one number and the screen up to another,
+    /// if there is any; without the screen if that is `None`.
     fn object(&self, seen: u64, screen: Option<u64>) -> Option<Object> {
         let mut object = Object::new().text("handle", &self.name);
         let screen = screen.filter(|screen| self.frame.number() > *screen);
@@ -64,12 +63,12 @@ impl Entry {
     }
 }
 
-/// Whose screens somebody looks at.
+/// The visible sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
     /// All of them, on the wall.
     pub(crate) wall: bool,
-    /// Those that are large: each in front of somebody.
+    /// Sessions that are shown large, each on a client's page.
     pub(crate) large: Vec<String>,
 }
 
@@ -89,7 +88,7 @@ impl View {
         );
     }
 
-    /// What of it is of a machine, as it is told there.
+    /// The part of the view that concerns a machine, in its own handles.
     pub(crate) fn line(&self, machine: &str) -> String {
         let there = |name: &String| Some(name.strip_prefix(machine)?.strip_prefix(':')?.as_bytes().to_vec());
         let large: Vec<Vec<u8>> = self.large.iter().filter_map(there).collect();
@@ -103,11 +102,11 @@ impl View {
     }
 }
 
-/// One to whom all is told.
+/// A client that receives updates.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) view: View,
-    /// What it has seen of each session, by their keys.
+    /// The progress of the client in each session, by keys.
     seen: Vec<Seen>,
     /// It has seen all there was up to that number, before we knew of it.
     since: u64,
@@ -201,5 +200,5 @@ pub(crate) fn say(out: &mut Vec<u8>, object: Object) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// What stands before an object (HTML, 9.2.6).
+/// The prefix of an object (HTML, 9.2.6).
 pub(crate) const BEGINNING: &[u8] = b"data: ";

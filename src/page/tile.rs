@@ -1,9 +1,9 @@
-//! One session on the page: what it shows, what it does, and what is typed into it.
+//! One session on the page: its screen, its activity, and the input to it.
 //!
-//! As long as anybody watches, its relay tells us of each change; we look at our own pace, and
-//! ask to be told again only then. So a session that prints without end wakes us no more often
-//! than we look, and one that rests not at all. Nothing here waits for a relay: one that is
-//! stopped holds up nobody else.
+//! While a page is open, the session's relay reports the first change. We update at our own pace, and
+//! only then request the next report. So a session that prints without end wakes us no more often than
+//! we update, and an idle one not at all. Nothing here waits for a relay, so a stopped one blocks no
+//! other session.
 
 use std::{
     os::fd::AsFd,
@@ -32,13 +32,13 @@ const STEP: u64 = 16 << 20;
 /// How many keys may wait for a program that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// Of a record of a session's end that is longer, the page has no use: somebody's title is.
+/// We ignore a longer exit record: a huge title is in it.
 const LONGEST_RECEIPT: usize = 64 * 1024;
 
-/// A connection on which its relay tells that something has changed.
+/// A connection on which the relay reports changes.
 struct Watching {
     client: RelayClient,
-    // It is to tell, and has not yet.
+    // A report is requested and has not arrived.
     following: bool,
 }
 
@@ -52,14 +52,14 @@ struct Typing {
 pub(crate) struct Tile {
     pub(crate) handle: Handle,
     pub(crate) entry: Entry,
-    // Of that one only what is shown here is looked at.
+    // We only use the parts of it that are shown here.
     overview: Overview,
     screen: Option<ScreenCache>,
-    // When somebody looked last, for whoever has to forget some screens.
+    // The last time that it was visible, to choose which screens to drop.
     looked: Instant,
     watching: Option<Watching>,
     typing: Option<Typing>,
-    // There is something that we have not looked at; and that its screen has not.
+    // There are changes that we have not read; and the same for its screen.
     stale: bool,
     unseen: bool,
     next_look: Deadline,
@@ -91,22 +91,22 @@ impl Tile {
 
     fn open(&self, state_dir: &StateDir) -> Result<SessionDir> {
         let session = state_dir.session(&Target::Handle(self.handle.clone()))?;
-        // A relay that does not answer at once is stopped, and nobody is to wait for it.
+        // A relay that does not answer at once is stopped; we do not wait for it.
         Ok(session.within(Deadline::after(Duration::ZERO)))
     }
 
-    /// Begins to be told of changes.
+    /// Begins to receive changes.
     pub(crate) fn watch(&mut self, state_dir: &StateDir) {
         if self.watching.is_some() || !self.is_alive() {
             return;
         }
-        // What cannot be reached is shown as it was when we looked.
+        // If the session cannot be reached, we show its last state.
         let client = self.open(state_dir).and_then(|session| RelayClient::open(&session));
         self.watching = client.ok().flatten().map(|client| Watching { client, following: false });
         (self.stale, self.unseen) = (true, true);
     }
 
-    /// Nobody looks any more.
+    /// No page is open any more.
     pub(crate) fn rest(&mut self) {
         self.watching = None;
         self.screen = None;
@@ -114,7 +114,7 @@ impl Tile {
         self.unseen |= self.is_alive();
     }
 
-    /// What to wait for, and until when.
+    /// The descriptor to wait for.
     pub(crate) fn news(&self) -> Option<&impl AsFd> {
         self.watching.as_ref().filter(|watching| watching.following).map(|watching| &watching.client)
     }
@@ -123,7 +123,7 @@ impl Tile {
         self.typing.as_ref().filter(|typing| typing.under_way).map(|typing| &typing.client)
     }
 
-    /// When to look at it, where there is cause to.
+    /// The time of the next update, if one is due.
     pub(crate) fn due(&self, with_screen: bool) -> Option<Deadline> {
         (self.stale || with_screen && self.unseen).then_some(self.next_look)
     }
@@ -141,18 +141,18 @@ impl Tile {
                 (self.stale, self.unseen) = (true, true);
             }
             Ok(News::TimedOut) => {}
-            // Of its end we are told by who tells what it does.
+            // The roster reports its end.
             Ok(News::Ended) | Err(_) => self.watching = None,
         }
     }
 
-    /// Its relay has told this.
+    /// The relay sent its status.
     pub(crate) fn hear_standing(&mut self, told: ToldStanding) {
         self.overview = Overview::brief(self.overview.glance.clone(), told);
         self.stale = true;
     }
 
-    /// Since when it is dead, as far as that has been looked at.
+    /// The time since it ended, if that has been checked.
     pub(crate) fn ended(&self) -> Option<Duration> {
         self.overview.since
     }
@@ -176,8 +176,8 @@ impl Tile {
         self.receipt = Some(line.trim_end().to_owned()).filter(|line| line.len() <= LONGEST_RECEIPT);
     }
 
-    /// Takes in what has been printed, if somebody wants the screen, and tells what there is to
-    /// tell. The next look is not before `pause` has passed. `false`: it has been removed.
+    /// Reads new output, if a page needs the screen, and makes the update. The next update comes after
+    /// `pause` at the earliest. `false`: it was removed.
     pub(crate) fn look(
         &mut self,
         state_dir: &StateDir,
@@ -192,7 +192,7 @@ impl Tile {
             self.receive(state_dir);
         }
         if screen {
-            // What cannot be read is tried again when more has come.
+            // If the output cannot be read, we retry when there is more.
             let is_behind = self.advance(&session).unwrap_or(false);
             self.unseen = is_behind;
             if let Some(cache) = &self.screen {
@@ -203,12 +203,12 @@ impl Tile {
                 self.forget(state_dir);
             }
         }
-        // What a session asks is at its end, and of the others nobody is told that.
+        // A question is on the last row, and only a waiting session has one.
         if self.overview.wants_look() {
             self.overview.look_beside(&session, self.screen.as_ref().map(|cache| &cache.screen));
         }
         if let Some(watching) = self.watching.as_mut().filter(|watching| !watching.following) {
-            // Where it has gone, nobody hears this; but then there is the end to be read.
+            // If the relay has gone, the request is lost; but then we read its end.
             let _ = watching.client.follow();
             watching.following = true;
         }
@@ -230,7 +230,7 @@ impl Tile {
         Ok(end < length)
     }
 
-    /// When somebody looked last.
+    /// The last time that it was visible.
     pub(crate) fn looked(&self) -> Instant {
         self.looked
     }
@@ -250,7 +250,7 @@ impl Tile {
         }
     }
 
-    /// Makes anew what is told of it beside its screen.
+    /// Computes its state besides the screen.
     pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
         let Glance { name, command, started, alive, .. } = &self.overview.glance;
         let overview = &self.overview;
@@ -362,7 +362,7 @@ impl Tile {
         }
         typing.keys.extend_from_slice(keys);
         self.type_on();
-        // What it echoes is to be seen at once.
+        // The echo should be visible at once.
         self.next_look = Deadline::after(Duration::ZERO);
         Ok(())
     }

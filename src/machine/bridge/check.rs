@@ -1,4 +1,4 @@
-//! Going to a machine step by step, to tell how each went: `machine check`.
+//! Connects to a machine step by step and reports each step: `machine check`.
 
 use std::env;
 
@@ -42,7 +42,7 @@ pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>)
 }
 
 impl Bridge {
-    /// What is known of each step that has gone well.
+    /// The facts about each step that succeeded.
     fn gone(&self) -> Vec<String> {
         let bootstrap = match &self.link {
             Link::Starting { bootstrap, .. } => Some(bootstrap),

@@ -19,7 +19,7 @@ use crate::{
     terminal::text,
 };
 
-/// How much is told of what the transport says on standard error.
+/// The most of the transport's standard error that is reported.
 const TOLD: usize = 400;
 
 /// The command that leads to the machine. It is killed when it is dropped.
@@ -30,7 +30,7 @@ pub(super) struct Transport {
     error: Option<File>,
     pub(super) unsent: FrameWriter,
     said: Vec<u8>,
-    /// What of our file is still to be sent.
+    /// The part of our file that is still to be sent.
     pub(super) copy: Option<File>,
 }
 
@@ -126,8 +126,8 @@ impl Transport {
 impl Drop for Transport {
     fn drop(&mut self) {
         self.input = None;
-        // It has a process group of its own, and what it has started is in it. Where all of it
-        // has ended by now, that is as good.
+        // It has a process group of its own, with all that it has started. If all of it has already
+        // ended, the result is the same.
         let _ = child::kill_group(&self.process);
         let _ = self.process.wait();
     }
