@@ -1,11 +1,11 @@
 //! Sessions on other machines.
 //!
-//! A call for another machine goes through the [`bridge`] to it, a process in the background that
-//! keeps one connection for all calls: the standard input and output of a POSIX `sh` there, which
-//! ssh, a container's engine, or any other command gives. [`bootstrap`] gets from there to our own
-//! file, and the [`far`] side executes the verb as it would be executed here. What passes between
-//! them are [`frames`]. The two ends of a call are machines of their own, [`near_end`] and [`far_end`];
-//! [`call`] and [`far`] do for them what touches the system.
+//! A call for another machine goes through the [`bridge`] to it. That is a process in the background
+//! that keeps one connection for all calls: the standard input and output of a POSIX `sh` there, which
+//! ssh, a container's engine, or any other command provides. [`bootstrap`] starts our own file there,
+//! and the [`far`] side executes the verb as it would be executed here. They exchange [`frames`]. The
+//! two ends of a call are state machines, [`near_end`] and [`far_end`]; [`call`] and [`far`] make
+//! their system calls.
 //!
 //! ```text
 //! nbs-ts VERB box:h   nbs-bridge box       on the machine
@@ -37,17 +37,17 @@ use crate::{
     sys::{files::Folder, host::Host},
 };
 
-/// What this file says of itself: calls and bridges of one version belong together.
+/// The version of this file: calls and bridges must have the same one.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NBS_COMMIT"), ")");
 
 /// How our processes on the far side are called.
 pub(crate) const FAR_ROLE: &str = "nbs-far";
 pub(crate) const CALL: &str = "nbs-call";
 
-/// What of its caller's environment a call has there, where it has a terminal.
+/// The variables that a call with a terminal takes along from its caller's environment.
 pub(crate) const CARRIED: [&str; 2] = ["TERM", "COLORTERM"];
 
-/// What the caller of a call calls that machine, in its environment there; no session has it.
+/// The caller's name for that machine, in the environment of its calls there; no session has it.
 pub(crate) const MACHINE_ENV: &str = "NBS_TS_MACHINE";
 
 /// A session, as our caller types it.
@@ -56,8 +56,8 @@ pub(crate) fn as_called(handle: &Handle) -> String {
     machine.map_or_else(|| handle.to_string(), |machine| format!("{machine}:{handle}"))
 }
 
-/// Opens a folder of ours in the state folder, and makes it where it is not. What listens there is
-/// reached on its own machine only, so each that shares the state folder has one in it.
+/// Opens our directory in the state directory, and creates it if it is missing. Its sockets can only
+/// be reached on their own machine, so each machine that shares the state directory has its own.
 pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
     let inside = |folder: &Folder, name: &OsStr| match folder.make_folder(name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => folder.open_folder(name),
@@ -74,11 +74,10 @@ pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
     make().trying(format_args!("open '{}'", state_dir.path().join(name).display()))
 }
 
-/// Is it a command that waits for something? Without whoever wants to know, it is of no use; the
-/// others are brief.
+/// Does the command wait for something? Such a call is useless without its caller; others are short.
 pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
     match words.next() {
-        // A worker in the foreground ends with whoever waits for it.
+        // A worker in the foreground ends with its caller.
         Some(verb) if verb == WORKER.as_bytes() => {
             words.any(|word| word == b"--foreground" || word.starts_with(b"--wait"))
         }
@@ -90,8 +89,8 @@ pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
     }
 }
 
-/// What stands for a command of `nbs-ts` in a call of `nbs-spawn-worker`.
+/// The name in place of a command of `nbs-ts` in a call of `nbs-spawn-worker`.
 pub(crate) const WORKER: &str = "spawn-worker";
 
-/// What a page calls, to be told of the sessions there.
+/// The call by which a page receives the sessions there.
 pub(crate) const PAGE: &[u8] = b"page";

@@ -1,8 +1,8 @@
-//! The far side's end of all calls of a bridge, as a machine of its own: bytes from the connection
-//! and the time go in, bytes for it and [`Effect`]s come out.
+//! The far side's end of all calls of a bridge, as a state machine: it takes bytes from the connection
+//! and the time, and returns bytes for the connection and [`Effect`]s.
 //!
-//! Each call has a key. One that is known goes on where it was, whatever connection asks for it, and
-//! is begun only once: also when nobody has taken it up for so long that it was given up.
+//! Each call has a key. A known call continues where it was, on whichever connection it is opened. It
+//! is begun only once, even if it was given up because no bridge took it over in time.
 //!
 //! Pure. [`near_end`](crate::machine::near_end) is the other end; the tests drive both.
 
@@ -19,12 +19,12 @@ use crate::machine::{
     },
 };
 
-/// How long a connection that was lost is waited for, and a call that nobody takes up. It is
-/// longer than callers wait, so what they are told is true.
+/// How long we keep a lost connection, and a call that no bridge takes over. It is longer than callers
+/// wait, so that their errors are true.
 pub(crate) const LINGER: Duration = Duration::from_secs(90);
 
-/// A bridge says something at least every 20 s. One that has not for so long is gone, whatever
-/// the transport says.
+/// A bridge sends something at least every 20 s. If it sends nothing for this long, it is gone,
+/// whatever the transport says.
 const SILENCE: Duration = Duration::from_secs(75);
 
 /// So much waits for the connection at most, before more is taken of any call: what comes behind
@@ -37,10 +37,10 @@ const READ_AT_ONCE: u64 = 64 * 1024;
 /// Calls at a time; each is a process with three descriptors of ours.
 const MOST_CALLS: usize = 200;
 
-/// What is to be done.
+/// An action for the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// The call of that key is to be executed, and [`FarEnd::begun`] to be told.
+    /// Execute the call of that key, then call [`FarEnd::begun`].
     Begin {
         key: u128,
         order: Box<Order>,
@@ -57,7 +57,7 @@ pub(crate) enum Effect {
         key: u128,
         window: Window,
     },
-    /// Nobody reads what it prints any more, nor writes what it reads.
+    /// No one reads its output any more, nor writes its input.
     HangUp {
         key: u128,
     },
@@ -71,8 +71,7 @@ pub(crate) struct FarEnd {
     instance: u64,
     link: Option<Link>,
     calls: Vec<ServedCall>,
-    /// The keys of calls that nobody has taken up in time: whoever comes later must not begin one
-    /// again that has been.
+    /// The keys of calls that were given up. A later bridge must not begin one of them again.
     abandoned: Vec<u128>,
     /// Which one's turn it is to send.
     next: usize,
@@ -84,29 +83,29 @@ pub(crate) struct FarEnd {
 /// A connection.
 struct Link {
     decoder: Decoder,
-    /// What has come and is still to be heeded.
+    /// Received frames that are not processed yet.
     frames: VecDeque<(u32, Frame)>,
     unsent: FrameWriter,
     silent_until: Instant,
-    /// What came was changed on the way: nothing more is read, and it ends when that is said.
+    /// Received bytes were changed: we read no more, and end once we have reported it.
     changed: bool,
 }
 
 pub(crate) struct ServedCall {
     /// Which one it is, on every connection.
     key: u128,
-    /// Its number on this connection; `None`: nobody has taken it up.
+    /// Its number on this connection; `None` if no bridge has taken it over.
     number: Option<u32>,
-    /// Where nobody has, until when it is kept.
+    /// If so, the time until which it is kept.
     orphaned: Option<Instant>,
-    /// It is of no use without whoever waits for it.
+    /// It is useless without its caller.
     waits: bool,
     has_terminal: bool,
     /// There is a process that executes it.
     runs: bool,
     out: Outgoing,
     err: Outgoing,
-    /// What is to be written to its standard input, and how much has come, and been told of.
+    /// Bytes for its standard input, and how many have arrived and been acknowledged.
     pending: VecDeque<u8>,
     came: u64,
     acknowledged: u64,
@@ -114,7 +113,7 @@ pub(crate) struct ServedCall {
     status: Option<(u8, u8)>,
     exit_sent: bool,
     refused: Option<String>,
-    /// Nobody wants it any more; it is kept to be collected.
+    /// Its caller is gone; it is kept until its process is reaped.
     forgotten: bool,
     /// Nothing is left of it.
     is_over: bool,
@@ -134,7 +133,7 @@ impl FarEnd {
         }
     }
 
-    /// Does nobody want it any more?
+    /// Is it no longer needed?
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.farewell || (self.link.is_none() && now >= self.until)
     }
@@ -154,7 +153,7 @@ impl FarEnd {
         self.link = Some(link);
     }
 
-    /// The connection is no more; its calls go on.
+    /// The connection is lost; its calls continue.
     pub(crate) fn lose(&mut self, now: Instant) {
         if self.link.take().is_none() {
             return;
@@ -180,7 +179,7 @@ impl FarEnd {
         self.link.as_ref().is_some_and(|link| !link.unsent.is_empty())
     }
 
-    /// When it is to be looked at the clock at the latest.
+    /// The latest time of the next check.
     pub(crate) fn until(&self) -> Instant {
         let until = self.link.as_ref().map_or(self.until, |link| link.silent_until);
         self.calls.iter().filter_map(|call| call.orphaned).fold(until, Instant::min)
@@ -195,7 +194,7 @@ impl FarEnd {
         let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
         match link.decoder.feed(bytes) {
             Ok(frames) => {
-                // Part of a frame is no sign: what is missing of it may be lost.
+                // Part of a frame is not a sign of life: the rest may be lost.
                 if !frames.is_empty() {
                     link.silent_until = now + SILENCE;
                 }
@@ -215,8 +214,8 @@ impl FarEnd {
         }
     }
 
-    /// What is to be done next, before any more of what came is heeded; `stopped` tells the PID of
-    /// the process of that call if it is stopped.
+    /// The next action, before further frames are processed. `stopped` returns the PID of a call's
+    /// process if that is stopped.
     pub(crate) fn next_effect(
         &mut self,
         now: Instant,
@@ -242,7 +241,7 @@ impl FarEnd {
             Frame::Bye => self.farewell = true,
             Frame::Open(order) => return self.open(number, order),
             frame => {
-                // Of one that is over by now, some may still be under way.
+                // Frames of a call that is over may still arrive.
                 let call = self.calls.iter_mut().find(|call| call.number == Some(number))?;
                 if frame == Frame::Close {
                     return call.end(now);
@@ -256,8 +255,8 @@ impl FarEnd {
         None
     }
 
-    /// Answers, and tells of calls that cannot end since their process is stopped: of that one, or,
-    /// when the bridge asks, of all.
+    /// Answers, and reports calls that cannot end because their process is stopped: that call or, for
+    /// the bridge itself, all of them.
     fn pong(&mut self, number: u32, stopped: &dyn Fn(u128) -> Option<u32>) {
         let Some(link) = &mut self.link else { return };
         link.unsent.put(number, &Frame::Pong);
@@ -275,7 +274,7 @@ impl FarEnd {
         let is_it = |call: &ServedCall| call.key == order.key && !call.forgotten;
         let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else {
             let refused = match self.calls.len() < MOST_CALLS {
-                // Also one that nobody wanted any more, whose process is still there.
+                // This includes a call that was given up, but whose process still exists.
                 _ if self.abandoned.contains(&order.key) => Some("it was given up there"),
                 _ if self.calls.iter().any(|call| call.key == order.key) => Some("it was given up there"),
                 true => None,
@@ -297,7 +296,7 @@ impl FarEnd {
             Some(why) => Frame::Refused { why: why.clone().into_bytes() },
             None => Frame::Opened { stdin: call.came },
         };
-        // What was told of that on another connection may have been lost.
+        // An earlier acknowledgement, on another connection, may have been lost.
         call.acknowledged = call.written();
         let taken = Frame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
         let is_opened = matches!(answer, Frame::Opened { .. }) && call.acknowledged > 0;
@@ -454,12 +453,12 @@ impl ServedCall {
         self.came - self.pending.len() as u64
     }
 
-    /// What is still to be written to its standard input, or the beginning of it.
+    /// The bytes for its standard input that are still unwritten, or the first of them.
     pub(crate) fn input(&self) -> &[u8] {
         self.pending.as_slices().0
     }
 
-    /// So much of that was written. What was a secret is not kept.
+    /// This many bytes were written. We do not keep them, because they may be a secret.
     pub(crate) fn take_input(&mut self, count: usize) {
         self.pending.iter_mut().take(count).for_each(|byte| *byte = 0);
         self.pending.drain(..count);
@@ -475,7 +474,7 @@ impl ServedCall {
         self.stdin_ended && self.pending.is_empty()
     }
 
-    /// What it prints on its standard output, and on its standard error.
+    /// Its standard output, and its standard error.
     pub(crate) fn out(&mut self) -> &mut Outgoing {
         &mut self.out
     }
@@ -490,8 +489,8 @@ impl ServedCall {
         self.status = Some((code, signal));
     }
 
-    /// Nobody wants to know what it comes to. One that waits ends, and what it waits for goes on;
-    /// the others are brief, and find out by themselves: until they have, they are kept.
+    /// Its caller is gone. A waiting call is ended, and what it waits for continues. Other calls are
+    /// short and end by themselves; until then they are kept.
     fn end(&mut self, now: Instant) -> Option<Effect> {
         let key = self.key;
         if !self.runs {

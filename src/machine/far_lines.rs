@@ -1,6 +1,6 @@
-//! What a call that goes on tells of another machine: lines on standard output, and why it ended.
+//! The lines of a running call on another machine, and the reason for its end.
 
-/// Longer than any line that is told.
+/// Longer than any valid line.
 const LONGEST_LINE: usize = 4 << 20;
 
 /// How much is kept of what is said on standard error: it ends with why something failed.
@@ -8,14 +8,14 @@ const MOST_WORDS: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct FarLines {
-    // What has come of a line, and of what is said to a person.
+    // The incomplete line, and the messages for a person.
     line: Vec<u8>,
     words: Vec<u8>,
 }
 
 impl FarLines {
-    /// Takes what has come on standard output; gives the lines that are whole with it, each with
-    /// its newline. Of one that is too long, not all is there: it is to make no sense.
+    /// Takes bytes of standard output; returns the lines that are complete, each with its newline. A
+    /// line that is too long is truncated, and so invalid.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -4,17 +4,17 @@
 //! length 4 (of the body)   kind 1   call 4   CRC-32 of the body 4   CRC-32 of the header 4   body
 //! ```
 //!
-//! Numbers are little-endian. The three speak the same frames; what differs is the number of
-//! the call, which the bridge gives anew on each connection (0: of the connection itself).
-//! How far each stream has come is counted in bytes from its beginning, so that a call goes on
-//! after a lost connection where it was: whoever sends keeps what was not acknowledged.
+//! Numbers are little-endian. All three use the same frames. Only the number of the call differs,
+//! which the bridge assigns on each connection (0: the connection itself). Stream positions are
+//! offsets in bytes, so that a call continues after a lost connection where it was: the sender keeps
+//! what was not acknowledged.
 //!
-//! A line may insert, drop, repeat or turn what passes over it. The checksum of a header covers
-//! the number of the frame on its connection, which is not sent: so a frame that is missing, or
-//! comes twice, is found out as well as one that was changed, and before any of it is used. The
-//! header has a checksum of its own, so that nobody waits for a length that was changed.
+//! A line may insert, drop, repeat or change bytes. The checksum of a header covers the number of the
+//! frame on its connection, which is not sent. So a missing or repeated frame is detected as well as a
+//! changed one, before any of it is used. The header has a checksum of its own, so that we never wait
+//! for a changed length.
 //!
-//! Pure: bytes in, frames out. What is no frame is [`Nonsense`], and ends the connection.
+//! Pure: bytes in, frames out. Anything else is [`Nonsense`], and ends the connection.
 
 use std::io::{self, Write};
 
@@ -35,12 +35,12 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 /// How many bytes of frames a window can be: each of its bytes may come in a frame of its own.
 pub(crate) const LONGEST_WINDOW: usize = WINDOW as usize * (HEADER + 10);
 
-/// When so much has been taken, it is acknowledged.
+/// After this many bytes we acknowledge them.
 pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
 
 const HEADER: usize = 17;
 
-/// Where the checksums begin in a header.
+/// The offset of the checksums in a header.
 const BODY_CHECKSUM: usize = 9;
 const HEADER_CHECKSUM: usize = 13;
 
@@ -68,10 +68,10 @@ impl Stream {
 /// The columns and rows of a window.
 pub(crate) type Window = (u16, u16);
 
-/// What is to be called.
+/// The call to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// Which call this is, whoever asks: made up by the caller.
+    /// Identifies the call on every connection; the caller chooses it.
     pub(crate) key: u128,
     /// The number of the connection that it is meant for.
     pub(crate) connection: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Order {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    // Of the connection.
+    // Frames of the connection.
     /// The far side, once: which process it is, and what for.
     Hello {
         protocol: u8,
@@ -98,7 +98,7 @@ pub(crate) enum Frame {
     /// To be answered.
     Ping,
     Pong,
-    /// The bridge ends, and nobody will come back. To a bridge: it shall, when its calls have.
+    /// The bridge ends and will not come back. To a bridge: end after its calls have ended.
     Bye,
     /// The far side received bytes that the bridge did not send, and hangs up.
     Changed,
@@ -114,7 +114,8 @@ pub(crate) enum Frame {
         instance: u64,
         connection: u32,
     },
-    /// There is none now, and why; who has waited so many seconds shall give up.
+    /// There is no connection, for this reason; callers that have waited this many seconds should give
+    /// up.
     Down {
         patience: u16,
         why: Vec<u8>,
@@ -123,9 +124,9 @@ pub(crate) enum Frame {
     Failed {
         why: Vec<u8>,
     },
-    /// Call again: this bridge serves nobody any more. To a bridge: so it shall be.
+    /// Call again: this bridge accepts no more callers. To a bridge: accept no more callers.
     Again,
-    /// What is known of the connection is asked for.
+    /// Requests the state of the connection.
     Ask,
     /// So many calls, and the last round trip in microseconds (0: not known).
     Answer {
@@ -135,10 +136,10 @@ pub(crate) enum Frame {
         machine: Vec<u8>,
     },
 
-    // Of a call.
-    /// It is to be begun, or, where it is known, to go on.
+    // Frames of a call.
+    /// Begin the call or, if it is known, continue it.
     Open(Order),
-    /// It is known; so much of its standard input has come.
+    /// The call is known; this much of its standard input has arrived.
     Opened {
         stdin: u64,
     },
@@ -148,7 +149,7 @@ pub(crate) enum Frame {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// Nothing more will come of standard input. That of the others is told by the exit code.
+    /// Standard input has ended. The exit code shows the end of the other streams.
     End {
         stream: Stream,
     },
@@ -161,7 +162,7 @@ pub(crate) enum Frame {
         number: u8,
     },
     Resize(Window),
-    /// What it came to: an exit code, or 128 and the number of a signal. All it printed came before.
+    /// The result: an exit code, or 128 and the number of a signal. All output came before.
     Exit {
         code: u8,
         signal: u8,
@@ -174,11 +175,11 @@ pub(crate) enum Frame {
     Refused {
         why: Vec<u8>,
     },
-    /// Nobody wants to know more of it.
+    /// The caller does not need the call any more.
     Close,
 }
 
-/// What came is none of our frames.
+/// The received bytes are not one of our frames.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Nonsense {
     /// A checksum is wrong: it was changed on the way.
@@ -360,7 +361,7 @@ fn window_onto(body: &mut Vec<u8>, (cols, rows): Window) {
     body.extend(rows.to_le_bytes());
 }
 
-/// What is left to be read of one.
+/// The unread rest of a body.
 struct Body<'a>(&'a [u8]);
 
 impl Body<'_> {
@@ -415,12 +416,12 @@ fn crc32(pieces: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// Of the header of the frame of that number on its connection, but for this checksum itself.
+/// The checksum of a header, without this field, for the frame of that number on its connection.
 fn header_checksum(header: &[u8], number: u64) -> u32 {
     crc32(&[&number.to_le_bytes(), &header[..HEADER_CHECKSUM]])
 }
 
-/// What is to be sent on a connection.
+/// Bytes to send on a connection.
 #[derive(Default)]
 pub(crate) struct FrameWriter {
     unsent: Outbox,
@@ -428,7 +429,7 @@ pub(crate) struct FrameWriter {
     count: u64,
 }
 
-/// What is sent before the first frame.
+/// Bytes before the first frame.
 impl Extend<u8> for FrameWriter {
     fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
         self.unsent.extend(bytes);
@@ -501,7 +502,7 @@ impl Decoder {
     }
 }
 
-/// What is sent of a stream, and kept until it is acknowledged.
+/// The sent bytes of a stream that are not acknowledged.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     // Invariant: those from `acknowledged` on.
@@ -562,7 +563,7 @@ impl Outgoing {
         true
     }
 
-    /// The same where it has come there, and is not all done with: it counts as under way.
+    /// The same if they have arrived but are not processed yet: they count as under way.
     pub(crate) fn go_on(&mut self, offset: u64) -> bool {
         if offset < self.acknowledged || offset > self.length() {
             return false;

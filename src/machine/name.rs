@@ -1,7 +1,7 @@
-//! What machines are called by, and the commands that lead to them.
+//! The names of machines, and the commands that lead to them.
 //!
-//! `$NBS_TS_HOME/machines` has a line for each: its name and the command that gives standard
-//! input and output of a POSIX `sh` there.
+//! `$NBS_TS_HOME/machines` has a line for each: its name, and a command that connects standard input
+//! and output to a POSIX `sh` there.
 
 use std::{fmt, io, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     sys::{deadline::Deadline, files::Folder, lock},
 };
 
-/// So large is no list of machines.
+/// Larger than any list of machines.
 const LONGEST: u64 = 1 << 20;
 
-/// How long somebody else may be at it.
+/// How long we wait for another call that edits the list.
 const LOCKING: Duration = Duration::from_secs(10);
 
 /// Every machine that is known.
@@ -83,8 +83,8 @@ impl Machine {
     }
 }
 
-/// The machines that have a line, in its order. A line that is none, but for an empty one or a
-/// comment, is an error: it would be taken for the name of a host.
+/// The machines in the list, in its order. An invalid line, other than an empty one or a comment, is
+/// an error: it could be taken for the name of a host.
 pub(crate) fn machines(state_dir: &StateDir) -> Result<Vec<Machine>> {
     let what = || format!("read '{}'", state_dir.path().join(MACHINES).display());
     let content = match Folder::open(state_dir.path()).and_then(|folder| folder.read(MACHINES, LONGEST)) {
@@ -129,7 +129,7 @@ pub(crate) fn add(state_dir: &StateDir, machine: Machine) -> Result<()> {
     .map(drop)
 }
 
-/// Removes a machine; `false` where there is none of that name.
+/// Removes a machine; `false` if there is none of that name.
 pub(crate) fn remove(state_dir: &StateDir, name: &MachineName) -> Result<bool> {
     change(state_dir, |machines| {
         let before = machines.len();
@@ -200,8 +200,8 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// The machine that a word names a session of, and the session there: `MACHINE:HANDLE` or
-/// `MACHINE:@NAME`. `None` where it names none.
+/// The machine in the name of a session, and the session there: `MACHINE:HANDLE` or `MACHINE:@NAME`.
+/// `None` if there is none.
 pub(crate) fn of_session(word: &[u8]) -> Option<Result<(MachineName, &[u8])>> {
     let colon = word.iter().position(|byte| *byte == b':')?;
     let (machine, session) = (&word[..colon], &word[colon + 1..]);

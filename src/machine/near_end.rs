@@ -27,9 +27,9 @@ use crate::{
 /// that it is there.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// When its own timeout has passed, the verb is about to say so, and the far side, which is asked,
-/// that it is there. Who says nothing for so long is not: a busy machine, and a line that loses a
-/// packet twice, take seconds.
+/// After a call's own timeout the verb is about to report it, and we ask the far side for a sign of
+/// life. Silence for this long means that it is lost: a busy machine, or a line that loses a packet
+/// twice, takes seconds.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// So many times GRACE the verb has to say it where the far side answers: `run` gives up 3 s after
@@ -39,17 +39,17 @@ const MOST_GRACES: u32 = 2;
 /// A bridge answers at once, unless it is stopped, or the machine is very busy: then we look which.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// The far side begins a call at once. Where it has not for so long, it is asked whether it is
-/// there; its answer can only come behind that.
+/// The far side begins a call at once. After this long without that, we ask it for a sign of life; its
+/// answer can only come after the beginning.
 const OPENING: Duration = Duration::from_secs(20);
 
-/// A connection that has stood for so long was no short interval between two losses.
+/// A connection of this length was more than an interval between two losses.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// The process of a call may be stopped for a moment, but not when it is still stopped after so long.
+/// The process of a call may be stopped for a moment, but not for longer than this.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
-/// What has come of it.
+/// A result for the caller.
 pub(crate) enum Came {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
@@ -65,11 +65,11 @@ pub(crate) enum End {
     Lost(Failure),
 }
 
-/// What the bridge wants of its caller, but for what it tells.
+/// A request of the bridge to its caller, besides data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Nothing,
-    /// Another bridge: this one serves nobody any more.
+    /// Connect to another bridge: this one accepts no more callers.
     Bridge,
 }
 
@@ -99,7 +99,7 @@ struct Trouble {
     why: String,
 }
 
-/// What was said to the bridge, or to the far side, and is not answered yet.
+/// Messages to the bridge or the far side without an answer yet.
 struct Unanswered {
     since: Instant,
     /// When it is to be looked whether it was.
@@ -115,7 +115,7 @@ struct Timeout {
     until: Option<Instant>,
     /// How often it was looked since the time has passed.
     graces: u32,
-    /// What has come since it was looked last: anything of the far side; of the call itself.
+    /// Frames since the last check: any of the far side; any of the call itself.
     far_answered: bool,
     call_got_on: bool,
 }
@@ -130,9 +130,9 @@ pub(crate) struct NearEnd {
     open: bool,
     /// Since when there is a connection; `None`: there is none.
     up: Option<Instant>,
-    /// Invariant: where there is no connection, there is trouble.
+    /// Invariant: without a connection, there is trouble.
     trouble: Option<Trouble>,
-    /// Of the bridge.
+    /// The silence of the bridge.
     silence: Silence,
     greeting: Option<Unanswered>,
     opening: Option<Unanswered>,
@@ -259,7 +259,7 @@ impl NearEnd {
         self.over
     }
 
-    /// Why there is no connection, where there is none.
+    /// The reason why there is no connection, if there is none.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_ref().filter(|_| self.up.is_none()).map(|trouble| &*trouble.why)
     }
@@ -294,7 +294,7 @@ impl NearEnd {
         Ok(())
     }
 
-    /// When it is to be looked at the clock at the latest.
+    /// The latest time of the next check.
     pub(crate) fn deadline(&self) -> Deadline {
         let at = |moment: Option<Instant>| moment.map_or(Deadline::NEVER, Deadline::at);
         let trouble = self.trouble.as_ref().filter(|_| self.up.is_none());
@@ -305,8 +305,8 @@ impl NearEnd {
             .min(at(self.timeout.as_ref().and_then(|timeout| timeout.until)))
     }
 
-    /// Looks what has taken too long; to be done when all that has come was received. `bridge` tells
-    /// of the process at the other end of the socket.
+    /// Checks all deadlines. Call it when everything that arrived was received. `bridge` returns the
+    /// state of the process at the other end of the socket.
     pub(crate) fn look_at_the_clock(&mut self, now: Instant, bridge: impl Fn() -> BridgeState) -> Result<()> {
         let trouble = self.trouble.as_ref().filter(|_| self.up.is_none());
         let has_waited = trouble.is_some_and(|trouble| now >= trouble.until);
@@ -375,7 +375,7 @@ impl NearEnd {
         self.silence.end(now);
         self.greeting = None;
         for (number, frame) in frames {
-            // What is of the connection says the bridge.
+            // Frames of the connection come from the bridge itself.
             if let Some(timeout) = self.timeout.as_mut().filter(|_| number != 0) {
                 timeout.far_answered = true;
             }
@@ -423,7 +423,7 @@ impl NearEnd {
                 self.over = true;
                 came.push(Came::Ended(End::Exit(code)));
             }
-            // Which is no exit code of the verb's.
+            // This is not an exit code of the verb.
             Frame::Exit { signal, .. } if self.progress.has_begun() => {
                 return Err(self.lost(&format!("signal {signal} ended the process that executed it there")));
             }
@@ -467,7 +467,7 @@ impl NearEnd {
         }
         self.open = false;
         self.opening = None;
-        // Of several in a row, the first tells since when.
+        // If several losses follow each other, the first counts.
         let before = self.trouble.take().map(|trouble| trouble.until);
         let until = before.into_iter().fold(now + patience, Instant::min);
         self.trouble = Some(Trouble { until, why: why.to_owned() });
@@ -487,7 +487,7 @@ impl NearEnd {
         self.progress = Progress::Begun { instance };
         self.open = true;
         self.opening = None;
-        // It may have changed while there was nobody to tell.
+        // The size may have changed while there was no connection.
         if let Some(window) = self.order.terminal {
             self.say(&Frame::Resize(window));
         }
@@ -574,7 +574,7 @@ mod tests {
 
     const UP: Frame = Frame::Up { instance: 1, connection: 1 };
     const OPENED: Frame = Frame::Opened { stdin: 0 };
-    /// Of a call, as the bridge passes it on.
+    /// The number of a call, as the bridge uses it.
     const OURS: u32 = 9;
 
     impl Talk {
@@ -585,7 +585,7 @@ mod tests {
             Talk { end, bridge: FrameWriter::default(), begun, seconds: 0, is_stopped: false, ended: None }
         }
 
-        /// One that has begun there.
+        /// A call that has begun there.
         fn open(timeout: Option<u64>) -> Talk {
             let mut talk = Talk::begin(timeout);
             talk.says(0, &UP);
@@ -617,7 +617,7 @@ mod tests {
             }
         }
 
-        /// What has been sent to the bridge since it was looked last.
+        /// The frames sent to the bridge since the last check.
         fn sent(&mut self) -> Vec<Frame> {
             let mut bytes = Vec::new();
             self.end.flush(&mut bytes).unwrap();
@@ -727,7 +727,7 @@ mod tests {
             }
         });
         assert!(seconds == 12 && code == 3 && said.contains("'kill -CONT 77' there"), "{seconds} {said}");
-        // Where nothing comes from there, it is no timeout but a loss.
+        // If nothing arrives from there, it is a loss and not a timeout.
         let (seconds, code, said) = Talk::open(Some(7)).ends(100, Talk::keep_alive);
         assert!(seconds == 12 && code == 255, "{seconds} {code} {said}");
     }

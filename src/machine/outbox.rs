@@ -1,4 +1,4 @@
-//! What is to be written to a descriptor that must not hold us up.
+//! Bytes to write to a descriptor that must not block us.
 
 use std::{
     collections::VecDeque,
@@ -38,7 +38,7 @@ impl Outbox {
                 Err(error) => return Err(error),
             }
         }
-        // What a rush took is given back.
+        // Returns the memory that a burst took.
         self.0.shrink_to(64 * 1024);
         Ok(())
     }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use crate::sys::deadline::Deadline;
 
-/// Pure, but for who asks what time it is.
+/// Pure, except that the caller passes the time.
 pub(crate) struct Silence {
     longest: Duration,
     since: Instant,
 }
 
 impl Silence {
-    /// Begins now; one that lasts longer than `longest` says that nobody is there.
+    /// Begins now; a silence longer than `longest` means that the peer is gone.
     pub(crate) fn new(longest: Duration, now: Instant) -> Silence {
         Silence { longest, since: now }
     }
@@ -26,8 +26,9 @@ impl Silence {
         Deadline::at(self.since + self.longest)
     }
 
-    /// Has it been too long? To be asked when all that has come was read. Who looks far too late
-    /// was held up, as by SIGSTOP or with the whole machine, and could not hear: it counts anew.
+    /// Has it been too long? Call it when all received bytes were read. If this check comes far too
+    /// late, we were blocked, by SIGSTOP or with the whole machine, and could not receive; then the
+    /// time starts again.
     pub(crate) fn is_too_long(&mut self, now: Instant) -> bool {
         let silent = now.saturating_duration_since(self.since);
         if silent >= self.longest * 2 {
@@ -54,7 +55,7 @@ mod tests {
             (70, true, false),
             (99, false, false),
             (100, false, true),
-            // Nobody has looked for a long time.
+            // No check for a long time.
             (1_000, false, false),
             (1_029, false, false),
             (1_030, false, true),

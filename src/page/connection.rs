@@ -1,4 +1,4 @@
-//! A connection to the page's server: what it has asked, and what it is told.
+//! A connection to the page's server: its requests and its answers.
 
 use std::{
     io::{self, Read, Write},
@@ -14,8 +14,8 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// How long a request may take to come, and an answer to be taken: whoever is slower is
-/// another's fault, and holds up nobody.
+/// The time to receive a request, and for the client to read an answer. A slower client is faulty, and
+/// must not block others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The same of what is done on another machine: it is late where a process there is stopped, since
@@ -30,16 +30,16 @@ const IDLE: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(2);
 const UNWANTED: usize = 256 * 1024;
 
-/// What a connection is for at the moment.
+/// The state of a connection.
 pub(super) enum Phase {
     /// A request is to come, or to come to its end.
     Asked,
     /// It is being answered.
     Answering,
-    /// What is asked is being done on another machine, by that number.
+    /// Another machine processes the request of that number.
     Elsewhere(u64),
     Stream(Stream),
-    /// The last answer has been sent; so much that came since was not wanted.
+    /// The last answer has been sent; this much that arrived since was ignored.
     Leaving(usize),
     Over,
 }
@@ -47,9 +47,9 @@ pub(super) enum Phase {
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) phase: Phase,
-    /// What has come and is not dealt with.
+    /// Received bytes that are not processed.
     pub(super) inbox: Vec<u8>,
-    /// What is to be sent, and how much of it has been.
+    /// Bytes to send, and how many were sent.
     pub(super) outbox: Vec<u8>,
     pub(super) sent: usize,
     pub(super) closes: bool,
@@ -69,18 +69,18 @@ impl Connection {
         }
     }
 
-    /// Is it to be told what became of that, which another machine does?
+    /// Does it wait for the result of that request to another machine?
     pub(super) fn awaits(&self, number: u64) -> bool {
         matches!(self.phase, Phase::Elsewhere(of) if of == number)
     }
 
-    /// Is there something to be told on it that could be told now?
+    /// Is there an update for it that could be sent now?
     pub(super) fn owes(&self, entries: &[&Entry]) -> bool {
         let Phase::Stream(stream) = &self.phase else { return false };
         self.outbox.is_empty() && stream.lacks(entries)
     }
 
-    /// Of one that is being answered no more is read; of an open page its end.
+    /// We read no more while a request is answered; from an open page we only read its end.
     pub(super) fn reads(&self) -> bool {
         !matches!(self.phase, Phase::Answering | Phase::Elsewhere(_))
     }
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// The next request, if it is there with its body; one that is none is answered at once.
+    /// The next request, if it is complete with its body. An invalid one is answered at once.
     pub(super) fn request(&mut self) -> Option<(Request, Vec<u8>)> {
         if !matches!(self.phase, Phase::Asked) {
             return None;
@@ -194,8 +194,9 @@ impl Connection {
         }
     }
 
-    /// Ends it where its time has passed. Who waits for another machine is answered instead, which
-    /// is `true`: a browser may send what gets no answer once more, and then it is typed twice.
+    /// Ends it if its time has passed. A connection that waits for another machine gets an answer
+    /// instead, which is `true`: a browser may repeat a request without an answer, and then the text
+    /// is typed twice.
     pub(super) fn expire(&mut self) -> bool {
         if !self.deadline.has_passed() {
             return false;

@@ -1,7 +1,7 @@
-//! The sessions of another machine on the page: told by a process of us there (`feed.rs`).
+//! The sessions of another machine on the page, received from a process of ours there (`feed.rs`).
 //!
-//! What comes from there is believed of that machine's sessions only, is bounded, and is nothing
-//! but text and styles. What is typed goes there, and is answered when it has been done.
+//! Its data is trusted only about that machine's sessions, is bounded, and can only be text and
+//! styles. Typed text goes there, and is confirmed when it has been typed.
 
 use std::time::Duration;
 
@@ -26,36 +26,36 @@ use crate::{
     terminal::{screen::Screen, text},
 };
 
-/// What is told of one beside its screen is shorter.
+/// Longer than the valid state of a session besides its screen.
 const LONGEST_ABOUT: usize = 128 * 1024;
 
 /// All of one machine takes no more bytes, and it has no more sessions.
 const MOST_BYTES: usize = 256 << 20;
 const MOST_SESSIONS: usize = 20_000;
 
-/// Whoever is there answers sooner; after so long it is told that there is no answer.
+/// A working machine answers sooner; after this long the page shows that it does not respond.
 const SOON: Duration = Duration::from_secs(2);
 
 /// How long after a call that was given up there is another: at first, and at most.
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A page goes from the wall to a session, or is loaded again: so long it is kept.
+/// A page that changes to a session, or is loaded again, keeps the connection for this long.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What became of something that was to be done there: nothing to be told, or an answer.
+/// The result of a request to that machine: nothing to print, or an answer.
 pub(crate) type Done = Result<Option<String>, Refusal>;
 
-/// How it stands with what is told there.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// There is no call; the next one is then: never, where nobody looks.
+    /// There is no call. The next one is at this time: never, if no page is open.
     Pausing(Deadline),
-    /// By this call it has sent nothing yet. When that has passed, that is told.
+    /// The call has sent nothing yet. After this time the page shows that.
     Calling(Deadline),
-    /// It tells of its sessions.
+    /// It sends its sessions.
     Heard,
-    /// It did, and the connection is lost. When that has passed, that is told.
+    /// It did, and the connection is lost. After this time the page shows that.
     Silent(Deadline),
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct Machine {
     stirred: bool,
     /// How long it is until the next call when this one is over.
     pause: Duration,
-    /// When to hang up, where nobody looks any more.
+    /// The time to hang up, if no page is open any more.
     until: Deadline,
     lines: FarLines,
-    /// What it has been told that somebody looks at.
+    /// The view that was sent to it.
     view: String,
-    /// What is being done there, by numbers, and what was.
+    /// The requests to that machine, by numbers, and their results.
     asked: Vec<u64>,
     done: Vec<(u64, Done)>,
-    /// What is told of it where it cannot be reached, and whether that is told.
+    /// The entry for the machine itself if it cannot be reached, and whether it was sent.
     itself: Entry,
     is_missing: bool,
     /// By the numbers that their handles are. In boxes, since they come in any order.
@@ -119,7 +119,7 @@ impl Machine {
         itself.into_iter().chain(self.sessions.values().map(|session| &session.entry))
     }
 
-    /// What a session of it is called there.
+    /// A session's handle on that machine.
     pub(crate) fn handle_there<'n>(&self, name: &'n str) -> Option<&'n str> {
         name.strip_prefix(self.name.as_str())?.strip_prefix(':')
     }
@@ -145,7 +145,7 @@ impl Machine {
         self.stirred = true;
     }
 
-    /// Somebody looks: it is to be called.
+    /// A page is open: call the machine.
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
         if self.call.is_none() {
@@ -153,12 +153,12 @@ impl Machine {
         }
     }
 
-    /// Nobody looks any more.
+    /// No page is open any more.
     pub(crate) fn rest(&mut self) {
         self.until = Deadline::after(LINGER);
     }
 
-    /// Has something done there, of which is told by that number.
+    /// Sends a request there, whose result has that number.
     pub(crate) fn ask(&mut self, number: u64, handle: &str, what: &str, body: &str) {
         let order = Object::new().number("ask", number as i64).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
