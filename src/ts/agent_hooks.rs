@@ -1,8 +1,8 @@
-//! The hooks of coding agents: what makes an agent report to the session that it runs in.
+//! The hooks of coding agents, by which an agent reports to the session that it runs in.
 //!
-//! Pure. The settings of an agent are somebody else's: what is not ours in them stays as it is,
-//! to the byte, and so do comments. So they are not read and written anew, but the places are
-//! found at which ours stand, or belong.
+//! Pure. An agent's settings belong to the user: everything that is not ours stays as it is, to the
+//! byte, including comments. So we do not parse and rewrite them, but find the places where our
+//! entries are, or belong.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::json::quoted;
 
-/// What all commands of ours begin with: outside of a session nothing is started.
+/// The beginning of all our commands: outside of a session it starts nothing.
 const COMMAND: &str = "[ -z \"$NBS_TS_SESSION\" ] || nbs-ts report --quiet ";
 
 /// The first line of a file that is ours as a whole.
@@ -20,8 +20,8 @@ const OURS: &str = "// Written by 'nbs-ts hooks install'; 'nbs-ts hooks remove' 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
-    /// The variable that names the folder of its settings; below which folder of HOME it is
-    /// otherwise; and the file there.
+    /// The variable for the directory of its settings; the directory below HOME without it; and the
+    /// file there.
     pub(crate) variable: &'static str,
     pub(crate) folder: &'static str,
     pub(crate) file: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct Agent {
     events: &'static [(&'static str, &'static str)],
     /// Each hook has a name.
     is_named: bool,
-    /// What the person must still do.
+    /// The step that is left to the user.
     pub(crate) confirm: Option<&'static str>,
 }
 
@@ -97,7 +97,7 @@ impl Agent {
         AGENTS.into_iter().find(|agent| agent.name == name)
     }
 
-    /// What its file has to be, from what it is; `None` where it is not there.
+    /// The new content of its file, from the old one; `None` if it does not exist.
     pub(crate) fn with_hooks(self, text: Option<&str>) -> Result<String, String> {
         let text = text.unwrap_or_default();
         if self.events.is_empty() {
@@ -167,7 +167,7 @@ fn is_ours(text: &str, item: &Item) -> bool {
     matches!(hooks, [hook] if hook["command"].as_str().is_some_and(|command| command.starts_with(COMMAND)))
 }
 
-/// Where the hooks of an event are.
+/// The positions of the hooks of an event.
 struct Places {
     root: Span,
     hooks: Option<Span>,
@@ -193,7 +193,7 @@ impl Places {
     }
 }
 
-/// A list or an object: what is in it, and where it ends.
+/// A list or an object: its content, and its end.
 struct Span {
     open: usize,
     close: usize,

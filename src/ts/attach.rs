@@ -53,8 +53,7 @@ pub(crate) const READ_ONLY: &str = "--read-only";
 /// The word by which `nbs-viewer` shows all sessions.
 pub(crate) const BY_TOP: &str = "top";
 
-/// Has a viewer show something on our terminal, and waits for it. Where it cannot give the
-/// terminal back, we do.
+/// Runs a viewer on our terminal, and waits for it. If it cannot restore the terminal, we do.
 pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
     let before = term::Before::look().trying(what)?;
     let no_terminal = || {
@@ -104,7 +103,7 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
         }
         _ => {
             if let Ok(mut terminal) = term::output() {
-                // Where it takes nothing, there is nothing that we could do.
+                // If the terminal accepts nothing, we cannot do more.
                 let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
             before.put_back().trying("restore the terminal")?;
@@ -113,8 +112,8 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
     }
 }
 
-/// Stops who started us, once the terminal shows what it would without us, until somebody
-/// has that go on; `false` where it has gone. `going_on`: SIGCONT.
+/// Restores the terminal and stops our parent, until another process continues it; `false` if it has
+/// gone. `going_on`: SIGCONT.
 fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
     before.put_back().trying("restore the terminal")?;
     // We are not stopped ourselves: who has our parent go on could come before we are, and
@@ -139,8 +138,8 @@ enum AttachEvent {
     Stopping,
 }
 
-/// What makes a terminal with these modes as it was, as far as a session's program
-/// changes it by what it prints, and puts the cursor below all.
+/// Resets a terminal with these modes, as far as a session's program changes it by output, and puts
+/// the cursor below everything.
 fn reset(modes: &PrivateModes, coloured: bool) -> String {
     // CAN ends what may have been under way.
     let mut text = format!("\x18{}", modes.change(&PrivateModes::default()));

@@ -23,7 +23,7 @@ use crate::{
 /// The default of `--on`: it is for words that a person types.
 pub(crate) const ON: &str = "NBS_TS_ON";
 
-/// `--on` as it is where it is not given.
+/// The value of `--on` if it is not given.
 pub(crate) fn default_on() -> Option<OsString> {
     env::var_os(ON).filter(|on| !on.is_empty())
 }
@@ -53,7 +53,7 @@ impl CallProcess {
         let what = "call here";
         let mut process = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
         if let (Some(mut stdin), Some(input)) = (process.stdin.take(), input) {
-            // One that has gone says why.
+            // A process that has gone reports its error by its exit.
             let _ = stdin.write_all(input);
         }
         let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
@@ -96,7 +96,7 @@ impl CallProcess {
 impl Drop for CallProcess {
     fn drop(&mut self) {
         if self.ends_with_us {
-            // Where it has ended, that is as good.
+            // If it has already ended, the result is the same.
             let _ = self.process.kill();
             let _ = self.process.wait();
         }
@@ -108,13 +108,13 @@ const MOST_AT_ONCE: usize = 16;
 
 fn read(pipe: &mut Option<impl Read>, came: &mut Vec<Came>, as_what: fn(Vec<u8>) -> Came) {
     let mut buffer = vec![0; 64 * 1024];
-    // Who writes on and on does not keep us from all else.
+    // A process that prints without end must not block other events.
     for _ in 0..MOST_AT_ONCE {
         let Some(reader) = pipe else { return };
         match outbox::read(reader, &mut buffer) {
             Ok(None) => return,
             Ok(Some(count)) if count > 0 => came.push(as_what(buffer[..count].to_vec())),
-            // An error is as good as its end: what it came to, its exit code tells.
+            // An error counts as its end: its exit code is what matters.
             _ => *pipe = None,
         }
     }

@@ -1,8 +1,7 @@
-//! What `wait` and `ask` wait for: one of several things.
+//! The conditions of `wait` and `ask`.
 //!
-//! However much is printed, and however fast, nobody waits longer than was said: the log is
-//! read step by step, between which we look at the clock, and only where a text is waited
-//! for.
+//! However much is printed, and however fast, a wait ends in time: we search the log in steps and
+//! check the clock between them. We search it only if a text is awaited.
 
 mod watch;
 
@@ -13,7 +12,7 @@ use regex_lite::Regex;
 use crate::{call::CommandLine, cli, outcome::Result, terminal::text::Prompts};
 pub(crate) use watch::{From, SessionWatch, WatchEnd, begin_all, until};
 
-/// What is waited for.
+/// The conditions to wait for.
 #[derive(Default)]
 pub(crate) struct Conditions {
     patterns: Vec<Vec<u8>>,
@@ -35,8 +34,7 @@ pub(crate) struct Conditions {
     /// like them, or what looks like a prompt or a question, stands before the cursor; else
     /// the program is taken to be at work, until nothing but input can wake it.
     pub(crate) prompts: Option<Prompts>,
-    /// Whoever passes on what is typed counts as waiting after a while, too,
-    /// whatever stands there.
+    /// A program that forwards input counts as waiting after a while, whatever the last line is.
     is_lenient: bool,
 }
 
@@ -70,13 +68,13 @@ impl Conditions {
         text && !silence && !self.complete && !self.input && !self.is_of_standing() && !self.exit
     }
 
-    /// Nothing that takes more to see than what the relay tells of what a session does.
+    /// Does the relay's report of activity suffice for all conditions?
     fn are_at_a_glance(&self) -> bool {
         let silence = self.idle.is_some() || self.stable.is_some();
         self.is_of_standing() && !self.seek_text() && !silence && !self.complete && !self.look_for_input()
     }
 
-    /// Is it waited for what the relay tells of what the session does?
+    /// Is a condition about the activity that the relay reports?
     fn is_of_standing(&self) -> bool {
         self.waiting || self.done
     }

@@ -24,7 +24,7 @@ use crate::{
     terminal::text,
 };
 
-/// What a user wants to have started.
+/// The options to start a session.
 pub(crate) struct CreateOptions {
     pub(crate) name: Option<Name>,
     command: Vec<u8>,
@@ -36,16 +36,16 @@ pub(crate) struct CreateOptions {
     settings: Settings,
 }
 
-/// Where a session starts.
+/// The directory in which a session starts.
 enum StartFolder {
     Callers,
     Folder(PathBuf),
-    /// Where that session is now.
+    /// The current directory of that session.
     SameAs(Target),
 }
 
 impl CreateOptions {
-    /// What a call asks for; `default` is run where no command is given.
+    /// The options of a call; `default` is the command if none is given.
     pub(crate) fn given(call: &CommandLine, default: Option<&str>) -> Result<CreateOptions> {
         let described = |name: &str| call.optional(name, cli::some).map(|text| text.map(OsString::into_vec));
         let mut settings = Settings {
@@ -97,8 +97,8 @@ impl CreateOptions {
         })
     }
 
-    /// What starts again what a dead session ran: in the same folder, with the same name, size
-    /// and settings, but for the process that owned it. The environment is the caller's.
+    /// Options to start what a dead session ran: in the same directory, with the same name, size and
+    /// settings, except for the owner process. The environment is the caller's.
     pub(crate) fn again(
         session: &SessionDir,
         variables: Vec<(OsString, OsString)>,
@@ -135,7 +135,7 @@ impl CreateOptions {
         Err(Failure::failed(format!("cannot use session '{}': it may write {place}", session.handle())))
     }
 
-    /// Starts it, and tells the caller what it should know of that.
+    /// Starts it, and warns the caller if necessary.
     pub(crate) fn start(mut self) -> Result<Handle> {
         let cwd = match &self.folder {
             StartFolder::Callers => None,
@@ -156,7 +156,7 @@ impl CreateOptions {
     }
 }
 
-/// Where its child is to come from.
+/// The process that starts the child.
 pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
     match (call.has("no-helper"), call.has("require-helper")) {
         (false, false) => Ok(SpawnVia::HelperIfThere),
@@ -170,7 +170,7 @@ fn exclude(one: &str, other: &str) -> Failure {
     Failure::bad_args(format!("cannot use {one} with {other}"))
 }
 
-/// Where the foreground process of a session is.
+/// The directory of a session's foreground process.
 fn folder_of(target: &Target) -> Result<PathBuf> {
     let session = StateDir::open()?.session(target)?;
     let client = RelayClient::open(&session)?;
@@ -212,7 +212,8 @@ fn start(
     environment.push((machine::MACHINE_ENV.into(), None));
     environment.push((session::SESSION_ENV.into(), Some(pending.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
-        // The session may be in another folder than a relative path was meant from.
+        // The session's directory may differ from the caller's, so a relative path must become
+        // absolute.
         environment.push(("NBS_TS_HOME".into(), Some(state_dir.path().into())));
     }
     let handle = pending.handle.clone();
@@ -223,7 +224,7 @@ fn start(
     let sessions = state_dir.sessions_path();
     let started = relay::start(&pending, &sessions, &spec, umask, cwd, &environment, via);
     match started {
-        // There is none but that a helper is missed.
+        // The only warning is that there is no helper.
         Ok(Some(warning)) if state_dir.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),
         Ok(_) => {}
         Err(failure) => {
@@ -254,7 +255,7 @@ fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Ends a session whose handle nobody has learned.
+/// Ends a session whose handle could not be printed.
 pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
     let state_dir = StateDir::open()?;
     session::end_wholly(&state_dir.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
@@ -280,7 +281,7 @@ const UNATTENDED: [(&str, &str); 9] = [
 /// How the child's environment differs from ours.
 fn environment(interactive: bool, pager: bool, variables: Vec<(OsString, OsString)>) -> Environment {
     let mut environment: Environment = Vec::new();
-    // Of another terminal than the session's.
+    // These describe another terminal than the session's.
     for name in ["TMUX", "TMUX_PANE", "COLUMNS", "LINES"] {
         environment.push((name.into(), None));
     }

@@ -1,13 +1,13 @@
-//! Calls that are for sessions on other machines.
+//! Calls for sessions on other machines.
 //!
-//! Before a verb is run, it is looked here whether its words name another machine: in a
-//! `MACHINE:HANDLE` where the usage has a SESSION, by `--on`, or by NBS_TS_ON. Such a call is made
-//! there (also one of `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), with the machine's
-//! name taken out of its words; what it prints has the machine's name put in. Where several
-//! machines are named, or this one besides, each has a call of its own, side by side.
+//! Before a verb runs, this checks whether its words name another machine: in a `MACHINE:HANDLE` for a
+//! SESSION of the usage, by `--on`, or by NBS_TS_ON. Such a call is made there (also one of
+//! `nbs-spawn-worker`, by `--on` or `--wait=MACHINE:WORKER`), without the machine's name in its words;
+//! the name is added to its output. If several machines are named, or this one as well, each has a
+//! call of its own, in parallel.
 //!
-//! What a far side says is believed of its own sessions only, and none of its control characters
-//! reaches the terminal, but in what a session has printed.
+//! A far side is trusted only about its own sessions. None of its control characters reaches the
+//! terminal, except in the output of a session.
 
 mod printer;
 
@@ -43,18 +43,17 @@ use crate::{
 };
 pub(crate) use printer::said_in_json;
 
-/// Commands whose answer tells of each session as it comes.
+/// Commands that print a line for each session as it comes.
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];
 
-/// For so long what several machines list is printed in the order in which they were named; then
-/// who is slow keeps nobody else.
+/// For this long the lists of several machines are printed in the order of their names on the command
+/// line. After that a slow machine delays no other.
 const ORDERED: Duration = Duration::from_secs(1);
 
-/// Commands for which it is no error that a machine has no such session, as long as another
-/// has one.
+/// Commands that may miss a session on one machine, as long as another has it.
 const CHOOSE: [&str; 3] = ["wait", "find", "kill"];
 
-/// Makes the call elsewhere, if that is where it is for.
+/// Makes the call on another machine, if it is for one.
 pub(crate) fn call(verb: &'static str, call: &CommandLine) -> Option<Result<()>> {
     // These show several machines at a time, here.
     if ["top", "page"].contains(&verb) {
@@ -67,7 +66,7 @@ pub(crate) fn call(verb: &'static str, call: &CommandLine) -> Option<Result<()>>
     }
 }
 
-/// What is called where.
+/// The calls to make, and where.
 struct Plan {
     parts: Vec<Part>,
     json: bool,
@@ -78,17 +77,17 @@ struct Plan {
     picks: bool,
     interactive: bool,
     ansi: bool,
-    /// What a session has printed comes without its escape sequences.
+    /// The session's output comes without escape sequences.
     strips: bool,
-    /// What is listed there is made one table here.
+    /// The lists are merged into one table here.
     table: bool,
-    /// What it tells is printed as it comes, from whichever machine.
+    /// Output is printed as it comes, from any machine.
     at_once: bool,
     /// It ends when its reader has gone; the others find that out when they print.
     follows: bool,
 }
 
-/// What a call reads.
+/// The input of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stdin {
     Ours,
@@ -119,7 +118,7 @@ impl Plan {
         if on.is_empty() && call.takes("on") && sessions.is_empty() && !call.has("wait") {
             on.extend(default_on());
         }
-        // The folder of a session is on that session's machine.
+        // The directory of a session is on that session's machine.
         let inherits = call.optional("inherit-cwd", |_, word| on_machine(word))?;
         if let Some((Some(machine), _)) = inherits.as_ref().filter(|_| on.is_empty()) {
             on.push(machine.as_str().into());
@@ -313,7 +312,7 @@ impl Plan {
         }
     }
 
-    /// What several calls came to: the exit code of the first that failed, unless one was enough.
+    /// The result of several calls: the exit code of the first that failed, unless one was enough.
     fn result(&self, running: Vec<Running>) -> Result<()> {
         if self.any && running.iter().any(|running| matches!(running.ended, Some(Ok(())))) {
             return Ok(());
@@ -405,8 +404,8 @@ impl Plan {
 /// The exit code of a call whose machine was not reached, or was lost.
 const LOST: u8 = 255;
 
-/// What comes of a call that could not print what it was told: `run` has a code for that which no
-/// command gives.
+/// The result of a call that could not print its output: `run` has a code for it that no command
+/// returns.
 fn unprinted(verb: &str, failure: Failure) -> Failure {
     match failure {
         Failure::ReaderGone => failure,
@@ -496,7 +495,7 @@ enum Side {
 }
 
 impl Running {
-    /// There is no such session.
+    /// Is there no such session?
     fn has_none(&self) -> bool {
         let chooses = CHOOSE.contains(&self.printer.verb.as_str());
         chooses && matches!(&self.ended, Some(Err(failure)) if failure.code() == 2)
@@ -528,7 +527,7 @@ impl Running {
         if let Some(Err(failure)) = &self.ended
             && !self.told
         {
-            // Those of other machines have been told already, as they were there.
+            // Errors of other machines have already been printed, as they were there.
             if let Some(line) =
                 failure.line(voice(&self.printer.verb), self.printer.json && !self.printer.table)
             {
@@ -540,7 +539,7 @@ impl Running {
     }
 }
 
-/// What they have listed, in one table.
+/// The lists, merged into one table.
 fn table(running: &[Running]) -> String {
     let mut overviews: Vec<Overview> = Vec::new();
     for Running { printer, .. } in running {

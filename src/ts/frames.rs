@@ -1,17 +1,17 @@
-//! The frames of `attach --json`: an object a line, for a program that shows the
-//! session's terminal elsewhere.
+//! The frames of `attach --json`: an object per line, for a program that shows the session's terminal
+//! elsewhere.
 //!
-//! Pure: the log's bytes go in, lines come out. Data is whole characters, however
-//! the bytes were split on their way; what is no UTF-8 is replaced.
+//! Pure: the log's bytes go in, lines come out. Data consists of whole characters, however the bytes
+//! were split on their way; invalid UTF-8 is replaced.
 
 use crate::{json::Object, terminal::text};
 
-/// How many bytes of output one frame holds at most. Small enough for whoever
-/// takes a message at a time, large enough that the frame itself costs nothing.
+/// The most bytes of output in one frame. Small enough for a reader that takes a message at a time,
+/// large enough that the frame itself costs nothing.
 const LONGEST: usize = 32 * 1024;
 
 pub(crate) struct Frames {
-    // Where in the log the first byte is that no frame has held yet.
+    // The offset of the first byte that is not in a frame yet.
     offset: u64,
     // Invariant: empty, or the beginning of a character; at most three bytes.
     held: Vec<u8>,
@@ -41,7 +41,7 @@ impl Frames {
         self.held = begun.to_vec();
     }
 
-    /// The next so many bytes are gone.
+    /// The next `count` bytes were dropped.
     pub(crate) fn skip(&mut self, count: u64, lines: &mut String) {
         if count > 0 {
             self.finish(lines);

@@ -14,14 +14,14 @@ const TITLES: [&str; 6] = ["SESSION", "STATE", "SINCE", "PROGRAM", "FOLDER", "LA
 /// The widest that a column but the last may be, in cells.
 const WIDEST: [usize; 5] = [24, 7, 5, 15, 32];
 
-/// Where there are fewer cells than this, the folder is not shown, and then the program.
+/// With fewer cells than this, first the directory is omitted, then the program.
 const ROOM_FOR_FOLDER: usize = 90;
 const ROOM_FOR_PROGRAM: usize = 60;
 
 /// Between two columns.
 const GAP: usize = 2;
 
-/// What lines of sessions have in common.
+/// The widths of columns, for all lines.
 pub(crate) struct Columns {
     widths: [usize; 5],
     /// How many cells a line may take; `None`: as many as it has.
@@ -77,7 +77,7 @@ pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
     overviews.iter().enumerate().map(shown).collect()
 }
 
-/// What `list --long` prints of these. As wide as the terminal, where it is printed to one.
+/// The output of `list --long`. It is as wide as the terminal, if it is printed to one.
 pub(crate) fn table(overviews: &[Overview]) -> String {
     let names = names(overviews);
     let cells = term::size().ok().flatten().map(|size| size.cols.into());
@@ -87,7 +87,7 @@ pub(crate) fn table(overviews: &[Overview]) -> String {
 }
 
 impl Columns {
-    /// For these, which are named so, in lines of so many cells.
+    /// The columns for these sessions and names, in lines of this many cells.
     pub(crate) fn of<'a>(
         overviews: impl Iterator<Item = (&'a Overview, &'a String)>,
         cells: Option<usize>,
@@ -111,7 +111,7 @@ impl Columns {
         columns
     }
 
-    /// As wide as those before it, where these are wider: what is shown anew is not moved.
+    /// At least as wide as before, so that a new table does not move the old columns.
     pub(crate) fn at_least(mut self, before: &Columns) -> Columns {
         if self.cells == before.cells {
             self.widths = std::array::from_fn(|column| self.widths[column].max(before.widths[column]));
@@ -145,7 +145,7 @@ impl Columns {
         ]
     }
 
-    /// A folder as a shell's prompt shows it; of a long one its end.
+    /// A directory as a shell's prompt shows it; the end of it, if it is long.
     fn folder(&self, folder: &[u8]) -> String {
         let path = Path::new(OsStr::from_bytes(folder));
         let below = self.home.as_deref().and_then(|home| path.strip_prefix(OsStr::from_bytes(home)).ok());

@@ -30,7 +30,7 @@ pub(crate) struct OutputForm {
     pub(crate) rendered: Option<Colours>,
     /// Nothing will be added to it: what is cut off at its end stays so.
     pub(crate) complete: bool,
-    /// Its first and its last part only, if it is longer than so many bytes.
+    /// Print only the first and last part, if it is longer than this many bytes.
     pub(crate) max: Option<u64>,
     pub(crate) json: bool,
 }
@@ -41,10 +41,10 @@ pub(crate) enum Colours {
     Kept,
 }
 
-/// What decides where a call does not.
+/// The default if a call does not say.
 const DEFAULT_FORM: &str = "NBS_TS_OUTPUT";
 
-/// What a call says of its output: whether it is stripped, and how it is rendered, if it is.
+/// The output options of a call: whether it is stripped, and how it is rendered, if it is.
 pub(crate) fn form_wanted(call: &CommandLine) -> Result<(bool, Option<Colours>)> {
     let (mut strip, mut rendered) = (call.has("strip"), call.has("rendered"));
     let colours = if call.has("ansi") { Colours::Kept } else { Colours::None };
@@ -76,7 +76,7 @@ fn print_rendered(
     colours: Colours,
 ) -> Result<u64> {
     let log = session.log()?;
-    // What is cut off at the end comes whole the next time.
+    // An incomplete sequence at the end is complete in the next call.
     let tail =
         log.bytes(range.end.saturating_sub(4096).max(range.start), range.end).trying("read the output")?;
     let cut_off =
@@ -99,8 +99,8 @@ fn print_rendered(
     Ok(end)
 }
 
-/// Prints it, and tells how far: with `strip`, what is incomplete at the end
-/// (half a character, half a sequence) is left for the next time.
+/// Prints a range, and returns its end: with `strip`, an incomplete character or sequence at the end
+/// is left for the next call.
 pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -> Result<u64> {
     if let Some(colours) = form.rendered {
         return print_rendered(session, range, form, colours);
@@ -110,7 +110,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
     let asked = range.start;
     let range = log.start().trying(&what)?.clamp(asked, range.end.max(asked))..range.end;
     let mut lost = range.start - asked;
-    // What is printed as it stands in the log has them.
+    // Raw output has the original newlines.
     let new_filter = || -> Result<Filter> {
         let unmarked = if form.strip { Some(session.unmarked()?) } else { None };
         Ok(Filter::new(form.strip, form.strip, unmarked))
@@ -136,7 +136,7 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
             give(gap_line(session.handle(), gap, last).as_bytes())?;
         }
         let mut filter = new_filter()?;
-        // What is printed as it stands holds nothing back.
+        // Raw output holds nothing back.
         let ends_here = !form.strip || form.complete || number + 1 < count;
         let tail = if ends_here { part.end } else { part.end.saturating_sub(TAIL).max(part.start) };
         let mut pieces = log.pieces(part.start, tail);
@@ -183,22 +183,22 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
     Ok(end)
 }
 
-/// Tells whoever reads a bounded log what of it is gone; in JSON the answer does.
+/// Warns the reader of a bounded log about dropped output; in JSON the answer has it.
 pub(crate) fn tell_lost(lost: u64, json: bool) {
     if lost > 0 && !json {
         cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log dropped them"));
     }
 }
 
-/// How far from where a part of so many bytes should end a better place for it is
-/// looked for: not so far that much less would be left of it.
+/// How far from the ideal end of a part we search for a better one: not so far that the part gets much
+/// smaller.
 fn near(part: u64) -> u64 {
     (part / 2).min(4096)
 }
 
-/// What of a stretch to leave out, so that no more than `max` bytes are printed of it,
-/// which `filter` makes of what is not in `cuts`: its middle; from a line's end to a
-/// line's end, where they are near, else between two characters.
+/// The part of a range to omit, so that `filter` prints at most `max` bytes of what is not in `cuts`.
+/// It is the middle, from one end of a line to another if they are near, otherwise between two
+/// characters.
 pub(crate) fn gap(
     log: &OutputLog,
     range: &Range<u64>,
@@ -216,7 +216,7 @@ pub(crate) fn gap(
     };
     let before = log.bytes(start.saturating_sub(near(first)).max(range.start), start + 1)?;
     let start = start - shorter_by(&before);
-    // What is printed is seldom much less than what is there.
+    // The printed form is seldom much shorter than the range.
     let mut length = last.saturating_mul(2);
     let (from, printed) = loop {
         let from = range.end.saturating_sub(length).max(start);
@@ -248,8 +248,8 @@ fn behind_line(log: &OutputLog, range: Range<u64>) -> io::Result<u64> {
     Ok(at)
 }
 
-/// How much of a stretch is printed, and the furthest place up to which that is no more
-/// than `most` bytes, unless all of it is.
+/// The printed length of a range, and the furthest offset up to which that is at most `most` bytes,
+/// unless all of it is.
 fn reach(
     log: &OutputLog,
     range: Range<u64>,
@@ -257,7 +257,7 @@ fn reach(
     mut filter: Filter,
     most: u64,
 ) -> io::Result<(u64, Option<u64>)> {
-    /// What is gone through again, byte by byte, to find the place.
+    /// The part that is searched again, byte by byte, for the offset.
     const PIECE: usize = 4096;
     let mut printed = 0;
     for stretch in kept(&range, cuts.iter().cloned()) {
@@ -291,7 +291,7 @@ fn reach(
     Ok((printed + filter.held(), None))
 }
 
-/// What of a stretch is in none of the cuts, which are in order.
+/// The parts of a range outside of the cuts, which are in order.
 fn kept(range: &Range<u64>, cuts: impl Iterator<Item = Range<u64>>) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = *range;
     let mut at = start;
@@ -326,7 +326,7 @@ fn is_within_character(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// What is left of a stretch.
+/// The rest of a range.
 pub(crate) fn parts(range: &Range<u64>, gap: Option<&Range<u64>>) -> Vec<Range<u64>> {
     match gap {
         Some(gap) => vec![range.start..gap.start, gap.end..range.end],
@@ -397,7 +397,7 @@ pub(crate) struct Printer {
     /// How many bytes of the output were gone.
     pub(crate) lost: u64,
     filter: Filter,
-    /// Where newlines were printed as they are, in order: a `\r` there is the program's.
+    /// Ranges with untranslated newlines, in order: a `\r` there is the program's.
     pub(crate) untranslated: Vec<Range<u64>>,
     /// The last byte that it has given.
     pub(crate) last: u8,
@@ -416,7 +416,7 @@ impl Printer {
         }
     }
 
-    /// What of a stretch to leave out, so that no more than `max` bytes of it are printed.
+    /// The part of a range to omit, so that at most `max` bytes of it are printed.
     pub(crate) fn gap(
         &self,
         range: &Range<u64>,
@@ -469,7 +469,7 @@ impl Printer {
         Ok(())
     }
 
-    /// What of a stretch was held back, now that nothing follows it.
+    /// The bytes that were held back, now that nothing follows them.
     pub(crate) fn rest(&mut self) -> &[u8] {
         let rest = self.filter.finish();
         self.last = rest.last().copied().unwrap_or(self.last);
@@ -483,8 +483,8 @@ pub(crate) struct Filter {
     unmarked: Option<Unmarked>,
     strip: Option<Strip>,
     newlines: Option<Newlines>,
-    // How many bytes ago the `\r` that `newlines` holds began to come, where that is known, and
-    // it came alone: a reader that goes back by so many gets nothing twice.
+    // How many bytes ago the `\r` that `newlines` holds began, if that is known and it came alone. A
+    // reader that goes back by that many gets nothing twice.
     held_since: Option<u64>,
     rest: Vec<u8>,
     stripped: Vec<u8>,
@@ -492,8 +492,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`; `unmarked`:
-    /// where there may be prompts in it.
+    /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`; `unmarked`: if there may
+    /// be prompts in it.
     fn new(strip: bool, newlines: bool, unmarked: Option<Unmarked>) -> Filter {
         let newlines = newlines.then(Newlines::default);
         let [rest, stripped, plain] = [const { Vec::new() }; 3];
@@ -531,7 +531,8 @@ impl Filter {
         bytes
     }
 
-    /// What was held back, now that nothing follows it. From here on it begins anew.
+    /// The bytes that were held back, now that nothing follows them. After this the filter starts
+    /// afresh.
     fn finish(&mut self) -> &[u8] {
         self.rest.clear();
         self.stripped.clear();
@@ -568,8 +569,8 @@ impl Filter {
         &self.plain
     }
 
-    /// What of the bytes held back comes out now, and how many of the log are left for the next
-    /// time. A `\r` is left if nothing but that comes again with it.
+    /// The bytes held back that are printed now, and how many of the log are left for the next call. A
+    /// `\r` is left if only that is read again.
     fn rest(&mut self) -> (&[u8], u64) {
         let unfinished = self.unfinished();
         self.plain.clear();
@@ -579,7 +580,7 @@ impl Filter {
         (&self.plain, self.held_since.unwrap_or(unfinished))
     }
 
-    /// How many bytes of the log are no text yet.
+    /// How many bytes of the log are not complete text yet.
     fn unfinished(&self) -> u64 {
         self.unmarked.as_ref().map_or(0, Unmarked::unfinished)
             + self.strip.as_ref().map_or(0, Strip::unfinished)
@@ -673,8 +674,7 @@ mod tests {
         }
     }
 
-    /// Of whatever is printed of a log, no more than half of what may be comes from either
-    /// end, and not much less.
+    /// At most half of the allowed output comes from each end, and not much less.
     #[test]
     fn both_halves_are_counted_as_they_are_printed() {
         const PARTS: [&[u8]; 14] = [

@@ -46,7 +46,7 @@ pub(crate) fn feed(
         while let Some(piece) = pieces.next().trying(&what)? {
             match piece {
                 Piece::Gap(gone) => {
-                    // What it was the middle of ends here (CAN).
+                    // Ends an incomplete sequence (CAN).
                     rendering.feed(b"\x18");
                     lost += gone;
                 }

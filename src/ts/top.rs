@@ -1,8 +1,7 @@
 //! All sessions on a terminal, live: `top`.
 //!
-//! What wakes it are the relays: each tells when what its session does has changed, and
-//! those in the window also when something was printed. While nothing happens, it sleeps
-//! until an age that is shown is another.
+//! The relays wake it: each reports a change of its session's activity, and those in the window also
+//! report output. While nothing happens, it sleeps until a displayed age changes.
 
 pub(crate) mod drawing;
 mod far;
@@ -45,13 +44,13 @@ use model::{Act, Model};
 /// How long after an escape that is a key by itself nothing else comes.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How often the screen of the session that is selected is drawn anew, at most.
+/// The shortest interval between redraws of the selected session's screen.
 const SCREEN_EVERY: Duration = Duration::from_millis(33);
 
 /// The same of the last lines of others.
 const LINE_EVERY: Duration = Duration::from_millis(500);
 
-/// By then all relays have told what their sessions do.
+/// By then all relays have reported the activity of their sessions.
 const BEGINNING: Duration = Duration::from_millis(500);
 
 /// To look takes no more than such a part of the time.
@@ -66,7 +65,7 @@ pub(crate) fn is_possible() -> bool {
     term.is_some() && term::Before::look().is_ok_and(|before| before.is_some())
 }
 
-/// Of no wider or higher a screen of another machine all is shown.
+/// A remote screen is shown whole up to this width and height.
 const MOST_COLS: u16 = 500;
 const MOST_ROWS: u16 = 200;
 /// And of no more bytes.
@@ -77,12 +76,12 @@ const MOST_BYTES: usize = 4 << 20;
 pub(crate) struct Scope {
     /// Those with this in their name, if it is given.
     pub(crate) pattern: Option<String>,
-    /// Of these machines, `None` being this one.
+    /// The machines, `None` for this one.
     pub(crate) machines: Vec<Option<MachineName>>,
 }
 
 impl Scope {
-    /// The words by which the viewer is told.
+    /// The arguments of the viewer.
     fn words(&self) -> Vec<String> {
         let machine =
             |machine: &Option<MachineName>| machine.as_ref().map_or("", MachineName::as_str).to_owned();
@@ -91,7 +90,7 @@ impl Scope {
         machines.chain(pattern).collect()
     }
 
-    /// `None` for what are no such words.
+    /// `None` if these are not such arguments.
     pub(crate) fn parse(words: &[OsString]) -> Option<Scope> {
         let mut scope = Scope::default();
         for word in words {
@@ -135,7 +134,7 @@ struct Ticker {
     handle: Handle,
     session: SessionDir,
     client: RelayClient,
-    // Not to be looked at before that.
+    // The time before which it is not checked.
     due: Instant,
     // How long the last look took.
     cost: Duration,
@@ -225,7 +224,7 @@ impl FarPreview {
                         screen.feed(if index > 0 { b"\r\n" } else { b"" });
                         screen.feed(row);
                     }
-                    // Where its cursor is, is not told: what is shown is its beginning.
+                    // The position of the cursor is unknown, so we show the beginning.
                     screen.feed(b"\x1b[H");
                     self.screen = Some(screen);
                 }
@@ -250,7 +249,7 @@ struct Top<'a> {
     columns: Option<Columns>,
     size: (usize, usize),
     colours: bool,
-    // What the terminal shows once all that it is to show is written.
+    // The content of the terminal once all output is written.
     frame: Frame,
     // When an age that is shown will be another.
     older: Deadline,
@@ -302,12 +301,12 @@ fn is_ours(handle: &Handle) -> bool {
 enum End {
     /// The person has.
     Left,
-    /// Somebody wants us to go.
+    /// A signal ended us.
     Told,
 }
 
 impl Top<'_> {
-    /// Takes in those that there are; what the live ones do, their relays will tell.
+    /// Takes the current sessions; the relays of the live ones will report their activity.
     fn take_all(&mut self, glances: Vec<Glance>) {
         let glances = glances.into_iter().filter(|glance| !is_ours(&glance.handle));
         self.model.put(glances.map(Overview::untold).collect());
@@ -403,7 +402,7 @@ impl Top<'_> {
                         signals.take(event);
                         match event {
                             PersonEvent::Resized => self.redraw()?,
-                            // Whoever stopped us may have used the terminal.
+                            // Another process may have used the terminal while we were stopped.
                             PersonEvent::GoingOn => self.enter()?,
                             PersonEvent::Ending => return Ok(End::Told),
                             PersonEvent::Stopping => {
@@ -458,7 +457,7 @@ impl Top<'_> {
             }
             Act::Answer { address, text, secret: false } => {
                 let options = ["--no-secret", ANSWER_TIMEOUT];
-                // Where there is no text, it is just Enter.
+                // Without a text it is just Enter.
                 let text = Some(text.as_str()).filter(|text| !text.is_empty());
                 self.run("send", &options, &address, text, None);
             }
@@ -506,7 +505,7 @@ impl Top<'_> {
             RosterNews::Removed(handle) => removed.push(Address { machine: None, handle }),
         })?;
         for handle in ended.into_iter().filter(|handle| !is_ours(handle)) {
-            // One that is removed is seen to be gone, too.
+            // A removed session is handled as well.
             let session = self.state_dir.session(&Target::Handle(handle.clone())).ok();
             match session.and_then(|session| Glance::at(&session)) {
                 Some(glance) => told.push(Overview::brief(glance, ToldStanding::Ended)),
@@ -584,7 +583,7 @@ impl Top<'_> {
         Ok(())
     }
 
-    /// Has those in the window tell when something is printed, and no others.
+    /// Makes the sessions in the window report output, and no others.
     fn follow(&mut self, window: &[Address]) {
         let model = &self.model;
         let is_alive =
@@ -600,7 +599,7 @@ impl Top<'_> {
             if is_followed {
                 continue;
             }
-            // What cannot be followed is shown as it was when we looked.
+            // If a session cannot be followed, its last state is shown.
             let Ok(session) = self.state_dir.session(&Target::Handle(handle.clone())) else { continue };
             let Ok(Some(client)) = RelayClient::open(&session) else { continue };
             let (due, cost) = (Instant::now(), Duration::ZERO);
@@ -608,10 +607,10 @@ impl Top<'_> {
         }
     }
 
-    /// What it shows, and asks.
+    /// Reads its screen and its question.
     fn look(&mut self, address: &Address, is_selected: bool) {
         if address.machine.is_some() {
-            // What it shows has been told with the rest; its screen is another.
+            // The rest is sent with the activity; the screen comes separately.
             if let Some(far) = self.far_preview.as_mut().filter(|far| far.address == *address) {
                 far.call = FarPreview::ask(address);
                 far.rows.clear();
@@ -644,7 +643,7 @@ impl Top<'_> {
         }
     }
 
-    /// Takes what is told of another machine.
+    /// Takes messages of another machine.
     fn hear_far(&mut self, index: usize) -> Result<()> {
         let (mut told, mut removed) = (Vec::new(), Vec::new());
         for news in self.far[index].hear()? {

@@ -1,5 +1,5 @@
-//! A person who looks on: `attach --read-only`. The screen as it is, drawn anew where it
-//! changes; no key goes to the session, and its terminal keeps its size.
+//! `attach --read-only`: shows the screen and redraws changes. It types no key, and the session's
+//! terminal keeps its size.
 
 use std::{env, io, os::fd::AsFd, time::Duration};
 
@@ -38,13 +38,13 @@ struct Onlooker<'a> {
     // `None`: the session has ended.
     relay: Option<RelayClient>,
     terminal: PersonTerminal,
-    // What the terminal shows once all that it is to show is written.
+    // The content of the terminal once all output is written.
     frame: Frame,
     colours: bool,
     // Something has changed that is not drawn yet; and before when it is not to be.
     is_old: bool,
     next: Deadline,
-    // Until when it is told how to leave.
+    // The time until which the hint how to detach is shown.
     hint: Option<Deadline>,
     // The prefix has been typed, and nothing after it.
     prefixed: bool,
@@ -144,7 +144,7 @@ impl Onlooker<'_> {
                         signals.take(event);
                         match event {
                             PersonEvent::Resized => self.redraw(),
-                            // Whoever stopped us may have used the terminal.
+                            // Another process may have used the terminal while we were stopped.
                             PersonEvent::GoingOn => self.enter()?,
                             PersonEvent::Ending => return Ok(End::Told),
                             PersonEvent::Stopping => {
@@ -174,7 +174,7 @@ impl Onlooker<'_> {
         Ok(())
     }
 
-    /// Nothing that is typed goes anywhere: it only tells whether the person has enough.
+    /// Typed keys are not forwarded: they only serve to detach.
     fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
         for key in keys {

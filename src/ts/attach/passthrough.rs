@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// So much may wait for a slow terminal, before no more is taken; then there it is seen that
-/// nobody reads.
+/// This much output may wait for a slow terminal before we accept more. Then the far side notices that
+/// the terminal does not read.
 const MOST: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
                 Came::Ended(ended) => end = Some(ended),
             }
         }
-        // Until then, somebody may interrupt what does not get there.
+        // Until then, an interrupt may end keys that do not arrive.
         if call.is_open() && !is_raw {
             terminal.make_raw()?;
             is_raw = true;
@@ -86,7 +86,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
         terminal.watch(&mut poll_set, PassEvent::Room);
         signals.watch(&mut poll_set, PassEvent::Person);
         let mut told = false;
-        // What has come is read before it is looked what time it is.
+        // We read what has arrived before we check the time.
         let deadline = if terminal.out.len() < MOST { call.deadline() } else { Deadline::NEVER };
         for event in poll_set.wait(deadline).trying("wait for the other machine")? {
             match event {

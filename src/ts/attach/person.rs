@@ -30,7 +30,7 @@ const GIVE_BACK: &str = "restore the terminal";
 pub(crate) struct PersonTerminal {
     output: File,
     before: term::Before,
-    /// What it is still to show.
+    /// Output that is not written yet.
     pub(crate) out: Outbox,
 }
 
@@ -56,7 +56,7 @@ impl PersonTerminal {
         self.out.flush(&mut self.output).trying("write to the terminal")
     }
 
-    /// Tells when it takes more, where there is more.
+    /// Waits until the terminal accepts more, if there is more.
     pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
         if !self.out.is_empty() {
             poll_set.writable(&self.output, event);
@@ -66,7 +66,7 @@ impl PersonTerminal {
     /// Writes the rest, as far as it is taken in a while.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let deadline = Deadline::after(LEAVE_TIMEOUT);
-        // One that has gone needs nothing.
+        // A terminal that has gone needs no output.
         while self.write_on().is_ok() && !self.out.is_empty() && !deadline.has_passed() {
             let mut poll_set = PollSet::new();
             self.watch(&mut poll_set, ());
@@ -76,7 +76,7 @@ impl PersonTerminal {
         Ok(())
     }
 
-    /// Has it as it was, for somebody else, who gives it to us again.
+    /// Restores the terminal for another process, which returns it to us later.
     pub(crate) fn put_back(&self) -> Result<()> {
         self.before.put_back().trying(GIVE_BACK)
     }
@@ -92,7 +92,7 @@ impl PersonTerminal {
     }
 }
 
-/// What the person's terminal, and who started us, has the kernel tell us.
+/// The events of the user's terminal and of our parent.
 pub(crate) struct PersonSignals<'a, Parent> {
     resized: Signals,
     ending: Signals,
@@ -136,7 +136,7 @@ impl<'a, Parent: AsFd> PersonSignals<'a, Parent> {
         poll_set.gone(self.parent, event(PersonEvent::Ending));
     }
 
-    /// Takes note of it, and tells whether a signal had said so; it may come again.
+    /// Records an event, and returns whether it was a signal; it may repeat.
     pub(crate) fn take(&mut self, event: PersonEvent) -> bool {
         match event {
             PersonEvent::Resized => &mut self.resized,
@@ -148,7 +148,7 @@ impl<'a, Parent: AsFd> PersonSignals<'a, Parent> {
     }
 }
 
-/// What has been typed; `None` where the terminal has gone.
+/// The typed keys; `None` if the terminal has gone.
 pub(crate) fn read_keys(stdin: &io::Stdin) -> Result<Option<Vec<u8>>> {
     let mut buffer = [0; 4096];
     // Past any buffer, which poll(2) would know nothing of.

@@ -1,11 +1,10 @@
 //! A session in the window of a terminal.
 //!
-//! What the session prints is read from its log, at our own pace: nobody waits for us,
-//! and where we fall far behind we show the screen as it is now instead. What asks the
-//! terminal something, or has its keys mean something else, is left out: the relay
-//! answers, as the terminal that the session is; this one is not asked.
+//! The viewer reads the session's output from its log, at its own pace, so it blocks no one. If it
+//! falls far behind, it shows the current screen instead. It omits queries and key modes: the relay
+//! answers those, as the session's terminal; this terminal does not.
 //!
-//! Keys are typed as they come, one message after another, while nothing here waits.
+//! Keys are typed as they come, one message after another, without blocking here.
 
 use std::{io, os::fd::AsFd, time::Duration};
 
@@ -39,18 +38,18 @@ const AT_ONCE: [u8; 3] = [0x03, PREFIX, 0x1a];
 /// How many keys may wait for a program that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// A program that has read nothing for so long will not read what is typed now, and
-/// whoever types it wants to leave.
+/// A program that has read nothing for this long will not read more, and a user who types then wants
+/// to detach.
 const STUCK: Duration = Duration::from_secs(2);
 
-/// How long it is told how to leave, where nothing is typed.
+/// The time for which the hint how to detach is shown, if no key is typed.
 pub(super) const HINT: Duration = Duration::from_secs(3);
 
 /// How much is read from the log at once.
 const BLOCK: u64 = 32 * 1024;
 
-/// Who is so far behind sees what there is now instead. As much takes a slow terminal
-/// some seconds.
+/// A viewer that is this far behind shows the current screen instead. A slow terminal takes some
+/// seconds for this much.
 const FAR: u64 = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,14 +64,14 @@ enum ViewerEvent {
 /// How it ends.
 pub(super) enum End {
     Detached,
-    /// The session's, with the exit code, where the relay has told it.
+    /// The session ended, with its exit code if the relay sent it.
     Session(Option<i32>),
-    /// Somebody wants us to go.
+    /// A signal ended us.
     Told,
 }
 
-/// The connections to the relay of a live session: to hear of changes, to type, and to
-/// ask; our window is there as long as the last.
+/// The connections to the relay of a live session: for changes, for input, and for queries. Our window
+/// exists as long as the last one.
 struct ViewerClients {
     news: RelayClient,
     keys: RelayClient,
@@ -85,10 +84,10 @@ struct Viewer<'a> {
     // `None`: the session has ended.
     relay: Option<ViewerClients>,
     terminal: PersonTerminal,
-    // What of the log has been shown, or is about to be.
+    // The offset up to which the log has been shown, or is about to be.
     shown: u64,
-    // Until when a row of the screen tells how to leave. Until then the screen is drawn
-    // anew where it changes, by the first so many bytes of the log.
+    // The time until which a row of the screen shows the hint. Until then we redraw the screen on
+    // changes, from the log up to this offset.
     hint: Option<Deadline>,
     drawn: u64,
     sequences: Sequences,
@@ -139,7 +138,7 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
     end?.outcome(session)
 }
 
-/// What the person sees last.
+/// The last message to the user.
 pub(super) fn last_words(state_dir: &StateDir, session: &SessionDir, end: &Result<End>) -> String {
     match end {
         Ok(End::Detached) => format!("\x1b[2m[detached from session {}]\x1b[0m\r\n", session.handle()),
@@ -196,7 +195,7 @@ impl Viewer<'_> {
                 continue;
             }
             let mut poll_set = PollSet::new();
-            // Of a large paste no more is taken than is typed.
+            // We read no more of a large paste than we can type.
             let is_full = self.keys.len() >= MOST_KEYS;
             if !is_full || self.stuck.has_passed() {
                 poll_set.readable(&stdin, ViewerEvent::Keys);
@@ -233,7 +232,7 @@ impl Viewer<'_> {
                         signals.take(event);
                         match event {
                             PersonEvent::Resized => self.fit()?,
-                            // Whoever stopped us may have used the terminal.
+                            // Another process may have used the terminal while we were stopped.
                             PersonEvent::GoingOn => self.take_terminal()?,
                             PersonEvent::Ending => return Ok(End::Told),
                             PersonEvent::Stopping => {
@@ -266,7 +265,7 @@ impl Viewer<'_> {
         let what = "read the output";
         let cache = ScreenCache::look(self.session)?;
         let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
-        // What has begun there comes whole.
+        // A sequence that begins there is shown as a whole.
         let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
         (self.shown, self.drawn) = (cache.offset() - begun as u64, cache.offset());
         // Asked now: what it has changed since, what follows changes again.
@@ -275,7 +274,7 @@ impl Viewer<'_> {
             None => None,
         };
         let mut modes = modes.unwrap_or_default().modes;
-        // Also where nobody can be asked any more, for we have to leave it.
+        // Even if the relay does not answer, because we have to leave that screen.
         modes.show_alternate(cache.screen.is_alternate());
         let leave = if self.modes.alternate() { "\x1b[?1049l" } else { "" };
         let parts = [
@@ -336,7 +335,7 @@ impl Viewer<'_> {
 
     /// Takes what was typed; gives the end, if that is what it means.
     fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
-        // Without it, there is nobody any more.
+        // Without a terminal there is no user any more.
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
         self.take_hint()?;
         for key in keys {
@@ -363,7 +362,7 @@ impl Viewer<'_> {
         } else if self.keys.len() < MOST_KEYS || !self.stuck.has_passed() {
             self.keys.push(key);
         } else {
-            // BEL: nobody takes it.
+            // BEL: the key was not accepted.
             self.terminal.say(&[0x07]);
         }
         Ok(())

@@ -26,26 +26,25 @@ use crate::{
 /// How much of an unfinished line a regex is matched on.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// How much of the log is read, and looked at for what is to be found in it, in one step:
-/// some milliseconds' work, or a few hundred where there are many things to find.
+/// How much of the log is searched in one step: some milliseconds' work, or a few hundred for many
+/// patterns.
 const STEP: u64 = 128 * 1024;
 
 /// More than a prompt is long, with its colours.
 const LONGEST_PROMPT: u64 = 4096;
 
-/// What is printed is news; this is for one who no longer passes on anything.
+/// Output triggers a check; this interval is for a program that forwards no input any more.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
-/// How often to look whether what was printed can be written down again, where nothing else
-/// tells.
+/// How often to check whether output can be written again, if there is no other event.
 const LOOK_STALLED: Duration = Duration::from_secs(1);
 
-/// How long nothing need be printed until whoever passes on what is typed (ssh)
-/// counts as waiting, though no prompt stands there.
+/// A program that forwards input (ssh) counts as waiting after this long without output, even without
+/// a prompt.
 const STEADY_ELSEWHERE: Duration = Duration::from_secs(3);
 
-/// How long who was typed to at a prompt, and waits without one, must have done nothing
-/// else; and how often that is looked at.
+/// If text was typed at a prompt, a program that waits without one must have done nothing else for
+/// this long; this is also the interval of checks.
 const STEADY_WITHOUT_PROMPT: Duration = Duration::from_millis(500);
 const LOOK_FOR_PROMPT: Duration = Duration::from_millis(100);
 
@@ -57,10 +56,10 @@ pub(crate) enum WatchEnd {
     TimedOut,
 }
 
-/// Where to begin.
+/// The beginning of a search.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct From {
-    /// The first byte to look at; else what followed the last typed input.
+    /// The first byte to search; otherwise the output after the last typed input.
     pub(crate) offset: Option<u64>,
     /// The first completion that counts; else that of what was typed last, or the next.
     pub(crate) completion: Option<u64>,
@@ -71,19 +70,19 @@ pub(crate) struct SessionWatch<'a> {
     session: &'a SessionDir,
     conditions: &'a Conditions,
     log: OutputLog,
-    // Both `None` once the session has ended. The one tells the news, and answers questions: of many
-    // sessions each connection takes a descriptor.
+    // Both are `None` once the session has ended. One connection carries changes and answers, because
+    // each takes a descriptor in every session.
     client: Option<RelayClient>,
-    // Where it is waited for what the session does, and for something else, too.
+    // A second connection, if the wait is for activity and for something else.
     standing: Option<RelayClient>,
-    // When that was told last.
+    // The time of the last message about it.
     told: Instant,
-    // How long the log was when it was asked what has been typed; the answer is yet to be heard.
+    // The length of the log at the last query for typed input, whose answer is still to come.
     asked: Option<u64>,
     stirred: bool,
 
     echo: EchoFilter,
-    // How far the log has been looked at, and to where it is to be.
+    // The offset up to which the log was searched, and the one to reach.
     looked_at: u64,
     goal: u64,
     // How much of what was typed the echo knows, and where the last began.
@@ -91,7 +90,7 @@ pub(crate) struct SessionWatch<'a> {
     typed_at: Option<u64>,
     patterns: Vec<(Finder, usize)>,
     fails: Vec<(Finder, usize)>,
-    // What is seen: how many bytes before the present line, and that line.
+    // The output as seen by a person: how many bytes precede the current line, and that line.
     before: u64,
     line: Vec<u8>,
 
@@ -101,19 +100,18 @@ pub(crate) struct SessionWatch<'a> {
     // How long the log is, and since when.
     length: u64,
     changed: Instant,
-    // What the screen showed when all had been put onto it, and since when; only where that
-    // is waited for.
+    // The screen after all output, and the time of its last change; only if the wait needs it.
     cache: Option<(ScreenCache, Vec<String>, Instant)>,
     look_again: Deadline,
-    // Its output cannot be written: how long nothing has come tells nothing.
+    // Its output cannot be written, so silence means nothing.
     is_stalled: bool,
     pause: Duration,
     pub(crate) met: Option<Met>,
-    /// How many bytes were gone that it should have looked at.
+    /// How many bytes were dropped before they could be searched.
     pub(crate) lost: u64,
 }
 
-/// What a wait on a session begins with, of which its relay has been asked.
+/// The first queries to the relay of a session.
 struct Beginning<'a> {
     session: &'a SessionDir,
     log: OutputLog,
@@ -128,7 +126,7 @@ impl<'a> Beginning<'a> {
         if conditions.are_at_a_glance() {
             client = client.map(|client| client.of_standing(true));
             if let Some(client) = &mut client {
-                // Where the session has ended, hearing tells.
+                // If the session has ended, the answer shows it.
                 client.follow()?;
             }
         } else if let Some(client) = &mut client {
@@ -187,7 +185,7 @@ impl<'a> SessionWatch<'a> {
         });
         let typing = typing.or_else(|| Typing::last_of(session));
         let cache = match conditions.stable {
-            // As somebody has left it; what has come since, the steps put onto it.
+            // The cached screen; the steps add the output since then.
             Some(_) => Some((ScreenCache::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
             None => None,
         };
@@ -283,17 +281,17 @@ impl<'a> SessionWatch<'a> {
         self.stirred = true;
     }
 
-    /// Is there more to look at already?
+    /// Is there more to search already?
     fn is_behind(&self) -> bool {
         self.looked_at < self.goal
     }
 
-    /// Asks what has been typed, of which [`SessionWatch::look`] hears. First how long the log is: so
-    /// no echo is looked at that we have not been told of.
+    /// Queries the typed input; [`SessionWatch::look`] receives it. We read the length of the log
+    /// first, so that we search no echo of input that we do not know.
     fn ask(&mut self) -> Result<()> {
         self.asked = Some(self.log.length().trying(self.what())?);
         match &mut self.client {
-            // Where the session has ended, hearing tells.
+            // If the session has ended, the answer shows it.
             Some(client) if !self.conditions.are_at_a_glance() => client.ask_typing(self.known).map(drop),
             _ => Ok(()),
         }
@@ -306,7 +304,7 @@ impl<'a> SessionWatch<'a> {
         let found = self.look_at_output(ended)?;
         self.stirred |= self.is_behind();
         self.met = match found {
-            // What is in the output counts before what comes after it.
+            // A match in the output counts before what follows it.
             None if !self.is_behind() => self.look_at_rest(ended)?,
             found => found,
         };
@@ -354,7 +352,7 @@ impl<'a> SessionWatch<'a> {
                 Piece::Bytes(block) => self.echo.feed(block, &mut seen),
             }
         }
-        // Somebody may have cut it off.
+        // The log may have been cut.
         self.looked_at = pieces.offset().max(end);
         if ended && !self.is_behind() {
             self.echo.finish(&mut seen);
@@ -362,7 +360,7 @@ impl<'a> SessionWatch<'a> {
         Ok(self.find(&seen))
     }
 
-    /// Has all been looked at that was printed up to there?
+    /// Has the output up to there been searched?
     fn has_seen(&mut self, offset: u64) -> bool {
         if !self.conditions.seek_text() {
             self.looked_at = offset.max(self.looked_at);
@@ -371,8 +369,8 @@ impl<'a> SessionWatch<'a> {
         self.looked_at >= offset
     }
 
-    /// What ends first in these bytes and all before; of two that end at the
-    /// same, the failure.
+    /// The match that ends first in these bytes and all before. If two end at the same place, the
+    /// failure wins.
     fn find(&mut self, seen: &[u8]) -> Option<Met> {
         let mut first: Option<(u64, &'static str, Vec<u8>)> = None;
         let mut note = |end: u64, condition, text: &[u8]| {
@@ -395,7 +393,7 @@ impl<'a> SessionWatch<'a> {
             for part in seen.split_inclusive(|byte| *byte == b'\n') {
                 self.line.extend_from_slice(part);
                 let ended = part.ends_with(b"\n");
-                // An unfinished line is looked at once, as it stands at the end.
+                // We search an unfinished line as it is at the end.
                 let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
                 let line = String::from_utf8_lossy(line);
                 for regex in &self.conditions.regexes {
@@ -451,7 +449,7 @@ impl<'a> SessionWatch<'a> {
         Ok(met)
     }
 
-    /// What holds where nothing is printed.
+    /// Conditions that can be met without output.
     fn look_at_stillness(&mut self) -> Result<Option<Met>> {
         if self.conditions.is_of_standing()
             && let Some(met) = self.look_at_standing()?
@@ -481,8 +479,8 @@ impl<'a> SessionWatch<'a> {
         }
     }
 
-    /// Does it wait for somebody, or has a turn of it ended? What for: a line, a secret, keys, or as
-    /// it says of itself; and how.
+    /// Does it wait for input, or has a turn of it ended? Returns what it waits for (a line, a secret,
+    /// keys, or its own report), and how the turn ended.
     fn look_at_standing(&mut self) -> Result<Option<Met>> {
         let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
         let Some(standing) = standing else { return Ok(None) };
@@ -513,7 +511,7 @@ impl<'a> SessionWatch<'a> {
         Ok(None)
     }
 
-    /// Since when it has shown what it shows; `None` where there is more to put onto it.
+    /// The time since which the screen is unchanged; `None` if there is more output to add.
     fn look_at_screen(&mut self) -> Result<Option<Instant>> {
         let what = self.what();
         let Some((cache, lines, changed)) = &mut self.cache else { return Ok(None) };
@@ -531,8 +529,8 @@ impl<'a> SessionWatch<'a> {
         Ok(Some(*changed))
     }
 
-    /// The kernel tells nobody that a process went to sleep in a read. So we
-    /// look after each change, and again at growing intervals.
+    /// We poll: the kernel sends no event when a process goes to sleep in a read. So we check after
+    /// each change, and again at growing intervals.
     fn look_for_input(&mut self) -> Result<Option<Doing>> {
         let Some(client) = &mut self.client else { return Ok(None) };
         let Some(now) = client.snapshot(Parts::INPUT)? else { return Ok(None) };
@@ -555,7 +553,7 @@ impl<'a> SessionWatch<'a> {
         Ok(None)
     }
 
-    /// Who waits for input is one for whom we can type, or has answered what we typed.
+    /// Is the program ready for our input, or has it answered it?
     fn is_ready(&mut self, now: &Snapshot) -> Result<bool> {
         if now.input.reads == Some(Reads::Far) && self.is_busy_elsewhere(now)? {
             self.look_again = Deadline::after(LOOK_ELSEWHERE);
@@ -581,21 +579,20 @@ impl<'a> SessionWatch<'a> {
         Ok(!now.input.has_timer && now.input.held >= STEADY_WITHOUT_PROMPT)
     }
 
-    /// Nobody waits for input now, or not for long enough: so much is still missing. Who is seen
-    /// to work again and again is looked at less often.
+    /// No program waits for input, or not for long enough: `missing` is left. We check a program that
+    /// keeps working less often.
     fn look_later(&mut self, missing: Duration) {
         self.pause = (self.pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(50));
         let pause = if missing > HELD { missing } else { self.pause.max(missing) };
         self.look_again = self.look_again.min(Deadline::after(pause));
     }
 
-    /// ssh and its kin always wait for input, whatever is done at the other end.
-    /// There it counts that a line's end has come since something was typed, and
-    /// that what stands now looks like a prompt or a question; for long only if
-    /// what it was typed at did.
+    /// ssh and the like always wait for input, whatever happens at the other end. There we require
+    /// that a line has ended since text was typed, and that the current line looks like a prompt or a
+    /// question. It may take long only if the line at which the text was typed did.
     fn is_busy_elsewhere(&self, now: &Snapshot) -> Result<bool> {
         let offset = now.offset;
-        // Where the cursor stands, for below it there may be more, as in prompt_toolkit.
+        // We use the cursor's row, because text may follow below it, as in prompt_toolkit.
         let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
         let stands = text::asks(&screen.before_cursor());
         let asked = match self.typed_at {
@@ -614,8 +611,8 @@ impl<'a> SessionWatch<'a> {
         Ok(!(patient || answered && stands))
     }
 
-    /// Where the line that stands before a place of the log begins, and whether
-    /// it looks like a prompt or a question.
+    /// The offset of the line before a position in the log, and whether it looks like a prompt or a
+    /// question.
     fn line_before(&self, offset: u64) -> Result<(u64, bool)> {
         let tail = self.log.bytes(offset.saturating_sub(LONGEST_PROMPT), offset).trying(self.what())?;
         let from = offset.saturating_sub(tail.len() as u64);
@@ -630,7 +627,7 @@ impl<'a> SessionWatch<'a> {
         Ok(client.snapshot(Parts::SHELL)?.is_some_and(|now| now.prompt == Prompt::Entered && now.shell_waits))
     }
 
-    /// What to say when it was in vain.
+    /// The error if the condition was not met.
     pub(crate) fn in_vain(&self, over: &WatchEnd, timeout: Duration) -> Failure {
         let what = self.conditions.described() + &output::lost_in_words(self.lost);
         let handle = self.session.handle();
@@ -651,7 +648,7 @@ impl<'a> SessionWatch<'a> {
     }
 }
 
-/// What of it comes after the first `known` bytes.
+/// The typed input after its first `known` bytes.
 fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
     let mut typing = typing?;
     let length: u64 = typing.keys.iter().map(|keys| keys.bytes.len() as u64).sum();
@@ -681,7 +678,7 @@ pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline)
         for watch in watches.iter_mut().filter(|watch| watch.asked.is_some()) {
             watch.look_again = Deadline::NEVER;
             match watch.look() {
-                // Why the relay does not answer is told with the evidence.
+                // The error includes the reason why the relay does not respond.
                 Err(_) if deadline.has_passed() => return Ok(WatchEnd::TimedOut),
                 other => other?,
             }
@@ -704,7 +701,7 @@ pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline)
             return Ok(WatchEnd::Ended(ended));
         }
         if deadline.has_passed() {
-            // What is there already may take a little longer to look at.
+            // Output that has already arrived may take longer to search.
             let last =
                 *last.get_or_insert_with(|| watches.first().map(|watch| watch.session.patience().last()));
             let behind = watches.iter().any(|watch| !met(watch) && watch.is_behind());

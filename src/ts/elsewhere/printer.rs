@@ -1,4 +1,4 @@
-//! What came from a machine, as it is printed here.
+//! Prints the output of calls on a machine.
 
 use std::io::{self, Write};
 
@@ -27,32 +27,32 @@ pub(super) struct Printer {
     pub(super) machine: Option<MachineName>,
     pub(super) json: bool,
     raw: bool,
-    /// Of what a session has printed there, no escape sequence is to come through.
+    /// Removes escape sequences from the output of a session there.
     strip: Option<Strip>,
-    /// What went wrong is told when it is known what it came to.
+    /// Errors are printed once the result is known.
     errors_last: bool,
-    /// Of each stream, what has come of a line.
+    /// The incomplete line of each stream.
     line: Vec<u8>,
     error_line: Vec<u8>,
     pub(super) kept: Vec<u8>,
     kept_errors: Vec<u8>,
     nonsense: bool,
-    /// Of a table: errors are for a person all the same.
+    /// The output is part of a table; errors are still for a person.
     pub(super) table: bool,
 }
 
-/// Who says what is said of a call.
+/// The name before the errors of a call.
 pub(super) fn voice(verb: &str) -> &'static str {
     if verb == WORKER { "nbs-spawn-worker" } else { "nbs-ts" }
 }
 
-/// What an error says, as `--json` has it printed.
+/// The text of an error that `--json` printed.
 pub(crate) fn said_in_json(line: &str) -> Option<String> {
     let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
     object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
 }
 
-/// Does a line begin with the handle of a worker, and is no state?
+/// Does a line begin with the handle of a worker, and is not a state?
 fn is_of_worker(line: &str) -> bool {
     WorkerHandle::parse(line.split('\t').next().unwrap_or_default().as_bytes()).is_some()
 }
@@ -62,8 +62,8 @@ fn is_handle(word: &str) -> bool {
     Handle::parse(word.as_bytes()).is_some() || WorkerHandle::parse(word.as_bytes()).is_some()
 }
 
-/// An object as a machine has printed it, with the machine in it, and in each handle: what it says
-/// itself of where it is counts for nothing. `None` for what is no object, or has no right handle.
+/// An object that a machine printed, with the machine's name in it and in each handle; its own
+/// statement about the machine is ignored. `None` if it is not an object, or has an invalid handle.
 fn object_of(machine: &MachineName, line: &str) -> Option<String> {
     let mut object = Object::new().text("machine", machine.as_str());
     for (name, value) in json::fields(line)?.into_iter().filter(|(name, _)| name != "machine") {
@@ -93,7 +93,7 @@ fn as_typed_here(line: &str, machine: &MachineName) -> String {
     line.split('\'').map(part_here).collect::<Vec<_>>().join("'")
 }
 
-/// What holds a handle in an object.
+/// The fields with a handle in an object.
 const HANDLES: [&str; 4] = ["handle", "session_id", "restarted", "restarted_as"];
 
 /// A line that is longer is cut; a command may be that long.
@@ -103,7 +103,7 @@ const LONGEST_OBJECT: usize = 1 << 30;
 /// And so does one that prints more than this while others are to be printed before it.
 const MOST_KEPT: usize = 1 << 30;
 
-/// What is text of it, as far as that is known by now.
+/// The text of these bytes, as far as it is complete.
 fn stripped(strip: &mut Strip, bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     strip.feed(bytes, &mut text);
@@ -159,7 +159,7 @@ impl Printer {
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            // Half an object is none.
+            // An incomplete object is invalid.
             self.nonsense |= self.json && self.line.len() > LONGEST_OBJECT || self.kept.len() > MOST_KEPT;
             if self.nonsense {
                 return;
@@ -193,7 +193,7 @@ impl Printer {
         let line = &as_typed_here(line, machine);
         match said(line) {
             None if json::fields(line).is_some_and(|fields| !fields.is_empty()) => {
-                // What it was about has no handle, or one of that machine.
+                // Its session has no handle, or one of that machine.
                 object_of(machine, line).unwrap_or_default()
             }
             said => {
@@ -243,7 +243,7 @@ impl Printer {
     }
 
     pub(super) fn print_kept(&mut self, to_the_end: bool) -> Result<()> {
-        // Half an object is none, nor half a handle: it was cut off with the connection.
+        // An incomplete object or handle is invalid: the connection cut it off.
         if to_the_end && (self.json || WHOLE.contains(&&*self.verb)) {
             self.line.clear();
         }
@@ -269,7 +269,7 @@ impl Printer {
     }
 
     fn print_errors(&mut self) {
-        // Where standard error is gone there is nobody left to tell.
+        // If standard error is closed, there is no one to notify.
         let _ = io::stderr().write_all(&std::mem::take(&mut self.kept_errors));
     }
 }
@@ -334,7 +334,7 @@ mod tests {
         let lie = b"a\x1b]52;c;aGVsbG8=\x07b\x1b[2Jc\n";
         let mut read = call("read", true, false);
         assert_eq!(stripped(read.strip.as_mut().unwrap(), lie), b"abc\n");
-        // What was stripped there stays what it is.
+        // Text that was stripped there stays as it is.
         let text = "ä\t1\n2\r3 漢\n".as_bytes();
         assert_eq!(stripped(read.strip.as_mut().unwrap(), text), text);
         assert!(call("read", false, false).strip.is_none());

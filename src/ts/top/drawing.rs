@@ -9,12 +9,12 @@ use crate::{
     ts::top::model::{Mode, Model},
 };
 
-/// What a terminal is to show.
+/// The content of a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Each no wider than the terminal, with its colours, and none of them at its end.
     pub(crate) rows: Vec<String>,
-    /// Where something is typed: a row and a column, from 1.
+    /// The position of the input: a row and a column, from 1.
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For so many sessions.
+    /// The layout for this many sessions.
     pub(crate) fn of(cols: usize, rows: usize, sessions: usize) -> Layout {
         let (summary, titles, footer) = (rows >= 4, rows >= 6, rows >= 2);
         let rest = rows - [summary, titles, footer].into_iter().map(usize::from).sum::<usize>();
-        // Less than that is no screen.
+        // Fewer rows are useless for a screen.
         let list = if rest >= 8 { sessions.clamp(3, (rest * 2 / 5).max(3)) } else { rest };
         Layout { cols, summary, titles, list, screen: rest - list, footer }
     }
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// What is to be seen of the session that is selected.
+/// The visible state of the selected session.
 pub(crate) struct Shown<'a> {
     pub(crate) screen: Option<&'a Screen>,
     pub(crate) colours: bool,
@@ -88,8 +88,8 @@ pub(crate) fn frame(
     Frame { rows, cursor }
 }
 
-/// What makes a terminal that shows the one frame show the other; nothing where they are
-/// the same. A terminal that can, shows it at once (DEC private mode 2026).
+/// The bytes that change a terminal from one frame to the other; none if they are equal. A terminal
+/// that supports it shows them at once (DEC private mode 2026).
 pub(crate) fn changes(before: &Frame, now: &Frame, cols: usize) -> String {
     if before == now {
         return String::new();
@@ -125,7 +125,7 @@ fn styled(style: &str, text: &str) -> String {
     if style.is_empty() { text.to_owned() } else { format!("\x1b[{style}m{text}\x1b[0m") }
 }
 
-/// Of the eight colours those that are read on light and on dark.
+/// Of the eight colours, those that are legible on light and on dark.
 fn style(activity: Option<Activity>, colours: bool) -> &'static str {
     match (activity, colours) {
         (Some(Activity::Waiting), true) => "1;31",
@@ -196,8 +196,7 @@ fn rule(model: &Model, overview: Option<&Overview>, cols: usize) -> String {
     styled("2", &cells::shortened(&text, cols))
 }
 
-/// Of a screen with more rows than there is room for, those down to the last that has
-/// something on it, or to where the cursor is.
+/// If a screen has more rows than fit, the rows down to the last one with text, or to the cursor.
 fn screen_rows(shown: &Shown, rows: usize, cols: usize) -> Vec<String> {
     let Some(screen) = shown.screen else { return vec![String::new(); rows] };
     let lines = if shown.colours { screen.coloured_lines(0) } else { screen.lines(0) };
@@ -213,7 +212,7 @@ const KEYS: &str = "Enter attach  a answer  n next waiting  / filter  x end  q q
 /// The last row, and the column at which something is typed, if it is.
 fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
     let typed = |before: &str, text: &str| {
-        // Of a long line its end.
+        // Show the end of a long line.
         let room = cols.saturating_sub(cells::width(before) + 1);
         let mut end = text;
         while cells::width(end) > room {
@@ -312,7 +311,7 @@ mod tests {
             changes(&before, &now, 80),
             "\x1b[?2026h\x1b[?25l\x1b[24;1H\x1b[1mhello\x1b[0m\x1b[K\x1b[?2026l"
         );
-        // A terminal that has followed the changes shows what one does that is drawn anew.
+        // Drawing the changes has the same result as drawing everything.
         let mut followed = Screen::new(80, 24);
         followed.feed(changes(&Frame::default(), &before, 80).as_bytes());
         followed.feed(changes(&before, &now, 80).as_bytes());

@@ -1,4 +1,4 @@
-//! The sessions of another machine: told by a call there that goes on.
+//! The sessions of another machine, received from a call there that stays open.
 
 use std::ffi::OsString;
 
@@ -21,7 +21,7 @@ pub(super) struct Far {
     lines: FarLines,
 }
 
-/// What has become known of its sessions.
+/// A change of its sessions.
 pub(super) enum FarNews {
     Told(Box<Overview>),
     Removed(Address),
@@ -30,7 +30,7 @@ pub(super) enum FarNews {
 }
 
 impl Far {
-    /// Begins to be told of those with this in their name, if it is given.
+    /// Begins to follow the sessions with this in their name, if it is given.
     pub(super) fn begin(machine: MachineName, pattern: Option<&str>) -> Result<Far> {
         let mut words: Vec<OsString> =
             vec!["--json".into(), "--follow".into(), format!("--on={machine}").into()];

@@ -1,6 +1,6 @@
-//! The keys that a person presses, from the bytes that a terminal sends.
+//! The keys that a user presses, from the bytes that a terminal sends.
 //!
-//! Pure. What is no key that anything is done by is passed over.
+//! Pure. Unused keys are ignored.
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What `top` shows, and what its keys do. Pure: what is to be done, who has it does.
+//! The state of `top`, and its reaction to keys. Pure: the caller performs the actions.
 
 use crate::{
     session::{Activity, Address, Overview},
@@ -7,20 +7,20 @@ use crate::{
     ts::top::keys::Key,
 };
 
-/// What the keys go to.
+/// The target of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
     List,
     /// A text that the sessions shown have in them.
     Filter,
-    /// A line for that session to read; `secret`: which nobody is to see.
+    /// A line for that session to read; `secret`: it must not be shown.
     Answer { address: Address, text: String, secret: bool },
     /// It is asked whether that session is to be ended, or removed.
     End { address: Address },
 }
 
-/// What is to be done.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Nothing,
@@ -52,9 +52,9 @@ pub(crate) struct Model {
     /// For the person, until the next key.
     pub(crate) message: Option<String>,
     selected: Option<Address>,
-    /// Nobody has seen it yet: the first is selected, whichever that comes to be.
+    /// Nothing was drawn yet: the first session is selected, whichever it is.
     pub(crate) is_new: bool,
-    // Where it stands among those that are shown, for when it goes.
+    // The index of the selected session, for when it is removed.
     place: usize,
     // The first of those in the window, and how many rows that has.
     first: usize,
@@ -105,7 +105,7 @@ impl Model {
         self.name_all();
     }
 
-    /// What those of another machine do is not known any more.
+    /// The activity of another machine's sessions is unknown from now on.
     pub(crate) fn forget(&mut self, machine: &str) {
         for overview in self.overviews.iter_mut().filter(|one| one.machine.as_deref() == Some(machine)) {
             if overview.glance.alive {
@@ -142,8 +142,8 @@ impl Model {
         self.overviews.iter().filter(has_it).collect()
     }
 
-    /// Has the list a window of so many rows; gives those in it, and which of them is
-    /// selected. One always is, if there is any.
+    /// Scrolls the list to a window of this many rows; returns those in it, and the index of the
+    /// selected one. One is always selected, if there is any.
     pub(crate) fn in_window(&mut self, rows: usize) -> (Vec<Address>, usize) {
         let shown = self.shown();
         let is_selected = |overview: &&Overview| {
