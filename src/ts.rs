@@ -11,6 +11,7 @@ pub(crate) mod create_options;
 pub(crate) mod elsewhere;
 pub(crate) mod frames;
 pub(crate) mod listing;
+pub(crate) mod notices;
 pub(crate) mod output;
 pub(crate) mod rendered;
 pub(crate) mod screen_output;

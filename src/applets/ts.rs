@@ -34,6 +34,7 @@ mod key;
 mod kill;
 mod list;
 mod machine;
+mod notify;
 mod pwd;
 mod read;
 mod read_new;
@@ -68,19 +69,8 @@ const TASKS: [(&str, &[&str]); 6] = [
     (
         "See",
         &[
-            "read-new",
-            "read",
-            "screen",
-            "clipboard",
-            "attach",
-            "list",
-            "top",
-            "find",
-            "status",
-            "report",
-            "pwd",
-            "cast",
-            "render",
+            "read-new", "read", "screen", "clipboard", "attach", "list", "top", "find", "status", "report", "pwd", "cast",
+            "render", "notify",
         ],
     ),
     ("End", &["kill", "exit-code", "events"]),

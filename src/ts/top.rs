@@ -39,7 +39,7 @@ use crate::{
 use drawing::{Frame, Layout, Shown};
 use far::{Far, FarNews};
 use keys::Keys;
-use model::{Act, Model};
+use model::{Act, Model, Wanted};
 
 /// How long after an escape that is a key by itself nothing else comes.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);
@@ -455,13 +455,22 @@ impl Top<'_> {
                     .and_then(|failure| failure.message().map(|why| text::escaped(why.as_bytes())));
                 self.enter()?;
             }
-            Act::Answer { address, text, secret: false } => {
-                let options = ["--no-secret", ANSWER_TIMEOUT];
-                // Without a text it is just Enter.
-                let text = Some(text.as_str()).filter(|text| !text.is_empty());
-                self.run("send", &options, &address, text, None);
+            // Where there is no text, it is just Enter.
+            Act::Answer { address, text, wanted } if text.is_empty() && wanted != Wanted::Secret => {
+                self.run("send", &["--no-secret", ANSWER_TIMEOUT], &address, None, None);
             }
-            Act::Answer { address, text, secret: true } => {
+            Act::Answer { address, text, wanted: Wanted::Answer(id) } => {
+                let id = id.map(|id| format!("--question-id={id}"));
+                let options: Vec<&str> = [ANSWER_TIMEOUT].into_iter().chain(id.as_deref()).collect();
+                self.run("answer", &options, &address, Some(&text), None);
+            }
+            Act::Answer { address, text, wanted: Wanted::Task } => {
+                self.run("send", &["--submit", ANSWER_TIMEOUT], &address, Some(&text), None);
+            }
+            Act::Answer { address, text, wanted: Wanted::Line } => {
+                self.run("send", &["--no-secret", ANSWER_TIMEOUT], &address, Some(&text), None);
+            }
+            Act::Answer { address, text, wanted: Wanted::Secret } => {
                 let mut secret = text.into_bytes();
                 secret.push(b'\n');
                 self.run("send", &["--secret-stdin", ANSWER_TIMEOUT], &address, None, Some(&secret));

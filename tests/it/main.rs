@@ -35,6 +35,7 @@ mod manual; // JSON, man pages and completions, all made from the help
 mod max_log; // create --max-log: the log within its bound, and its readers
 mod mcp; // nbs-mcp: every message, and what a client may do wrong
 mod multicall; // nbs itself: names, links, --install
+mod notify; // notify: a person is told of each event once
 mod output; // read, read-new, attach: every byte, once
 mod page; // nbs-page: who may, what is told, and clients of every kind
 mod places; // ensure, pwd, --inherit-cwd

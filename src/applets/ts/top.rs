@@ -7,7 +7,8 @@
 //! session that it is called in.
 //!
 //! Arrows or j and k select a session, and n the next one that waits. Enter
-//! attaches (C-\ d detaches). The key a answers with a line, hidden at a secret
+//! attaches (C-\ d detaches). The key a answers a question, as `answer` does. It
+//! gives an idle program a line, as `send --submit` does, and hides it at a secret
 //! prompt. After a question, x ends a session or removes a dead one. / filters by
 //! a text, Escape shows all again, and q quits.
 //!

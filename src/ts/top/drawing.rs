@@ -6,7 +6,7 @@ use crate::{
     session::{Activity, Address, Overview},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
-    ts::top::model::{Mode, Model},
+    ts::top::model::{Mode, Model, Wanted},
 };
 
 /// The content of a terminal.
@@ -224,12 +224,10 @@ fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
     };
     match &model.mode {
         Mode::Filter => typed("/", &model.filter),
-        Mode::Answer { address, secret: true, .. } => {
+        Mode::Answer { address, wanted: Wanted::Secret, .. } => {
             typed(&format!("secret for {} (not shown): ", model.name(address)), "")
         }
-        Mode::Answer { address, text, secret: false } => {
-            typed(&format!("answer {}: ", model.name(address)), text)
-        }
+        Mode::Answer { address, text, .. } => typed(&format!("answer {}: ", model.name(address)), text),
         Mode::End { address } => {
             let alive = model.overview(address).is_some_and(|overview| overview.glance.alive);
             let what = if alive { "end" } else { "remove" };

@@ -14,13 +14,41 @@ pub(crate) enum Mode {
     List,
     /// A text that the sessions shown have in them.
     Filter,
-    /// A line for that session to read; `secret`: it must not be shown.
-    Answer { address: Address, text: String, secret: bool },
+    /// A line for that session to read.
+    Answer { address: Address, text: String, wanted: Wanted },
     /// It is asked whether that session is to be ended, or removed.
     End { address: Address },
 }
 
-/// An action for the caller.
+/// What a session is to be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// What nobody is to see.
+    Secret,
+    /// The answer to a question, which is known by this if there are choices.
+    Answer(Option<String>),
+    /// What is to be done next.
+    Task,
+    /// A line as it is.
+    Line,
+}
+
+impl Wanted {
+    fn by(overview: &Overview) -> Wanted {
+        match overview.activity {
+            _ if overview.terminal() == Some(b"secret") => Wanted::Secret,
+            // A person types it as the program reads it.
+            _ if overview.terminal() == Some(b"line") => Wanted::Line,
+            Some(Activity::Waiting) => {
+                Wanted::Answer(overview.question_id().filter(|_| !overview.choices.is_empty()))
+            }
+            Some(Activity::Idle | Activity::Done | Activity::Failed) => Wanted::Task,
+            _ => Wanted::Line,
+        }
+    }
+}
+
+/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Nothing,
@@ -30,7 +58,7 @@ pub(crate) enum Act {
     Answer {
         address: Address,
         text: String,
-        secret: bool,
+        wanted: Wanted,
     },
     /// To be ended, or, of a dead one, removed.
     End {
@@ -191,11 +219,11 @@ impl Model {
                 }
                 Act::Nothing
             }
-            Mode::Answer { address, text, secret } => match key {
+            Mode::Answer { address, text, wanted } => match key {
                 Key::Enter => {
-                    let (address, text, secret) = (address.clone(), std::mem::take(text), *secret);
+                    let (address, text, wanted) = (address.clone(), std::mem::take(text), wanted.clone());
                     self.mode = Mode::List;
-                    Act::Answer { address, text, secret }
+                    Act::Answer { address, text, wanted }
                 }
                 Key::Escape | Key::Interrupt => {
                     self.mode = Mode::List;
@@ -237,7 +265,7 @@ impl Model {
                 let address = |overview: &Overview| Mode::Answer {
                     address: overview.address(),
                     text: String::new(),
-                    secret: overview.terminal() == Some(b"secret"),
+                    wanted: Wanted::by(overview),
                 };
                 let mut mode = None;
                 self.of_live(|overview| {
@@ -411,7 +439,7 @@ mod tests {
         model.remove(&[handle(1)]);
         model.press(Key::Backspace);
         model.press(Key::Text('q'));
-        let answer = Act::Answer { address: handle(1), text: "yq".into(), secret: false };
+        let answer = Act::Answer { address: handle(1), text: "yq".into(), wanted: Wanted::Answer(None) };
         assert_eq!(press(&mut model, "\r"), answer);
         assert_eq!((press(&mut model, "ax\x1b"), &model.mode), (Act::Nothing, &Mode::List));
     }

@@ -1,0 +1,287 @@
+//! notify - tell a person when a session waits, is done, fails or ends
+//!
+//! Usage: nbs-ts notify [--command=CMD] [--osc] [--webhook-file=FILE] [options]
+//!
+//! Runs until it is ended (SIGTERM, C-c), and tells once of each session that
+//! starts to wait for input and no call waits on it, that is done or has failed,
+//! or that ends. Of sessions that wait already it tells at the start. It sleeps
+//! while nothing happens. For other machines, run it there.
+//!
+//! CMD is run by sh, with the notice as an object on its standard input (event,
+//! handle, name, text) and in NBS_EVENT (waiting, done, failed or ended),
+//! NBS_HANDLE, NBS_NAME, NBS_TEXT and NBS_LINE (all of it in one line).
+//!
+//! Options:
+//!   --command=CMD     run this for each notice
+//!   --osc             print it to the terminal as a notification (OSC 9)
+//!   --webhook-file=FILE
+//!                     post it with curl to the URL in FILE, as an object with
+//!                     the line in `text`
+//!   --plain           post only the line, as ntfy wants it
+//!   --every=TIME      tell of a session at most once in TIME; the last notice is
+//!                     told then if it still holds (default: 5)
+//!   --quiet=HH:MM-HH:MM
+//!                     tell nothing from the one time of day to the other, and
+//!                     then what still holds
+//!   --name=PATTERN    only sessions with this in their name
+//!   --json            print errors as an object
+//!
+//! Example:
+//!   nbs-ts notify --command='notify-send nbs "$NBS_LINE"' --quiet=22:00-07:00
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    call::CommandLine,
+    cli,
+    outcome::{Failure, Result, Trying},
+    session::{Glance, Handle, Overview, Roster, RosterEvent, RosterNews, StateDir, Target},
+    sorted::Map,
+    sys::{
+        deadline::Deadline,
+        poll::PollSet,
+        signals::{SIGCHLD, Signals},
+        term,
+    },
+    terminal::text,
+    ts::notices::{Notices, PersonNotice, QuietHours, minute_of_day},
+};
+
+/// How many commands may run at a time; the others wait.
+const MOST: usize = 8;
+
+/// A program that takes a task is done a moment after it was typed to, and nothing tells when that is
+/// over.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let ways = Ways {
+        command: call.optional("command", cli::text)?,
+        osc: call.has("osc"),
+        url: call.optional("webhook-file", |_, path| url_in(path))?,
+        plain: call.has("plain"),
+    };
+    let (every, pattern) = (call.value("every", cli::time)?, call.optional("name", cli::text)?);
+    let quiet = call.optional("quiet", |option, value| {
+        let hours = value.to_str().and_then(QuietHours::parse);
+        hours.ok_or_else(|| cli::bad_value(option, value, "is not like 22:00-07:00"))
+    })?;
+    if ways.command.is_none() && !ways.osc && ways.url.is_none() {
+        return Err(Failure::bad_args("missing --command, --osc or --webhook-file".into()));
+    }
+
+    let state_dir = StateDir::open_or_make()?;
+    let ended = Signals::catch(&[SIGCHLD]).trying("wait for commands")?;
+    let (roster, _) = Roster::begin(&state_dir, pattern)?;
+    let notices = Notices::new(every);
+    let again = Map::new();
+    Notifier { state_dir, roster, notices, ways, quiet, ended, running: Vec::new(), again }.run()
+}
+
+/// How a person is told.
+struct Ways {
+    command: Option<String>,
+    osc: bool,
+    url: Option<String>,
+    plain: bool,
+}
+
+struct Notifier {
+    state_dir: StateDir,
+    roster: Roster,
+    notices: Notices,
+    ways: Ways,
+    quiet: Option<QuietHours>,
+    ended: Signals,
+    running: Vec<Child>,
+    // Those that are to be looked at again, though nothing tells, and when.
+    again: Map<Handle, Instant>,
+}
+
+#[derive(Clone, Copy)]
+enum NotifyEvent {
+    Roster(RosterEvent),
+    CommandEnded,
+}
+
+impl Notifier {
+    fn run(mut self) -> Result<()> {
+        loop {
+            self.take_news()?;
+            let mut until = self.look_again()?;
+            until = until.min(self.notices.deadline()).min(self.tell()?);
+            let mut poll_set = PollSet::new();
+            self.roster.watch(&mut poll_set, NotifyEvent::Roster);
+            poll_set.readable(&self.ended, NotifyEvent::CommandEnded);
+            for event in poll_set.wait(until).trying("watch the sessions")? {
+                match event {
+                    NotifyEvent::Roster(event) => self.roster.note(event),
+                    NotifyEvent::CommandEnded => drop(self.ended.take()),
+                }
+            }
+            self.running.retain_mut(|child| match child.try_wait() {
+                Ok(None) => true,
+                Ok(Some(status)) if !status.success() => {
+                    cli::warn("nbs-ts", &format!("cannot tell: the command failed ({status})"));
+                    false
+                }
+                _ => false,
+            });
+        }
+    }
+
+    fn take_news(&mut self) -> Result<()> {
+        let Notifier { state_dir, roster, notices, again, .. } = self;
+        roster.take_news(state_dir, &mut |news| match news {
+            RosterNews::Told(session, standing) => {
+                let Some(glance) = Glance::at(session) else { return };
+                let overview = Overview::of(session, glance, standing);
+                if overview.wants_look() {
+                    again.insert(session.handle().clone(), Instant::now() + LOOK_AGAIN);
+                }
+                notices.see(&overview);
+            }
+            RosterNews::Ended(handle) => {
+                let session = state_dir.session(&Target::Handle(handle.clone())).ok();
+                let code = session.and_then(|session| session.exit_code().ok()).flatten();
+                notices.end(&handle, code.map_or_else(String::new, |code| format!("exit code {code}")));
+                again.remove(&handle);
+            }
+            RosterNews::Removed(handle) => drop(again.remove(&handle)),
+        })
+    }
+
+    /// Gives when to do so next.
+    fn look_again(&mut self) -> Result<Deadline> {
+        let (now, mut due) = (Instant::now(), Vec::new());
+        self.again.retain(|handle, at| {
+            if *at <= now {
+                due.push(handle.clone());
+            }
+            *at > now
+        });
+        for handle in due {
+            // One that has gone meanwhile is told of by others.
+            let session = self.state_dir.session(&Target::Handle(handle)).ok();
+            if let Some(Ok(Some(overview))) = session.map(|session| session.overview())
+                && overview.glance.alive
+            {
+                self.notices.see(&overview);
+            }
+        }
+        Ok(self.again.values().fold(Deadline::NEVER, |next, at| next.min(Deadline::at(*at))))
+    }
+
+    /// Tells what there is, if it is time to; gives when to try again.
+    fn tell(&mut self) -> Result<Deadline> {
+        if !self.notices.has_some() || self.running.len() >= MOST {
+            return Ok(Deadline::NEVER);
+        }
+        if let Some(quiet) = self.quiet
+            && let Some(minutes) = quiet.left_at(minute_now()?)
+        {
+            return Ok(Deadline::after(Duration::from_secs(60 * u64::from(minutes))));
+        }
+        for notice in self.notices.due(Instant::now()) {
+            if let Err(failure) = self.tell_of(&notice) {
+                cli::warn("nbs-ts", &failure.to_string());
+            }
+        }
+        Ok(self.notices.deadline())
+    }
+
+    fn tell_of(&mut self, notice: &PersonNotice) -> Result<()> {
+        let line = notice.line();
+        if self.ways.osc {
+            // What is in it can be shown: it ends nothing.
+            let line = text::escaped(line.as_bytes());
+            term::print_to_controlling(format!("\x1b]9;{line}\x07").as_bytes()).trying("print the notice")?;
+        }
+        if let Some(command) = &self.ways.command {
+            let mut command_line = Command::new("sh");
+            command_line
+                .args(["-c", command])
+                .env("NBS_EVENT", notice.event)
+                .env("NBS_HANDLE", notice.handle.as_str())
+                .env("NBS_NAME", notice.name.as_deref().unwrap_or_default())
+                .env("NBS_TEXT", &notice.text)
+                .env("NBS_LINE", &line);
+            self.running.push(start(command_line, &notice.json().line())?);
+        }
+        if let Some(url) = &self.ways.url {
+            let body = match self.ways.plain {
+                true => line.clone(),
+                false => notice.json().text("text", &line).value(),
+            };
+            let kind = if self.ways.plain { "text/plain; charset=utf-8" } else { "application/json" };
+            // All of it on its standard input: everybody sees arguments.
+            let config = format!(
+                "url = {}\ndata-raw = {}\nheader = \"Content-Type: {kind}\"\n",
+                quoted(url),
+                quoted(&body)
+            );
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--fail", "--max-time", "30"]);
+            curl.args(["--output", "/dev/null", "--config", "-"]);
+            self.running.push(start(curl, &config)?);
+        }
+        Ok(())
+    }
+}
+
+/// Starts it, with something to read: less than a pipe holds.
+fn start(mut command: Command, input: &str) -> Result<Child> {
+    let what = format!("run '{}'", command.get_program().display());
+    let mut child = command.stdin(Stdio::piped()).spawn().trying(what)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that does not read it needs none.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    Ok(child)
+}
+
+/// As a file of curl's options has it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\n' => quoted += "\\n",
+            '\r' => quoted += "\\r",
+            '\t' => quoted += "\\t",
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+/// The first line of that file.
+fn url_in(path: &OsStr) -> Result<String> {
+    let what = format!("read '{}'", path.display());
+    let text = fs::read_to_string(path).trying(what)?;
+    let url = text.lines().next().unwrap_or_default().trim();
+    let is_one = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    if !is_one || url.contains(char::is_control) {
+        return Err(Failure::failed(format!("cannot use '{}': its first line is no URL", path.display())));
+    }
+    let there = Command::new("curl").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match there {
+        Ok(_) => Ok(url.to_owned()),
+        Err(error) => Err(error).trying("run 'curl', which --webhook-file needs"),
+    }
+}
+
+/// The local time, in minutes of the day. Which that is, date(1) knows.
+fn minute_now() -> Result<u32> {
+    let what = "ask date(1) for the time of day";
+    let told = Command::new("date").arg("+%H:%M").output().trying(what)?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    minute_of_day(&told)
+        .ok_or_else(|| Failure::failed(format!("cannot {what}: it printed '{}'", told.trim())))
+}

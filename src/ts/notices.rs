@@ -1,0 +1,233 @@
+//! Of what a person is told, once each: which sessions have begun to wait, are done, have failed or
+//! have ended. Pure: who feeds it tells the time.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    json::Object,
+    session::{Activity, Handle, Overview},
+    sorted::Map,
+    sys::deadline::Deadline,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PersonNotice {
+    pub(crate) handle: Handle,
+    pub(crate) name: Option<String>,
+    /// `waiting`, `done`, `failed` or `ended`.
+    pub(crate) event: &'static str,
+    /// What is asked, or was said, or printed last, in one line.
+    pub(crate) text: String,
+}
+
+impl PersonNotice {
+    /// In one line that can be shown.
+    pub(crate) fn line(&self) -> String {
+        let who = self.name.as_deref().map_or_else(|| self.handle.to_string(), |name| format!("@{name}"));
+        let between = if self.text.is_empty() { "" } else { ": " };
+        format!("{who} {}{between}{}", self.event, self.text)
+    }
+
+    pub(crate) fn json(&self) -> Object {
+        Object::new()
+            .text("event", self.event)
+            .text("handle", self.handle.as_str())
+            .bytes_or_null("name", self.name.as_ref().map(|name| name.as_bytes()))
+            .text("text", &self.text)
+    }
+}
+
+/// What is known of a session, and what of it is yet to be told.
+#[derive(Default)]
+struct OfOne {
+    name: Option<String>,
+    /// What it does, and asks, that is nothing to be told again.
+    known: Option<(Activity, Option<String>)>,
+    pending: Option<PersonNotice>,
+    told: Option<Instant>,
+}
+
+pub(crate) struct Notices {
+    /// Of each session at most one in that time.
+    every: Duration,
+    sessions: Map<Handle, OfOne>,
+}
+
+impl Notices {
+    pub(crate) fn new(every: Duration) -> Notices {
+        Notices { every, sessions: Map::new() }
+    }
+
+    /// That is what it does now.
+    pub(crate) fn see(&mut self, overview: &Overview) {
+        let handle = &overview.glance.handle;
+        let is_first = !self.sessions.contains_key(handle);
+        let of_one = self.sessions.or_insert(handle.clone(), OfOne::default());
+        of_one.name = overview.glance.name.as_ref().map(|name| name.as_str().to_owned());
+        let Some(activity) = overview.activity else { return };
+        let now = (activity, overview.question_id());
+        if of_one.known.as_ref() == Some(&now) {
+            return;
+        }
+        // A question that is drawn a moment after the session began to wait is the same event.
+        let goes_on = of_one.known.as_ref().is_some_and(|(known, id)| *known == activity && id.is_none());
+        of_one.known = Some(now);
+        let event = match activity {
+            // A call that waits on it tells its caller.
+            Activity::Waiting if !overview.attended => "waiting",
+            // What was so before is nothing new.
+            Activity::Done if !is_first => "done",
+            Activity::Failed if !is_first => "failed",
+            _ => {
+                of_one.pending = None;
+                return;
+            }
+        };
+        if goes_on && of_one.pending.is_none() {
+            return;
+        }
+        let text = overview.question.clone().filter(|_| activity == Activity::Waiting);
+        let text = text.or_else(|| overview.said_in_words()).unwrap_or_default();
+        let name = of_one.name.clone();
+        of_one.pending = Some(PersonNotice { handle: handle.clone(), name, event, text });
+    }
+
+    /// It has ended; so much of that is known.
+    pub(crate) fn end(&mut self, handle: &Handle, text: String) {
+        if let Some(of_one) = self.sessions.get_mut(handle) {
+            let name = of_one.name.clone();
+            of_one.pending = Some(PersonNotice { handle: handle.clone(), name, event: "ended", text });
+        }
+    }
+
+    /// What is to be told now.
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<PersonNotice> {
+        let every = self.every;
+        let mut due = Vec::new();
+        self.sessions.retain(|_, of_one| {
+            if of_one.told.is_some_and(|told| now < told + every) {
+                return true;
+            }
+            let Some(notice) = of_one.pending.take() else { return true };
+            of_one.told = Some(now);
+            let ended = notice.event == "ended";
+            due.push(notice);
+            !ended
+        });
+        due
+    }
+
+    /// When something will be.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let waiting = self.sessions.values().filter(|of_one| of_one.pending.is_some());
+        let times = waiting.filter_map(|of_one| of_one.told).map(|told| Deadline::at(told + self.every));
+        times.fold(Deadline::NEVER, Deadline::min)
+    }
+
+    pub(crate) fn has_some(&self) -> bool {
+        self.sessions.values().any(|of_one| of_one.pending.is_some())
+    }
+}
+
+/// From when to when nobody is to be told, in minutes of a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QuietHours {
+    from: u32,
+    to: u32,
+}
+
+const DAY: u32 = 24 * 60;
+
+impl QuietHours {
+    /// As in `22:00-07:00`.
+    pub(crate) fn parse(text: &str) -> Option<QuietHours> {
+        let (from, to) = text.split_once('-')?;
+        let hours = QuietHours { from: minute_of_day(from)?, to: minute_of_day(to)? };
+        (hours.from != hours.to).then_some(hours)
+    }
+
+    /// In how many minutes they are over; `None`: it is not in them.
+    pub(crate) fn left_at(self, minute: u32) -> Option<u32> {
+        let since = (minute + DAY - self.from) % DAY;
+        let length = (self.to + DAY - self.from) % DAY;
+        (since < length).then(|| length - since)
+    }
+}
+
+/// Of a time as `22:05`.
+pub(crate) fn minute_of_day(text: &str) -> Option<u32> {
+    let (hour, minute) = text.trim().split_once(':')?;
+    let number = |text: &str, below: u32| {
+        let is_number = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u32>().ok().filter(|number| is_number && *number < below)
+    };
+    Some(number(hour, 24)? * 60 + number(minute, 60)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Glance, client::ToldStanding};
+
+    fn overview(activity: Activity, question: Option<&str>) -> Overview {
+        let handle = Handle::parse(b"0000000a").unwrap();
+        let glance = Glance { handle, alive: true, name: None, command: "x".into(), started: None };
+        let mut overview = Overview::brief(glance, ToldStanding::Nothing);
+        overview.activity = Some(activity);
+        overview.question = question.map(str::to_owned);
+        overview
+    }
+
+    #[test]
+    fn each_event_is_told_once_and_no_more_often_than_is_wanted() {
+        use Activity::{Done, Failed, Idle, Waiting, Working};
+        let start = Instant::now();
+        let mut notices = Notices::new(Duration::from_secs(10));
+        let mut tell = |second: u64, activity, question| {
+            notices.see(&overview(activity, question));
+            let due = notices.due(start + Duration::from_secs(second));
+            due.iter().map(PersonNotice::line).collect::<Vec<_>>().join("\n")
+        };
+        // What is done already when it is seen first is nothing new; who waits is told.
+        assert_eq!(tell(0, Done, None), "");
+        assert_eq!(tell(1, Working, None), "");
+        assert_eq!(tell(2, Waiting, None), "0000000a waiting");
+        assert_eq!(tell(3, Waiting, Some("may I?")), "", "it is the same event");
+        assert_eq!(tell(20, Waiting, Some("may I?")), "");
+        assert_eq!(tell(21, Waiting, Some("and now?")), "0000000a waiting: and now?");
+        // Too soon; and by then it works.
+        assert_eq!(tell(22, Failed, None), "");
+        assert_eq!(tell(23, Working, None), "");
+        assert_eq!(tell(40, Idle, None), "");
+        assert_eq!(tell(41, Done, None), "0000000a done");
+        // What is held back is told later.
+        assert_eq!(tell(42, Failed, None), "");
+        assert!(notices.has_some());
+        assert_eq!(notices.deadline(), Deadline::at(start + Duration::from_secs(51)));
+        notices.end(&Handle::parse(b"0000000a").unwrap(), "exit code 3".into());
+        assert_eq!(notices.due(start + Duration::from_secs(51))[0].line(), "0000000a ended: exit code 3");
+        assert!(!notices.has_some());
+        // It is forgotten.
+        notices.end(&Handle::parse(b"0000000a").unwrap(), String::new());
+        assert!(!notices.has_some());
+    }
+
+    #[test]
+    fn quiet_hours_may_pass_midnight() {
+        let night = QuietHours::parse("22:00-07:00").unwrap();
+        for (time, left) in [
+            ("21:59", None),
+            ("22:00", Some(540)),
+            ("23:59", Some(421)),
+            ("0:00", Some(420)),
+            ("6:59", Some(1)),
+            ("7:00", None),
+        ] {
+            assert_eq!(night.left_at(minute_of_day(time).unwrap()), left, "{time}");
+        }
+        for bad in ["", "22:00", "22-07", "24:00-07:00", "22:00-22:00", "22:60-1:00", "+1:00-2:00", "a:b-c:d"]
+        {
+            assert_eq!(QuietHours::parse(bad), None, "{bad}");
+        }
+    }
+}
