@@ -2,7 +2,7 @@
 //!
 //! A tool is a command of `nbs-ts`, and its call a process of our own file that executes that
 //! command: so calls run side by side, one is cancelled by a signal, and none can take the server
-//! down. [`message`], [`frames`], [`tools`] and [`answer`] are pure; [`server`] is the one loop,
+//! down. [`message`], [`frames`], [`tools`], [`tasks`] and [`answer`] are pure; [`server`] is the one loop,
 //! and [`call`] the process behind a call.
 
 mod answer;
@@ -10,6 +10,7 @@ mod call;
 mod frames;
 mod message;
 mod server;
+mod tasks;
 mod tools;
 
 pub(crate) use server::serve;

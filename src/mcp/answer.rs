@@ -109,6 +109,24 @@ pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, en
     }
 }
 
+/// What a `run` has printed when its command asked for a line, and the question, which may be a form's; a
+/// secret is none, for it would go through the client.
+pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
+    let [(_, fields)] = &printed(&ended.stdout)?[..] else { return None };
+    let text = |name: &str| text_of(fields, name);
+    let is_asked = text("result") == "input" && text("terminal") == "line" && !text("question").is_empty();
+    is_asked.then(|| (text("output").to_owned(), text("question").trim().to_owned()))
+}
+
+/// Puts what a command had printed before it was gone on with in front of what it has printed since.
+pub(crate) fn put_before(before: &str, ended: &mut Ended) {
+    if let Some([(_, fields)]) = printed(&ended.stdout).as_deref_mut() {
+        let output = format!("{before}{}", text_of(fields, "output"));
+        fields.insert("output".to_owned(), output.into());
+        ended.stdout = Value::Object(std::mem::take(fields)).to_string().into_bytes();
+    }
+}
+
 /// The result of what could not even be begun.
 pub(crate) fn failed(why: &str) -> Object {
     with_text(why, true)

@@ -25,6 +25,7 @@ const MOST: usize = 32 << 20;
 const MOST_SAID: usize = 1 << 20;
 
 /// What it came to.
+#[derive(Default)]
 pub(crate) struct Ended {
     /// As shells number it: 128 and the signal, where one ended it.
     pub(crate) code: i32,
@@ -54,7 +55,7 @@ impl Call {
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let ended = Ended { code: 0, stdout: Vec::new(), stderr: Vec::new(), too_much: false };
+        let ended = Ended::default();
         Ok(Call { process, input: invocation.input, written: 0, ended, stdin, stdout, stderr })
     }
 
@@ -102,12 +103,12 @@ impl Call {
         }
     }
 
-    /// Collects it; to be called when it is over.
-    pub(crate) fn finish(mut self) -> io::Result<Ended> {
+    /// Collects it; to be called when it is over, once.
+    pub(crate) fn finish(&mut self) -> io::Result<Ended> {
         drop(self.stdin.take());
         let status = self.process.wait()?;
         self.ended.code = ExitStatus::number_of(status);
-        Ok(self.ended)
+        Ok(std::mem::take(&mut self.ended))
     }
 }
 

@@ -14,12 +14,13 @@ pub(crate) const WITH_HANDSHAKE: [&str; 3] = ["2025-11-25", "2025-06-18", BATCHI
 /// The one in which several messages may come as one.
 pub(crate) const BATCHING: &str = "2025-03-26";
 
-/// Error codes of JSON-RPC, and one of the protocol's own.
+/// Error codes of JSON-RPC, and two of the protocol's own.
 pub(crate) const PARSE_ERROR: i64 = -32_700;
 pub(crate) const INVALID_REQUEST: i64 = -32_600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32_601;
 pub(crate) const INVALID_PARAMS: i64 = -32_602;
 pub(crate) const INTERNAL_ERROR: i64 = -32_603;
+pub(crate) const MISSING_CAPABILITY: i64 = -32_021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32_022;
 
 /// A number or a string that a client has chosen, as JSON.

@@ -6,6 +6,7 @@
 
 use std::{
     collections::VecDeque,
+    ffi::OsString,
     io,
     time::{Duration, Instant},
 };
@@ -17,19 +18,21 @@ use crate::{
     json::Object,
     mcp::{
         answer::{self, AnswerForm},
-        call::Call,
+        call::{Call, Ended},
         frames::{Frame, Frames, LONGEST},
         message::{
-            self, BATCHING, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message,
-            Refusal, Request, STATELESS, UNSUPPORTED_VERSION, WITH_HANDSHAKE,
+            self, BATCHING, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND,
+            MISSING_CAPABILITY, Message, Refusal, Request, STATELESS, UNSUPPORTED_VERSION, WITH_HANDSHAKE,
         },
-        tools::{ToolName, Tools},
+        tasks::{EXTENSION, Task, TaskState},
+        tools::{Invocation, ToolName, Tools},
     },
     outcome::{Failure, Result, Trying},
     sys::{
         child,
         deadline::Deadline,
         poll::{PIPE_ROOM, PollSet},
+        random,
         signals::{SIGKILL, SIGTERM},
     },
 };
@@ -37,6 +40,9 @@ use crate::{
 /// How often a call tells that it is still at it, if the client wants to know: some give up on
 /// one that has said nothing for a minute, or less.
 const PROGRESS: Duration = Duration::from_secs(5);
+
+/// A call that takes so long becomes a task, where the client has those.
+const LONG: Duration = Duration::from_secs(3);
 
 /// Each call is a process, with three descriptors of ours.
 const CALLS_AT_ONCE: usize = 64;
@@ -67,6 +73,7 @@ pub(crate) fn serve(tools: &Tools, owner: bool, structured: bool) -> Result<()> 
         handshake: None,
         farewell: [Deadline::NEVER; 2],
         calls: Vec::new(),
+        tasks: Vec::new(),
         subscriptions: Vec::new(),
         batches: Vec::new(),
         batches_ever: 0,
@@ -90,6 +97,7 @@ struct Server<'a> {
     /// gone.
     farewell: [Deadline; 2],
     calls: Vec<Pending>,
+    tasks: Vec<Task>,
     /// Requests to be told of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
     batches: Vec<Batch>,
@@ -115,6 +123,11 @@ struct Pending {
     picture: Option<&'static str>,
     call: Call,
     progress: Option<Progress>,
+    /// The words of a `run`, by which it can be gone on with.
+    words: Vec<OsString>,
+    /// When it becomes a task, and as which one it is answered for, if it is one.
+    long: Deadline,
+    task: Option<String>,
     /// Nobody wants to know any more what it comes to.
     cancelled: bool,
 }
@@ -127,6 +140,9 @@ struct Asked {
     /// It is of the version without a handshake.
     stateless: bool,
     form: AnswerForm,
+    /// The client has tasks; and forms by which its user answers a question.
+    has_tasks: bool,
+    has_forms: bool,
 }
 
 struct Progress {
@@ -143,6 +159,13 @@ enum Event {
     CallInput(usize),
     CallOutput(usize),
     CallError(usize),
+}
+
+impl Pending {
+    /// Does its own request wait for an answer?
+    fn is_awaited(&self) -> bool {
+        !self.cancelled && self.task.is_none()
+    }
 }
 
 impl Server<'_> {
@@ -171,6 +194,7 @@ impl Server<'_> {
             if let Some(progress) = &pending.progress {
                 deadline = deadline.min(progress.next);
             }
+            deadline = deadline.min(pending.long);
         }
         for event in poll_set.wait(deadline).trying("wait for a message")? {
             match event {
@@ -182,6 +206,7 @@ impl Server<'_> {
             }
         }
         self.tell_progress();
+        self.make_tasks();
         for all in [false, true] {
             let due = &mut self.farewell[usize::from(all)];
             if due.has_passed() {
@@ -299,7 +324,8 @@ impl Server<'_> {
     }
 
     fn cancel(&mut self, id: &Id) {
-        if let Some(pending) = self.calls.iter_mut().find(|call| call.request.id == *id && !call.cancelled) {
+        let is_it = |call: &&mut Pending| call.request.id == *id && call.is_awaited();
+        if let Some(pending) = self.calls.iter_mut().find(is_it) {
             pending.cancelled = true;
             pending.progress = None;
             pending.call.signal(SIGTERM);
@@ -313,7 +339,7 @@ impl Server<'_> {
     /// Answers a request, or begins to.
     fn take_request(&mut self, request: Request, reply: Reply) -> std::result::Result<(), Refusal> {
         let id = &request.id;
-        let in_use = self.calls.iter().any(|call| call.request.id == *id && !call.cancelled)
+        let in_use = self.calls.iter().any(|call| call.request.id == *id && call.is_awaited())
             || self.subscriptions.iter().any(|(subscription, _)| subscription == id);
         if in_use {
             let why = "invalid request: another request with this id is open";
@@ -321,7 +347,8 @@ impl Server<'_> {
         }
         let stateless = is_stateless(&request)?;
         let form = if reads_structure(&request, stateless) { AnswerForm::Structure } else { self.form };
-        let asked = Asked { id: id.clone(), reply, stateless, form };
+        let (has_tasks, has_forms) = if stateless { tasks_and_forms(&request) } else { (false, false) };
+        let asked = Asked { id: id.clone(), reply, stateless, form, has_tasks, has_forms };
         let begins = matches!(&*request.method, "initialize" | "ping");
         if !stateless && !begins && self.handshake.is_none() {
             let why = format!(
@@ -342,7 +369,7 @@ impl Server<'_> {
             }
             ("server/discover", true) => {
                 let versions = [STATELESS.into()];
-                let discovered = described(Object::new().list("supportedVersions", &versions));
+                let discovered = described(Object::new().list("supportedVersions", &versions), true);
                 self.succeed(&asked, kept(discovered));
             }
             ("subscriptions/listen", true) => {
@@ -358,6 +385,35 @@ impl Server<'_> {
                 self.send(&message::notification("notifications/subscriptions/acknowledged", params));
                 self.subscriptions.push((asked.id, reply));
             }
+            (method @ ("tasks/get" | "tasks/update" | "tasks/cancel"), true) => {
+                if !has_tasks {
+                    let needed = Object::new().object_or_null(EXTENSION, Some(Object::new()));
+                    let needed = Object::new().object_or_null("extensions", Some(needed));
+                    let mut refusal =
+                        Refusal::new(Some(id), MISSING_CAPABILITY, "Missing required client capability");
+                    let data = Object::new().object_or_null("requiredCapabilities", Some(needed));
+                    refusal.data = Some(data.value());
+                    return Err(refusal);
+                }
+                let wanted = request.params.get("taskId").and_then(Value::as_str).unwrap_or_default();
+                let Some(at) = self.tasks.iter().position(|task| task.id == wanted && task.is_kept()) else {
+                    return Err(Refusal::new(Some(id), INVALID_PARAMS, "there is no such task"));
+                };
+                let result = match method {
+                    "tasks/get" => self.tasks[at].object(),
+                    "tasks/cancel" => {
+                        self.cancel_task(at);
+                        Object::new()
+                    }
+                    _ => {
+                        if let Some(Value::Object(responses)) = request.params.get("inputResponses") {
+                            self.answer_task(at, &asked, responses);
+                        }
+                        Object::new()
+                    }
+                };
+                self.succeed(&asked, result);
+            }
             ("initialize", false) => {
                 let wanted = request.params.get("protocolVersion").and_then(Value::as_str);
                 let wanted = WITH_HANDSHAKE.into_iter().find(|version| wanted == Some(version));
@@ -365,7 +421,10 @@ impl Server<'_> {
                 self.handshake = Some(version);
                 self.form = form;
                 let greeting = Object::new().text("protocolVersion", version);
-                self.succeed(&asked, described(greeting).object_or_null("serverInfo", Some(ourselves())));
+                self.succeed(
+                    &asked,
+                    described(greeting, false).object_or_null("serverInfo", Some(ourselves())),
+                );
             }
             ("ping", false) => self.succeed(&asked, Object::new()),
             (method, _) => {
@@ -413,7 +472,7 @@ impl Server<'_> {
         if self.owner && invocation.tool == ToolName::Create {
             invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
         }
-        let (tool, picture) = (invocation.tool, invocation.picture);
+        let (tool, picture, words) = (invocation.tool, invocation.picture, invocation.words.clone());
         let call = match Call::start(invocation) {
             Ok(call) => call,
             Err(error) => {
@@ -424,8 +483,123 @@ impl Server<'_> {
         let token = params.get("_meta").and_then(|meta| Id::of(meta.get("progressToken")?));
         let progress =
             token.map(|token| Progress { token, since: Instant::now(), next: Deadline::after(PROGRESS) });
-        self.calls.push(Pending { request: asked, tool, picture, call, progress, cancelled: false });
+        let long = if asked.has_tasks && tool.waits() { Deadline::after(LONG) } else { Deadline::NEVER };
+        let (task, cancelled) = (None, false);
+        self.calls.push(Pending {
+            request: asked,
+            tool,
+            picture,
+            call,
+            progress,
+            words,
+            long,
+            task,
+            cancelled,
+        });
         Ok(())
+    }
+
+    /// Answers for calls that take long by a task each.
+    fn make_tasks(&mut self) {
+        self.tasks.retain(Task::is_kept);
+        for index in 0..self.calls.len() {
+            if self.calls[index].long.has_passed() {
+                let pending = &mut self.calls[index];
+                (pending.long, pending.progress) = (Deadline::NEVER, None);
+                let (request, words) = (pending.request.clone(), pending.words.clone());
+                self.calls[index].task = self.begin_task(&request, words, TaskState::Working);
+            }
+        }
+    }
+
+    /// Answers a request by a new task. Without random bytes for its id there is none.
+    fn begin_task(&mut self, request: &Asked, words: Vec<OsString>, state: TaskState) -> Option<String> {
+        let id = random::hex::<16>().ok()?;
+        let mut task = Task::new(id.clone(), words);
+        if let TaskState::Asks { .. } = state {
+            task.become_state(state);
+        }
+        let created = with_meta(task.object().text("resultType", "task"), Object::new());
+        self.tasks.push(task);
+        self.reply(request.reply, Some(message::response(&request.id, created)));
+        Some(id)
+    }
+
+    fn cancel_task(&mut self, at: usize) {
+        let task = &mut self.tasks[at];
+        if matches!(task.state, TaskState::Completed(_)) {
+            return;
+        }
+        task.become_state(TaskState::Cancelled);
+        let call = self.calls.iter_mut().find(|call| call.task.as_ref() == Some(&task.id));
+        if let Some(pending) = call {
+            pending.cancelled = true;
+            pending.call.signal(SIGTERM);
+        }
+    }
+
+    /// Types what the user of the client has answered; or leaves the question to the model.
+    fn answer_task(&mut self, at: usize, asked: &Asked, responses: &Map<String, Value>) {
+        let task = &mut self.tasks[at];
+        let Some(answer) = task.answer(responses) else { return };
+        let TaskState::Asks { result, .. } = std::mem::replace(&mut task.state, TaskState::Working) else {
+            return;
+        };
+        match answer {
+            None => task.become_state(TaskState::Completed(result)),
+            Some(text) => {
+                task.become_state(TaskState::Working);
+                let (types, _) = task.answering();
+                let id = task.id.clone();
+                self.go_on(asked, ToolName::Send, types, text.into_bytes(), id);
+            }
+        }
+    }
+
+    /// Starts another call of a task.
+    fn go_on(&mut self, asked: &Asked, tool: ToolName, words: Vec<OsString>, input: Vec<u8>, id: String) {
+        let invocation = Invocation { tool, words: words.clone(), input, picture: None };
+        match Call::start(invocation) {
+            Ok(call) => self.calls.push(Pending {
+                request: asked.clone(),
+                tool,
+                picture: None,
+                call,
+                progress: None,
+                words,
+                long: Deadline::NEVER,
+                task: Some(id),
+                cancelled: false,
+            }),
+            Err(error) => {
+                let failed = answer::failed(&format!("cannot start the call: {error}")).value();
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                    task.become_state(TaskState::Completed(failed));
+                }
+            }
+        }
+    }
+
+    /// A call of a task has ended: the command asks, is gone on with, or that is what it came to.
+    fn end_call_of_task(&mut self, id: &str, pending: &Pending, mut ended: Ended) {
+        let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { return };
+        if pending.tool == ToolName::Send && ended.code == 0 {
+            let (_, goes_on) = task.answering();
+            let id = task.id.clone();
+            return self.go_on(&pending.request, ToolName::Run, goes_on, Vec::new(), id);
+        }
+        if pending.tool == ToolName::Run {
+            answer::put_before(&task.printed, &mut ended);
+        }
+        let result = answer::result(pending.tool, pending.request.form, pending.picture, &ended).value();
+        let asked_for = answer::asked_for(&ended).filter(|_| pending.tool == ToolName::Run);
+        match asked_for.filter(|_| pending.request.has_forms) {
+            Some((printed, question)) => {
+                task.printed = printed;
+                task.become_state(TaskState::Asks { question, result });
+            }
+            None => task.become_state(TaskState::Completed(result)),
+        }
     }
 
     fn tell_progress(&mut self) {
@@ -451,17 +625,47 @@ impl Server<'_> {
     /// Tells what has become of the calls that are over.
     fn answer_calls(&mut self) {
         while let Some(index) = self.calls.iter().position(|pending| pending.call.is_over()) {
-            let Pending { request, tool, picture, call, cancelled, .. } = self.calls.swap_remove(index);
-            match call.finish() {
-                _ if cancelled => self.reply(request.reply, None),
-                Ok(ended) => self.succeed(&request, answer::result(tool, request.form, picture, &ended)),
-                Err(error) => {
+            let mut pending = self.calls.swap_remove(index);
+            let Pending { ref request, tool, picture, cancelled, .. } = pending;
+            match (pending.call.finish(), pending.task.take()) {
+                (_, Some(_)) if cancelled => {}
+                (_, None) if cancelled => self.reply(request.reply, None),
+                (Ok(ended), Some(id)) => self.end_call_of_task(&id, &pending, ended),
+                (Ok(ended), None) if self.asks_by_task(&pending, &ended) => {}
+                (Ok(ended), None) => {
+                    self.succeed(request, answer::result(tool, request.form, picture, &ended))
+                }
+                (Err(error), Some(id)) => {
+                    let failed = answer::failed(&format!("cannot read how the call ended: {error}")).value();
+                    if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+                        task.become_state(TaskState::Completed(failed));
+                    }
+                }
+                (Err(error), None) => {
                     let why = format!("cannot read how the call ended: {error}");
                     let refusal = Refusal::new(Some(&request.id), INTERNAL_ERROR, why);
                     self.reply(request.reply, Some(refusal.answer()));
                 }
             }
         }
+    }
+
+    /// A command that has asked at once is a task, too, if the client's user can answer.
+    fn asks_by_task(&mut self, pending: &Pending, ended: &Ended) -> bool {
+        let request = &pending.request;
+        if !(request.has_tasks && request.has_forms && pending.tool == ToolName::Run) {
+            return false;
+        }
+        let Some((printed, question)) = answer::asked_for(ended) else { return false };
+        let result = answer::result(pending.tool, request.form, None, ended).value();
+        let Some(id) = self.begin_task(request, pending.words.clone(), TaskState::Asks { question, result })
+        else {
+            return false;
+        };
+        if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+            task.printed = printed;
+        }
+        true
     }
 
     fn succeed(&mut self, asked: &Asked, result: Object) {
@@ -537,10 +741,25 @@ fn reads_structure(request: &Request, stateless: bool) -> bool {
     declared("extensions") || declared("experimental")
 }
 
+/// Does its client have tasks, and forms? Without a mode, it is forms that it has.
+fn tasks_and_forms(request: &Request) -> (bool, bool) {
+    let capabilities = request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES));
+    let has_tasks = capabilities.and_then(|known| known.get("extensions")?.get(EXTENSION)).is_some();
+    let modes = capabilities.and_then(|known| known.get("elicitation")?.as_object());
+    (has_tasks, modes.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")))
+}
+
 const INSTRUCTIONS: Text = Text::of("mcp/instructions.md");
 
-fn described(result: Object) -> Object {
+fn described(result: Object, has_extensions: bool) -> Object {
     let capabilities = Object::new().object_or_null("tools", Some(Object::new()));
+    let capabilities = match has_extensions {
+        true => {
+            let extensions = Object::new().object_or_null(EXTENSION, Some(Object::new()));
+            capabilities.object_or_null("extensions", Some(extensions))
+        }
+        false => capabilities,
+    };
     result.object_or_null("capabilities", Some(capabilities)).text("instructions", INSTRUCTIONS.get())
 }
 
@@ -555,6 +774,10 @@ fn kept(result: Object) -> Object {
 
 /// What every result of the version without a handshake has, beside its own metadata.
 fn complete(result: Object, meta: Object) -> Object {
+    with_meta(result.text("resultType", "complete"), meta)
+}
+
+fn with_meta(result: Object, meta: Object) -> Object {
     let meta = meta.object_or_null("io.modelcontextprotocol/serverInfo", Some(ourselves()));
-    result.text("resultType", "complete").object_or_null("_meta", Some(meta))
+    result.object_or_null("_meta", Some(meta))
 }

@@ -16,6 +16,9 @@ use crate::support::{PATIENCE, Scratch, eventually, is_running, run};
 
 const VERSION: &str = "2026-07-28";
 
+/// Calls that take long, as tasks.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
 /// What a client declares that reads the structure of results.
 const STRUCTURE: &str = "nbs/structured-content";
 
@@ -209,7 +212,7 @@ fn the_version_without_a_handshake_tells_all_in_each_request() {
     let mut client = Client::start(&scratch, &[]);
     let discovered = client.ask("server/discover", json!({}))["result"].clone();
     assert_eq!(discovered["supportedVersions"], json!([VERSION]));
-    assert_eq!(discovered["capabilities"], json!({"tools": {}}));
+    assert_eq!(discovered["capabilities"], json!({"tools": {}, "extensions": {TASKS: {}}}));
     assert!(discovered["instructions"].as_str().unwrap().contains("`run`"));
     let tools = client.ask("tools/list", json!({}))["result"].clone();
     for result in [&discovered, &tools] {
@@ -874,4 +877,108 @@ fn a_command_that_asks_is_told_of_and_gone_on_with() {
     );
     client.text("send", json!({"session": "@work", "text": "on"}));
     assert_eq!(client.text("run", json!({"session": "@work", "resume": true})), "got on\n");
+}
+
+/// The task, when it is like that.
+fn task_when(client: &mut Client, id: &Value, status: &str) -> Value {
+    let mut task = Value::Null;
+    eventually(&format!("a task that is {status}"), || {
+        task = client.ask("tasks/get", json!({"taskId": id}))["result"].clone();
+        assert_eq!(task["resultType"], "complete", "{task}");
+        task["status"] == status
+    });
+    task
+}
+
+#[test]
+fn a_call_that_takes_long_is_a_task_for_a_client_that_has_those() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    client.shell();
+    let slow = json!({"session": "@work", "command": "until test -e gate; do sleep 0.1; done; echo late"});
+    // A client that does not say that it has them gets none, and may not ask for any.
+    let waits = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["marker"], "timeout": "1h"}));
+    let refused = client.ask("tasks/get", json!({"taskId": "x"}))["error"].clone();
+    assert_eq!(
+        (&refused["code"], &refused["data"]["requiredCapabilities"]["extensions"][TASKS]),
+        (&json!(-32021), &json!({}))
+    );
+
+    client.capabilities = json!({"extensions": {TASKS: {}}});
+    assert_eq!(client.text("run", json!({"session": "@work", "command": "echo brief"})), "brief\n");
+    let id = client.begin("run", slow);
+    let created = client.answer(id)["result"].clone();
+    assert_eq!(
+        (&created["resultType"], &created["status"]),
+        (&json!("task"), &json!("working")),
+        "{created}"
+    );
+    let task = created["taskId"].clone();
+    assert!(task.as_str().is_some_and(|id| id.len() == 32) && created["createdAt"].is_string(), "{created}");
+    assert!(created["ttlMs"].is_u64() && created["pollIntervalMs"].is_u64());
+    task_when(&mut client, &task, "working");
+    fs::write(scratch.path.join("gate"), "").unwrap();
+    let done = task_when(&mut client, &task, "completed");
+    assert_eq!((text(&done["result"]), &done["result"]["isError"]), ("late\n", &json!(false)));
+    client.text("run", json!({"session": "@work", "command": "echo mar''ker"}));
+    assert_eq!(client.answer(waits)["result"]["isError"], false);
+    assert_eq!(client.ask("tasks/get", json!({"taskId": "none"}))["error"]["code"], -32602);
+
+    let wait = json!({"sessions": ["@work"], "pattern": ["never"], "timeout": "1h"});
+    let id = client.begin("wait", wait);
+    let task = client.answer(id)["result"]["taskId"].clone();
+    assert_eq!(client.ask("tasks/cancel", json!({"taskId": task}))["result"]["resultType"], "complete");
+    task_when(&mut client, &task, "cancelled");
+    eventually("the end of the call", || client.calls().is_empty());
+    client.is_well();
+}
+
+#[test]
+fn a_task_asks_the_user_what_its_command_asks() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    client.shell();
+    client.capabilities = json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}});
+    let asks = |command: &str| json!({"session": "@work", "command": command, "input_after": "200ms"});
+    let begin = |client: &mut Client, command| {
+        let id = client.begin("run", asks(command));
+        client.answer(id)["result"].clone()
+    };
+    let created = begin(&mut client, "read -p 'Go? ' x; read -p 'Sure? ' y; echo \"got $x $y\"");
+    assert_eq!(created["status"], "input_required", "{created}");
+    let task = &created["taskId"];
+    for (question, key, answer) in [("Go?", "question-1", "on"), ("Sure?", "question-2", "yes")] {
+        let mut told = Value::Null;
+        eventually(question, || {
+            told = client.ask("tasks/get", json!({"taskId": task}))["result"]["inputRequests"][key].clone();
+            told["params"]["message"] == question
+        });
+        assert_eq!(
+            (&told["method"], &told["params"]["mode"]),
+            (&json!("elicitation/create"), &json!("form"))
+        );
+        assert_eq!(told["params"]["requestedSchema"]["required"], json!(["answer"]));
+        // An answer to another question is none.
+        for key in ["question-0", key, key] {
+            let answers = json!({key: {"action": "accept", "content": {"answer": answer}}});
+            let told = client.ask("tasks/update", json!({"taskId": task, "inputResponses": answers}));
+            assert_eq!(told["result"]["resultType"], "complete", "{told}");
+        }
+    }
+    let done = task_when(&mut client, task, "completed");
+    assert!(text(&done["result"]).ends_with("got on yes\n"), "{done}");
+
+    // One that the user does not answer is the model's, as without tasks.
+    let created = begin(&mut client, "read -p 'Go? ' x; echo \"got $x\"");
+    let answers = json!({"question-1": {"action": "decline"}});
+    client.ask("tasks/update", json!({"taskId": created["taskId"], "inputResponses": answers}));
+    let declined = task_when(&mut client, &created["taskId"], "completed");
+    assert!(text(&declined["result"]).contains("the tool `run` with resume=true"), "{declined}");
+    client.text("send", json!({"session": "@work", "text": "on"}));
+    assert_eq!(client.text("run", json!({"session": "@work", "resume": true})), "got on\n");
+    // A secret does not go through a client.
+    let asked = client.text("run", asks("read -s -p 'Password: ' x"));
+    assert!(asked.contains("nbs-ts send --secret-stdin"), "{asked}");
+    client.text("send", json!({"session": "@work", "keys": ["C-c"]}));
+    client.is_well();
 }
