@@ -35,6 +35,14 @@ SCRIPT = {
     "again": [{"say": WORDS * 2, "seconds": 2, "shell": "touch made2"}, {"say": WORDS + "All is built again.", "seconds": 1.5}],
 }
 
+# What each does as a client of nbs-mcp: the calls, and what the last but one prints.
+TOOLS = [
+    {"tool": "create", "arguments": {"command": "bash", "name": "made"}},
+    {"tool": "run", "arguments": {"session": "@made", "command": "seq 100000 104999"}},
+    {"tool": "kill", "arguments": {"sessions": ["@made"]}},
+    {"say": "All is done."},
+]
+
 # The keys that allow what is asked.
 ALLOW = {"opencode": ["Enter"]}
 
@@ -150,13 +158,13 @@ class Trial:
     def __init__(self, agent, nbs, folder):
         self.agent, self.lates, self.marks = agent, {}, []
         self.root = tempfile.mkdtemp(prefix=f"{agent}-")
-        self.model = Model(SCRIPT)
+        self.model = Model({**SCRIPT, "tools": TOOLS})
         self.work, home = f"{self.root}/work", f"{self.root}/home"
         os.makedirs(self.work)
         os.makedirs(home)
         subprocess.run(["git", "init", "-q", self.work], check=True)
         environment = {"PATH": os.environ["PATH"], "NBS_TS_HOME": f"{self.root}/state", "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-        environment.update(agents.configure(agent, self.model.url, home, self.work))
+        environment.update(agents.configure(agent, self.model.url, home, self.work, f"{nbs}/nbs-mcp"))
         self.session = Session(nbs, environment, self.work, f"exec {folder}/node_modules/.bin/{agent}")
 
     def mark(self, what):
@@ -219,14 +227,35 @@ class Trial:
             raise Failure(f"it is done, and is told as {false[0]['activity']} because of {false[0]['because']}")
         self.mark("done")
 
+    def use_tools(self):
+        """Its model calls tools of nbs-mcp; each that it may not call yet is allowed."""
+        session, model = self.session, self.model
+        typed = submit(session, "Please do it: TASK tools", model)
+        end = time.time() + 60
+        while not model.last("done", typed):
+            if time.time() > end:
+                raise Failure(f"the tools were not called; the screen:\n{session.screen()}")
+            if session.told[-1][2]["activity"] == "waiting":
+                session.call("key", session.handle, *ALLOW.get(self.agent, ["1"]))
+                time.sleep(1)
+            time.sleep(0.05)
+        _, _, created, printed, killed = [None, None, *model.results][-5:]
+        if "has ended" not in killed or "is not" in created:
+            raise Failure(f"create, kill: {created!r}, {killed!r}")
+        # What the model reads it reads once, within the bound, with how to read the rest.
+        counts = [printed.count(text) for text in ("100000", "104999", "call `read` with session")]
+        if counts != [1, 1, 1] or len(printed) > 12_000:
+            raise Failure(f"run: {counts} in {len(printed)} bytes: {printed[:300]!r} … {printed[-500:]!r}")
+
     def run(self):
         begun = time.time()
         session = self.session
         # It takes a task as soon as it rests.
-        session.until("that it takes a task", lambda told: told["activity"] in ("idle", "done"), 40)
+        session.until("that it takes a task", lambda told: told["activity"] in ("idle", "done"), 90)
         started = time.time() - begun
         for task in SCRIPT:
             self.turn(task)
+        self.use_tools()
         for what, lates in self.lates.items():
             if min(lates) > LATE:
                 raise Late(f"{what}: told {min(lates):.1f} s late, each time")
