@@ -286,7 +286,8 @@ export interface Chunk {
 export interface Exit {
     session: string
     exitCode: number | null
-    signal: number | null
+    /** The name of the signal that killed its program. */
+    signal: string | null
     endedBy: string | null
     timedOut: boolean
 }

@@ -60,7 +60,8 @@ fn script_of(page: &str) -> (String, Vec<(String, String)>) {
                 script += &format!("printf '{MARK}\\n'\n");
             }
             // What another program reads: `tests/cluster` and `tests/clients` have that program try it.
-            "bash" | "html" | "json" | "python" | "text" | "typescript" | "crontab" | "hcl" | "ini" | "yaml" => {}
+            "bash" | "html" | "json" | "python" | "text" | "typescript" | "crontab" | "hcl" | "ini"
+            | "yaml" => {}
             other => panic!("a block of '{other}'"),
         }
     }

@@ -119,7 +119,8 @@ class Exit:
     session: str
     exit_code: Optional[int]
     """128 + N if signal N killed its program. `None` if it is unknown, or the session is alive."""
-    signal: Optional[int]
+    signal: Optional[str]
+    """The name of the signal that killed its program."""
     ended_by: Optional[str]
     """`self`, `kill`, `timeout`, `idle_timeout`, `owner`, `unknown`; `None` if it is alive."""
     timed_out: bool

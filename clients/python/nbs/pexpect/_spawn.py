@@ -170,10 +170,10 @@ class spawn:
             self._spawn(command, args, None, dimensions)
 
     def _spawn(
-        self, command: Any, args: List[str], preexec_fn: Any = None, dimensions: Optional[Tuple[int, int]] = None
+        self, command: Any, args: List[str] = [], preexec_fn: Any = None, dimensions: Optional[Tuple[int, int]] = None
     ) -> None:
         if isinstance(command, int):
-            raise ExceptionPexpect(f"the command {command} is a number; pexpect.fdpexpect takes descriptors")
+            raise ExceptionPexpect(f"the command {command} is a number; maybe you want to use fdpexpect.fdspawn")
         if not isinstance(args, list):
             raise TypeError("The argument, args, must be a list.")
         self.args = [command, *args] if args else split_command_line(command)
@@ -187,8 +187,11 @@ class spawn:
         for name in ("NBS_TS_HOME", "HOME"):
             if name in os.environ:
                 outside.setdefault(name, os.environ[name])
+        # The session's shell is found on our PATH, and forgets what it has for prompts.
+        outside["PATH"] = os.environ.get("PATH", "") + os.pathsep + os.defpath
         unset = [name for name in (*_OF_NBS, *outside) if name not in given]
         before = [f"unset {' '.join(dict.fromkeys(unset))};"] if unset else []
+        before += [f"export {name}={shlex.quote(given[name])};" for name in ("PATH", "PS1", "PS2") if name in given]
         if not self.echo:
             before.append("stty -echo;")
         if self.ignore_sighup:
@@ -269,6 +272,7 @@ class spawn:
         data = os.pread(self._log_descriptor, len(data), self._position) if data else b""
         if not data:
             self.flag_eof = True
+            self.isalive()
             raise EOF("End Of File (EOF).")
         self._position += len(data)
         return data
@@ -415,11 +419,12 @@ class spawn:
         deadline = None if timeout is None else time.monotonic() + timeout
         if async_:
             return self._expect_later(searcher, deadline, window)
+        tried = False
         try:
             index = self._search(searcher, None, window)
             while index is None:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                data = self.read_nonblocking(self.maxread, left)
+                data = self.read_nonblocking(self.maxread, _left(deadline, tried))
+                tried = True
                 if self.delayafterread is not None:
                     time.sleep(self.delayafterread)
                 self._parts.append(data)
@@ -432,13 +437,15 @@ class spawn:
             raise
 
     async def _expect_later(self, searcher: Any, deadline: Optional[float], window: Optional[int]) -> Any:
+        tried = False
         try:
             index = self._search(searcher, None, window)
             while index is None:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                left = _left(deadline, tried)
                 if not _ready(self.child_fd, 0):
                     await readable(self.child_fd, left)
                 data = self.read_nonblocking(self.maxread, 0)
+                tried = True
                 self._parts.append(data)
                 index = self._search(searcher, len(data), window)
             return index
@@ -661,12 +668,13 @@ class spawn:
                 return True
             record = {"exit_code": None, "signal": None}
         self.terminated = True
-        number = record["signal"]
+        name = record["signal"]
+        number = None if name is None else getattr(signal, name, record["exit_code"] - 128)
         if number is None:
             self.exitstatus = record["exit_code"]
             self.status = None if self.exitstatus is None else self.exitstatus << 8
         else:
-            self.signalstatus = self.status = number
+            self.signalstatus = self.status = int(number)
         return False
 
     def wait(self) -> Optional[int]:
@@ -724,7 +732,7 @@ class spawn:
 
     def _give_back(self) -> None:
         """The descriptors and the call of `attach`."""
-        if self._log_descriptor >= 0:
+        if getattr(self, "_attached", None) is not None and self._log_descriptor >= 0:
             self._attached.end()
             os.close(self._input)
             os.close(self._log_descriptor)
@@ -784,6 +792,16 @@ class _Device:
 
 def _home() -> pathlib.Path:
     return pathlib.Path(os.environ.get("NBS_TS_HOME") or pathlib.Path(os.environ["HOME"], ".nbs-ts"))
+
+
+def _left(deadline: Optional[float], tried: bool) -> Optional[float]:
+    """The seconds until the deadline. What is there already may be read after it once."""
+    if deadline is None:
+        return None
+    left = deadline - time.monotonic()
+    if left < 0 and tried:
+        raise TIMEOUT("Timeout exceeded.")
+    return max(0.0, left)
 
 
 def _ready(descriptor: int, timeout: Optional[float]) -> bool:
