@@ -92,6 +92,7 @@ impl Answers {
                     Vec::new()
                 }
                 Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
+                Query::SizeReport => format!("\x1b[48;{};{};0;0t", size.rows, size.cols).into_bytes(),
                 Query::Fixed(answer) => answer.clone(),
                 Query::Keyboard | Query::Unanswered => Vec::new(),
             };

@@ -171,6 +171,14 @@ impl Meaning {
         std::mem::take(&mut self.joined)
     }
 
+    /// The size has changed, which the program may have asked to be told.
+    pub(crate) fn note_resized(&mut self) {
+        if self.private.has(2048) {
+            self.asked_weight += Query::SizeReport.weight();
+            self.asked.push((self.length, Query::SizeReport));
+        }
+    }
+
     /// What the program has asked of its terminal since this was last called.
     pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
         self.asked_weight = 0;

@@ -219,6 +219,7 @@ impl Recorder {
     /// The terminal's size is another one, before anything more is printed.
     pub(crate) fn note_size(&mut self, size: Size) {
         self.changes += 1;
+        self.meaning.note_resized();
         if let Some(first) = self.first_size.take() {
             self.sizes.add(size_line(0, first));
         }

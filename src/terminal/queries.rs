@@ -173,6 +173,11 @@ impl<'a> Sequence<'a> {
         matches!(self.control(), Some((b'<'..=b'>', 0, b'u') | (b'>', 0, b'm' | b'n')))
     }
 
+    /// Does it put something on the clipboard? That is the session's own.
+    pub(crate) fn copies(self) -> bool {
+        self.last == Step::String(b']') && self.parser.string.starts_with(b"52;")
+    }
+
     /// May it change what colours there are to choose from: OSC 4, 10 and so on?
     pub(crate) fn chooses_colours(self) -> bool {
         let text = &self.parser.string;
@@ -197,6 +202,8 @@ pub(crate) enum Query {
     Screen(Vec<u8>),
     /// How large is the terminal, in characters (XTWINOPS 18)?
     Size,
+    /// To be told the size now, and whenever it changes (mode 2048).
+    SizeReport,
     /// Which flags of kitty's keyboard protocol are set ([`KittyFlags::answer`]).
     Keyboard,
     /// What has always the same answer.
@@ -211,7 +218,7 @@ impl Query {
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
             Query::Screen(bytes) | Query::Fixed(bytes) => bytes.len(),
-            Query::Size | Query::Keyboard | Query::Unanswered => 0,
+            Query::Size | Query::SizeReport | Query::Keyboard | Query::Unanswered => 0,
         };
         bytes + 64
     }
@@ -272,6 +279,7 @@ impl Query {
             (b'>', 0, b'q') if first == 0 => {
                 fixed(concat!("\x1bP>|nbs(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes())
             }
+            (b'?', 0, b'h') if sequence.parser.values().any(|mode| mode == 2048) => Some(Query::SizeReport),
             (0 | b'?', b'$', b'p') | (0, b'*', b'y') => screen,
             (0, 0, b't') if first == 18 => Some(Query::Size),
             (0, 0, b't') if (19..=21).contains(&first) => screen,
@@ -404,7 +412,7 @@ impl KittyFlags {
 }
 
 /// The DEC private modes that are known, those that are set at first being so.
-const MODES: [(u16, bool); 22] = [
+const MODES: [(u16, bool); 23] = [
     (1, false),
     (6, false),
     (7, true),
@@ -427,6 +435,7 @@ const MODES: [(u16, bool); 22] = [
     (1048, false),
     (1049, false),
     (2004, false),
+    (2048, false),
 ];
 
 /// The modes (DEC's private ones, IRM, and that of the keypad) as a program has set
@@ -488,10 +497,10 @@ impl PrivateModes {
     }
 
     /// What has to be sent to a terminal whose modes are `self` to make them `wanted`,
-    /// but for the alternate screen.
+    /// but for the alternate screen, and for what it would tell of its size.
     pub(crate) fn change(&self, wanted: &PrivateModes) -> String {
         let mut text = String::new();
-        for (mode, _) in MODES.into_iter().filter(|(mode, _)| !matches!(mode, 47 | 1047..=1049)) {
+        for (mode, _) in MODES.into_iter().filter(|(mode, _)| !matches!(mode, 47 | 1047..=1049 | 2048)) {
             if self.has(mode) != wanted.has(mode) {
                 push(&mut text, format_args!("\x1b[?{mode}{}", if wanted.has(mode) { 'h' } else { 'l' }));
             }
@@ -612,7 +621,7 @@ mod tests {
         ] {
             assert_eq!(queries(question), [Query::Screen(question.as_bytes().to_vec())], "{question:?}");
         }
-        assert_eq!(queries("\x1b[18t"), [Query::Size]);
+        assert_eq!(queries("\x1b[18t\x1b[?2048h"), [Query::Size, Query::SizeReport]);
         assert_eq!(queries("\x1b[?u"), [Query::Keyboard]);
         for other in ["\x1b[14t", "\x1b[?996n", "\x1b]52;c;?\x07", "\x1b_Gi=1,a=q;AAAA\x1b\\"] {
             assert_eq!(queries(other), [Query::Unanswered], "{other:?}");

@@ -54,6 +54,26 @@ fn queries_are_answered_once_and_in_order() {
     }
 }
 
+#[test]
+fn who_wants_to_be_told_the_size_is_told_at_once_and_when_it_changes() {
+    let scratch = Scratch::new();
+    let program = r#"import os, tty
+tty.setraw(0)
+os.write(1, b"\x1b[?2048h")
+told = b""
+while told.count(b"t") < 2:
+    told += os.read(0, 1000)
+    os.write(1, b"told" + repr(told).encode())
+"#;
+    fs::write(scratch.path.join("ask.py"), program).unwrap();
+    let handle = scratch.create_with(&["--size=70x20"], "python3 ask.py");
+    scratch.ts(&["wait-pattern", &handle, "told"]).code(0);
+    scratch.ts(&["resize", &handle, "90x30"]).code(0);
+    scratch.ts(&["wait", &handle, "--exit"]).code(0);
+    let told = r"\x1b[48;20;70;0;0t\x1b[48;30;90;0;0t";
+    scratch.ts(&["read", "--strip", &handle]).stdout_has(told);
+}
+
 /// Twice as much as the kernel's queue holds, and more than one read.
 #[test]
 fn six_hundred_questions_at_once_are_answered_in_order() {

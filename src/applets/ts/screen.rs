@@ -15,7 +15,8 @@
 //!   --scrollback=N    first print up to N of the last 2000 lines that have
 //!                     scrolled off the screen
 //!   --json            print an object: size, cursor (from 1), title, alternate
-//!                     (the alternate screen is shown), lines
+//!                     (the alternate screen is shown), lines, links (each
+//!                     with row, col, length and url)
 //!
 //! Example:
 //!   nbs-ts wait @edit --stable=200ms && nbs-ts screen @edit

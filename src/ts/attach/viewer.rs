@@ -323,7 +323,7 @@ impl Viewer<'_> {
         self.sequences.feed(&bytes, &mut |part, _| match part {
             Part::Other(bytes) => terminal.say(bytes),
             Part::Sequence(sequence) if Query::parse(sequence).is_some() => {}
-            Part::Sequence(sequence) if sequence.changes_keyboard() => {}
+            Part::Sequence(sequence) if sequence.changes_keyboard() || sequence.copies() => {}
             Part::Sequence(sequence) => {
                 modes.heed(sequence);
                 *coloured |= sequence.chooses_colours();
