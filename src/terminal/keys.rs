@@ -144,7 +144,7 @@ pub(crate) fn parse(name: &str) -> Option<Key> {
         }
     }
     key.named = key.code;
-    key.modifiers |= u8::from(key.shift) | ALT * u8::from(key.meta) | CONTROL * u8::from(key.control);
+    key.modifiers |= u8::from(key.shift) + ALT * u8::from(key.meta) + CONTROL * u8::from(key.control);
     if let Code::BackTab = key.code {
         (key.named, key.modifiers) = (Code::Control(b'\t', b'\t'), key.modifiers | SHIFT);
     }

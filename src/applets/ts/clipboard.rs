@@ -37,5 +37,5 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let object = Object::new().text("handle", handle.as_str()).bytes("text", copied);
         return cli::print(object.line());
     }
-    cli::print(copied.to_vec())
+    cli::print(copied)
 }

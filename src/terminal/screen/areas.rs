@@ -13,7 +13,7 @@ impl Screen {
     }
 
     /// Between the side margins, from this row on down to the bottom one.
-    fn from_row(&self, top: usize) -> Area {
+    fn below(&self, top: usize) -> Area {
         Area { top, left: self.left, bottom: self.bottom, right: self.right }
     }
 
@@ -37,14 +37,14 @@ impl Screen {
         if !self.has_sides() {
             return self.grid.scroll_down(top, self.bottom, count, blank);
         }
-        let area = self.from_row(top);
+        let area = self.below(top);
         let count = count.min(area.height());
         self.grid.copy(Area { bottom: area.bottom.wrapping_sub(count), ..area }, top + count, area.left);
         self.grid.fill(Area { bottom: top + count - 1, ..area }, blank);
     }
 
     fn shift_up(&mut self, top: usize, count: usize, blank: Cell) {
-        let area = self.from_row(top);
+        let area = self.below(top);
         let count = count.min(area.height());
         self.grid.copy(Area { top: top + count, ..area }, top, area.left);
         self.grid.fill(Area { top: area.bottom + 1 - count, ..area }, blank);

@@ -117,14 +117,12 @@ impl Screen {
             b'I' => (0..count.min(self.cols())).for_each(|_| self.tab()),
             b'J' => self.erase_screen(false),
             b'K' => self.erase_line(false),
-            b'L' | b'M' => {
-                if (self.top..=self.bottom).contains(&row) && self.is_between_sides() {
-                    match last {
-                        b'L' => self.scroll_down(row, count, blank),
-                        _ => self.delete_rows(row, count, blank),
-                    }
-                    self.cursor = Cursor::at(self.left, row);
+            b'L' | b'M' if (self.top..=self.bottom).contains(&row) && self.is_between_sides() => {
+                match last {
+                    b'L' => self.scroll_down(row, count, blank),
+                    _ => self.delete_rows(row, count, blank),
                 }
+                self.cursor = Cursor::at(self.left, row);
             }
             b'P' => {
                 self.cursor.pending = false;
