@@ -18,6 +18,7 @@ mod flow;
 mod foreground;
 mod helper_client;
 mod inbox;
+mod job;
 mod journal;
 mod judge;
 mod keyboard;
@@ -47,6 +48,7 @@ use crate::{
     session::{
         Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
         client::{
+            SignalKey,
             protocol::{Response, SizeSince},
             snapshot::Input,
         },
@@ -312,6 +314,10 @@ impl Relay {
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
             if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
                 self.recorder.claim(None);
+            }
+            let typed = self.journal.total();
+            if self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed) {
+                self.signal(SignalKey::Interrupt);
             }
             self.keep_limits().trying("enforce the session's limits")?;
             self.clients.keep_time();
@@ -618,7 +624,8 @@ impl Relay {
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
                     let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));
-                    self.awaited = Some(next);
+                    let typist = self.clients.typist_id();
+                    self.awaited = Some(next + self.recorder.jobs().untaken(typist));
                 }
                 self.note_typed(&bytes[..count], &modes);
                 Some(count)
@@ -704,8 +711,9 @@ impl Relay {
             if request.acts() && !self.clients.still_wants(id) {
                 break;
             }
-            let response = self.respond(id, request);
-            self.clients.respond(id, &response);
+            if let Some(response) = self.respond(id, request) {
+                self.clients.respond(id, &response);
+            }
         }
     }
 

@@ -20,7 +20,10 @@ use crate::{
     relay::{inbox::Inbox, judge::Audience},
     session::{
         Report,
-        client::protocol::{Asked, Follower, LONGEST_LINE, Request, Response, SizeSince},
+        client::{
+            job::Handed,
+            protocol::{Asked, Follower, LONGEST_LINE, Request, Response, SizeSince},
+        },
     },
     sorted::Map,
     sys::{
@@ -91,6 +94,8 @@ pub(crate) struct Client {
     wish: Wish,
     // It is a call that waits on the session.
     waits: bool,
+    // It hands a command over, and what it has sent of that is typed also if it leaves.
+    runs: bool,
     hung_up: bool,
     // Set while its inbox or outbox is large: a number that grows, so that the smallest is
     // the one which has been so for longest.
@@ -217,6 +222,11 @@ impl Client {
         self.hung_up || poll::has_left(&self.stream).unwrap_or(false)
     }
 
+    /// Has it sent all of a text by which it hands a command over?
+    fn has_all(&self, length: u64) -> bool {
+        self.runs && self.inbox.len() as u64 >= length
+    }
+
     /// Forgets what has come of what shall not be typed any more.
     fn skip(&mut self) {
         if let Wish::Skip { left } = self.wish {
@@ -328,7 +338,8 @@ impl Clients {
         self.last += 1;
         let (inbox, outbox) = (Inbox::default(), Vec::new());
         let wish = Wish::None;
-        let client = Client { stream, inbox, outbox, wish, waits: false, hung_up: false, dawdles: None };
+        let client =
+            Client { stream, inbox, outbox, wish, waits: false, runs: false, hung_up: false, dawdles: None };
         self.all.insert(ClientId(self.last), client);
         Some(ClientId(self.last))
     }
@@ -449,12 +460,18 @@ impl Clients {
                 self.respond(id, &Response::Noted);
             }
             // A command of a shell begins: whatever asks then asks something new.
-            Some(Request::Claim(claim)) => {
+            Some(Request::Claim { seq }) => {
                 self.asked = None;
-                return Some(Request::Claim(claim));
+                return Some(Request::Claim { seq });
+            }
+            Some(Request::Job(job)) => {
+                if job.handed != Handed::Queued {
+                    (self.asked, client.runs) = (None, true);
+                }
+                return Some(Request::Job(job));
             }
             Some(Request::Type { length: 0 }) => self.respond(id, &Response::Typed { count: 0, held: false }),
-            Some(Request::Type { .. }) if client.has_left() => {
+            Some(Request::Type { length }) if client.has_left() && !client.has_all(length) => {
                 client.hung_up = true;
                 self.respond(id, &Response::Typed { count: 0, held: false });
             }
@@ -569,6 +586,10 @@ impl Clients {
         self.all.get(self.typists.front()?)
     }
 
+    pub(crate) fn typist_id(&self) -> Option<ClientId> {
+        self.typists.front().copied()
+    }
+
     /// Has nothing of the typist's text been typed yet?
     pub(crate) fn typist_begins(&self) -> bool {
         self.typist().is_some_and(|client| matches!(client.wish, Wish::Type { done: 0, .. }))
@@ -646,6 +667,7 @@ impl Clients {
             return;
         }
         match client.wish {
+            Wish::Type { left, .. } if client.has_all(left) => {}
             Wish::Type { .. } => self.stop_typing(id),
             _ if !client.wants_write() => self.dismiss(id),
             _ => {}

@@ -74,6 +74,11 @@ impl Journal {
         begins
     }
 
+    /// How many bytes have been typed, but for secrets.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// What was typed after the first `since` bytes.
     pub(crate) fn since(&self, since: u64) -> Typing {
         let mut start = self.total - self.length as u64;

@@ -46,8 +46,8 @@ pub(crate) struct Meaning {
     prompt: Prompt,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
-    // The number of the completion that will be that one's, until somebody asks.
-    taken_as: Option<u64>,
+    // Which shell's command that is, and its number there, until somebody asks.
+    taken_as: Option<(usize, u64)>,
     // Whether a command has begun, and has ended, until somebody asks.
     edges: Edges,
     // How many bytes there had been when something was told.
@@ -68,6 +68,13 @@ pub(crate) struct Edges {
     pub(crate) begun: bool,
     /// One has ended.
     pub(crate) ended: bool,
+}
+
+/// A command that is done, by its number in its shell, too.
+pub(crate) struct DoneCommand {
+    pub(crate) level: usize,
+    pub(crate) seq: u64,
+    pub(crate) completion: Completion,
 }
 
 /// A shell that reports.
@@ -185,9 +192,9 @@ impl Meaning {
         std::mem::take(&mut self.asked)
     }
 
-    /// The number of the completion of what the shell has taken since this was last called, the
-    /// last such.
-    pub(crate) fn take_taken(&mut self) -> Option<u64> {
+    /// What a shell has taken since this was last called, the last such: which shell, and its number
+    /// for that.
+    pub(crate) fn take_taken(&mut self) -> Option<(usize, u64)> {
         self.taken_as.take()
     }
 
@@ -252,7 +259,7 @@ impl Meaning {
     }
 
     /// These bytes have been printed, and written down. Gives the commands that are done.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Completion> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<DoneCommand> {
         let mut found = Vec::new();
         self.marks.feed(bytes, &mut found);
         let (private, said, asked) = (&mut self.private, &mut self.said, &mut self.asked);
@@ -296,7 +303,7 @@ impl Meaning {
         !self.taken && !self.prompt.is_there()
     }
 
-    fn heed(&mut self, level: usize, mark: &Mark) -> Option<Completion> {
+    fn heed(&mut self, level: usize, mark: &Mark) -> Option<DoneCommand> {
         let cleared = std::mem::take(&mut self.cleared);
         if *mark == Mark::Stale {
             if cleared {
@@ -330,8 +337,8 @@ impl Meaning {
         self.interrupted = interrupted && tells_nothing;
         self.cleared = matches!(mark, Mark::Cleared { .. }) && self.prompt == Prompt::Touched;
         self.taken = matches!(mark, Mark::Taken { .. });
-        if self.taken {
-            self.taken_as = self.last_completion.map(|last| last.saturating_add(1));
+        if let Mark::Taken { seq } = *mark {
+            self.taken_as = Some((level, seq.saturating_add(1)));
         }
         if self.prompt == Prompt::Stands && self.half_line {
             self.prompt = Prompt::Touched;
@@ -370,9 +377,9 @@ impl Meaning {
         if joins && level > 0 {
             return None;
         }
-        let seq = u64::try_from(number).unwrap_or(u64::MAX);
-        self.last_completion = Some(seq);
-        Some(Completion { seq, code })
+        let number = u64::try_from(number).unwrap_or(u64::MAX);
+        self.last_completion = Some(number);
+        Some(DoneCommand { level, seq, completion: Completion { seq: number, code } })
     }
 }
 
@@ -390,7 +397,8 @@ mod tests {
     /// What these stretches of output, one after the other, come to.
     fn after(output: &[&str]) -> (Prompt, Vec<(u64, i32)>) {
         let mut meaning = Meaning::new("secret");
-        let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes())).collect::<Vec<_>>();
+        let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes()));
+        let done = done.map(|done| done.completion).collect::<Vec<_>>();
         assert_eq!(meaning.last_completion(), done.last().map(|done| done.seq));
         (meaning.prompt(), done.into_iter().map(|done| (done.seq, done.code)).collect())
     }
@@ -427,8 +435,9 @@ mod tests {
         };
         let mut meaning = Meaning::new("secret");
         let done = |meaning: &mut Meaning, printed: String| {
-            let done: Vec<_> =
-                meaning.feed(printed.as_bytes()).iter().map(|done| (done.seq, done.code)).collect();
+            let done: Vec<Completion> =
+                meaning.feed(printed.as_bytes()).iter().map(|done| done.completion).collect();
+            let done: Vec<_> = done.iter().map(|done| (done.seq, done.code)).collect();
             (done, meaning.level(), meaning.last_completion())
         };
         assert_eq!(done(&mut meaning, prompt("secret", 0, 0)).0, [(0, 0)]);

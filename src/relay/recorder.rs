@@ -12,14 +12,15 @@ use std::{
 };
 
 use crate::{
-    relay::{flow::Flow, log_limit::LogLimit, meaning::Meaning},
+    relay::{
+        flow::Flow,
+        job::Jobs,
+        log_limit::LogLimit,
+        meaning::{DoneCommand, Meaning},
+    },
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
-        SessionSpec, Settings, TIMES,
-        client::{Claim, Prompt},
-        completion_line,
-        shell::Dialect,
-        size_line,
+        SessionSpec, Settings, TIMES, client::Prompt, completion_line, shell::Dialect, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -47,7 +48,8 @@ pub(crate) struct Recorder {
     completions: Later,
     // Which of them belong to the calls that caused them, and the next that may.
     claims: Notes,
-    claimed: Option<Claim>,
+    claimed: Option<u64>,
+    jobs: Jobs,
     // When the last command began, and how long it lasted, once it has ended.
     command_begun: Option<Instant>,
     lasted: Option<Duration>,
@@ -92,6 +94,7 @@ impl Recorder {
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             claims: Notes::open(folder, CLAIMS, false)?,
             claimed: None,
+            jobs: Jobs::default(),
             command_begun: None,
             lasted: None,
             sizes: Notes::open(folder, SIZES, !is_usual)?,
@@ -326,13 +329,14 @@ impl Recorder {
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
             self.note_edges();
-            if let Some(seq) = self.meaning.take_taken()
-                && self.claimed == Some(Claim::Taken)
-            {
-                self.claimed = Some(Claim::Number(seq));
+            if let Some((level, seq)) = self.meaning.take_taken() {
+                self.jobs.note_taken(level, seq);
             }
-            for completion in done {
-                self.note_claim(completion.seq);
+            for DoneCommand { level, seq, completion } in done {
+                let is_asked = self.claimed.take_if(|claimed| *claimed == completion.seq).is_some();
+                if self.jobs.note_done(level, seq) || is_asked {
+                    self.claims.add(format!("{}\n", completion.seq));
+                }
                 self.lines.extend_from_slice(completion_line(completion).as_bytes());
             }
         }
@@ -356,22 +360,23 @@ impl Recorder {
     }
 
     /// Which completion belongs to the call that caused it.
-    pub(crate) fn claim(&mut self, claim: Option<Claim>) {
-        self.claimed = claim;
-        if let Some(Claim::Number(seq)) = claim
-            && Some(seq) <= self.last_completion()
-        {
-            self.note_claim(seq);
+    pub(crate) fn claim(&mut self, seq: Option<u64>) {
+        self.claimed = seq;
+        let last = self.last_completion();
+        if let Some(seq) = self.claimed.take_if(|seq| Some(*seq) <= last) {
+            self.claims.add(format!("{seq}\n"));
             // Where there is no room, it is written with what is printed next.
             let _ = self.claims.write(&self.folder);
         }
     }
 
-    fn note_claim(&mut self, seq: u64) {
-        if self.claimed == Some(Claim::Number(seq)) {
-            self.claimed = None;
-            self.claims.add(format!("{seq}\n"));
-        }
+    /// The commands that calls have handed over.
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(crate) fn jobs_mut(&mut self) -> &mut Jobs {
+        &mut self.jobs
     }
 
     /// What belongs to a call is known before there is anything to wait for.

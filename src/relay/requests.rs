@@ -31,8 +31,23 @@ use crate::{
 };
 
 impl Relay {
-    pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Response {
-        match request {
+    /// `None`: nothing is to be said to it.
+    pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Option<Response> {
+        Some(match request {
+            Request::Job(job) => {
+                let typed = self.journal.total();
+                self.recorder.jobs_mut().note(id, job, typed);
+                return None;
+            }
+            Request::Told => {
+                self.recorder.jobs_mut().note_told(id);
+                return None;
+            }
+            Request::Attach => match self.recorder.jobs_mut().attach(id) {
+                Some(Ok(job)) => Response::Job(Box::new(job)),
+                Some(Err(lost)) => Response::Refused { why: lost.why().into() },
+                None => Response::NoJob,
+            },
             Request::Snapshot { parts, .. } => Response::Snapshot(Box::new(self.snapshot(parts))),
             Request::Ending { cause } => {
                 self.ending.begin(id, &cause);
@@ -61,34 +76,8 @@ impl Relay {
                 }
             }
             Request::Typing { since } => Response::Typing(self.journal.since(since)),
-            // The line that is to be dropped is one that the shell has executed meanwhile.
-            Request::Signal { .. }
-                if self.recorder.prompt() == Prompt::Touched
-                    && self.master.foreground() != Some(self.reporting()) =>
-            {
-                Response::Noted
-            }
             Request::Signal { key } => {
-                // A line that is interrupted before anything of it is executed goes
-                // with what the shell, which may be slow, has not read of it.
-                let drops_line = matches!(self.recorder.prompt(), Prompt::Touched | Prompt::Entered);
-                if drops_line {
-                    self.discard_typed();
-                }
-                // A line editor that takes it as a key restores the terminal only then.
-                let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
-                if key == SignalKey::Interrupt {
-                    self.recorder.note_interrupted();
-                }
-                match self.recorder.level() {
-                    (0, _) if !is_key => {
-                        foreground::signal_foreground(&self.master, self.child, &[key.signal()])
-                    }
-                    // Whom it is for may be another user's, or be on another machine: they get
-                    // it from the terminal, as from a keyboard. Where it is full of what nobody
-                    // reads, it is asked for again.
-                    _ => drop(self.master.write(&[key.byte()])),
-                }
+                self.signal(key);
                 Response::Noted
             }
             Request::Modes => match self.key_modes() {
@@ -123,9 +112,9 @@ impl Relay {
                 self.seen = Some((id, offset));
                 Response::Noted
             }
-            Request::Claim(claim) => {
+            Request::Claim { seq } => {
                 self.claimant = Some(id);
-                self.recorder.claim(Some(claim));
+                self.recorder.claim(Some(seq));
                 Response::Noted
             }
             Request::Report { length } => {
@@ -136,6 +125,33 @@ impl Relay {
             Request::Follow { .. } | Request::Type { .. } | Request::Turn | Request::Asked(_) => {
                 Response::Unknown
             }
+        })
+    }
+
+    /// What this key would do, past whatever is still to be read or typed.
+    pub(super) fn signal(&mut self, key: SignalKey) {
+        let prompt = self.recorder.prompt();
+        if prompt == Prompt::Touched && self.master.foreground() != Some(self.reporting()) {
+            // The line that is to be dropped is one that the shell has executed meanwhile.
+            return;
+        }
+        // A line that is interrupted before anything of it is executed goes
+        // with what the shell, which may be slow, has not read of it.
+        let drops_line = matches!(prompt, Prompt::Touched | Prompt::Entered);
+        if drops_line {
+            self.discard_typed();
+        }
+        // A line editor that takes it as a key restores the terminal only then.
+        let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
+        if key == SignalKey::Interrupt {
+            self.recorder.note_interrupted();
+        }
+        match self.recorder.level() {
+            (0, _) if !is_key => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
+            // Whom it is for may be another user's, or be on another machine: they get
+            // it from the terminal, as from a keyboard. Where it is full of what nobody
+            // reads, it is asked for again.
+            _ => drop(self.master.write(&[key.byte()])),
         }
     }
 
@@ -247,6 +263,8 @@ impl Relay {
             program,
             shell_waits,
             successor,
+            left: self.recorder.jobs().left(),
+            left_untaken: self.recorder.jobs().is_left_untaken(),
             ..Snapshot::default()
         }
     }
@@ -367,7 +385,9 @@ impl Relay {
     fn awaited(&self) -> Option<u64> {
         let awaited = self.awaited?;
         let Some(last) = self.recorder.last_completion() else { return Some(awaited) };
-        Some(if self.goes_on() { last.saturating_add(1) } else { awaited.max(last) })
+        // Behind what calls have handed over, which may never be executed.
+        let awaited = awaited.min(last.saturating_add(1 + self.recorder.jobs().ahead()));
+        Some(awaited.max(if self.goes_on() { last.saturating_add(1) } else { last }))
     }
 
     fn goes_on(&self) -> bool {

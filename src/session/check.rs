@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
 /// reader's, and `*` what follows from the others.
-const OF_A_SESSION: [(&str, Nature); 38] = [
+const OF_A_SESSION: [(&str, Nature); 37] = [
     (dir::OUTPUT, Nature::File),
     (LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -77,7 +77,6 @@ const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::SOCKET, Nature::Socket),
     (dir::RUN, Nature::File),
     (dir::RUN_TEXT, Nature::File),
-    (dir::RUN_LEFT, Nature::File),
     (dir::PROMPTS, Nature::File),
     (dir::TYPED, Nature::File),
     (dir::SIZES, Nature::File),

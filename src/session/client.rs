@@ -6,6 +6,7 @@
 //! look, and ask for news since then.
 
 mod diagnosis;
+pub(crate) mod job;
 mod news;
 pub(crate) mod protocol;
 mod reach;
@@ -33,9 +34,10 @@ use crate::{
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
+use job::Job;
 use news::Follows;
 pub(crate) use news::{News, ToldStanding};
-pub(crate) use protocol::{Asked, Claim, Doing, Holder, Prompt, SignalKey};
+pub(crate) use protocol::{Asked, Doing, Holder, Prompt, SignalKey};
 use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
 pub(crate) use snapshot::{Parts, Snapshot};
 use typing::Typing;
@@ -67,9 +69,6 @@ pub(crate) struct RelayClient {
     is_ending: bool,
     // What is sent with the next request.
     ahead: String,
-    // How many answers come first that nobody waits for: one for each request of `ahead`, but
-    // for those that `take_turn` hears.
-    unheard: usize,
 }
 
 /// What became of waiting for the session to oneself.
@@ -143,7 +142,6 @@ impl RelayClient {
             heeded: 0,
             is_ending: false,
             ahead: String::new(),
-            unheard: 0,
         }
     }
 
@@ -381,14 +379,37 @@ impl RelayClient {
     /// Has a completion belong to this call, as long as it is there, and not to those who
     /// wait for the next; also one that has come. The last one that was claimed counts.
     pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
-        self.ask(&Request::Claim(Claim::Number(seq)))?;
+        self.ask(&Request::Claim { seq })?;
         Ok(())
     }
 
-    /// The same, sent with what is asked for next.
-    pub(crate) fn claim_with_next(&mut self, claim: Claim) {
-        self.ahead.push_str(&Request::Claim(claim).encode());
-        self.unheard += 1;
+    /// Tells, with what is asked for next, how far this call has come with its command.
+    pub(crate) fn note_job_with_next(&mut self, job: &Job) {
+        self.ahead.push_str(&Request::Job(*job).encode());
+    }
+
+    /// The same at once.
+    pub(crate) fn note_job(&mut self, job: &Job) {
+        // Where the session has ended, there is none.
+        let _ = self.say(&Request::Job(*job));
+    }
+
+    /// Tells that this call has told what became of its command, or that there is none.
+    pub(crate) fn note_told(&mut self) {
+        // Where it cannot be told, somebody else will be given it.
+        let _ = self.say(&Request::Told);
+    }
+
+    /// Takes over a command that another call has left; `None`: there is none, or the session has ended.
+    pub(crate) fn attach(&mut self) -> Result<Option<Job>> {
+        match self.ask(&Request::Attach)? {
+            Some(Response::Job(job)) => Ok(Some(*job)),
+            Some(Response::NoJob) | None => Ok(None),
+            Some(Response::Refused { why }) => {
+                Err(Failure::failed(format!("cannot resume a command in session '{}': {why}", self.handle)))
+            }
+            Some(_) => Err(self.misunderstood()),
+        }
     }
 
     /// Tells that the secret which is typed next is asked for, where the log is so long, though
@@ -600,15 +621,6 @@ impl RelayClient {
                 let end = searched + end;
                 let line: Vec<u8> = self.inbox.drain(..=end).collect();
                 let response = Response::decode(&line[..end]).ok_or_else(|| self.misunderstood())?;
-                searched = 0;
-                match response {
-                    Response::Changed { .. } | Response::Output { .. } | Response::Ended { .. } => {}
-                    _ if self.unheard > 0 => {
-                        self.unheard -= 1;
-                        continue;
-                    }
-                    _ => {}
-                }
                 return Ok(Received::Response(response));
             }
             if self.inbox.len() > LONGEST_RESPONSE {

@@ -65,7 +65,6 @@ pub(super) const HOST: &str = "host";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
 pub(super) const RUN_TEXT: &str = "run.text";
-pub(super) const RUN_LEFT: &str = "run.left";
 pub(super) const PROMPTS: &str = "prompts";
 pub(super) const PRIVATE: &str = "tmp";
 pub(super) const READ_CURSOR: &str = "read_cursor";

@@ -469,6 +469,18 @@ impl Printer {
         Ok(())
     }
 
+    /// The offset before which everything has been printed; `None` if bytes in the middle of a sequence are
+    /// held back.
+    pub(crate) fn printed(&self) -> Option<u64> {
+        let before = self.from.saturating_sub(1);
+        let is_begun = self.filter.held() > 0 || self.filter.unfinished() > 0;
+        match is_begun {
+            false => Some(self.from),
+            // The end of a line, perhaps.
+            true => self.log.bytes(before, self.from).is_ok_and(|last| last == b"\r").then_some(before),
+        }
+    }
+
     /// The bytes that were held back, now that nothing follows them.
     pub(crate) fn rest(&mut self) -> &[u8] {
         let rest = self.filter.finish();

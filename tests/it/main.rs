@@ -26,7 +26,8 @@ mod input; // send: order, wholeness, limits
 mod integrate; // a shell inside the session's own, taught to report
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
-mod launch; // nbs-launch-agent: the line, the environment, every byte
+mod launch;
+mod left; // nbs-launch-agent: the line, the environment, every byte
 mod lifecycle; // create, status, list, find, gc
 mod limits; // timeout, idle-timeout, owner
 mod lost; // the same, while whoever is between is killed

@@ -18,6 +18,9 @@
 //! output without the echo of the answer. A program that polls the keyboard while
 //! it prints or uses the CPU is not waiting. For a nested shell see `integrate`.
 //!
+//! If `run` is killed, its command goes on. `run --resume` then prints the output
+//! that the killed call did not print, and exits with the command's code.
+//!
 //! Job messages printed while the command runs are output. `read-new` prints
 //! those of the next prompt (`[1]+  Done`).
 //!
@@ -80,7 +83,10 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         EndedBy, OutputLog, SessionDir, StateDir,
-        client::{Claim, Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, Turn},
+        client::{
+            Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, Turn,
+            job::{Handed, Job, JobFlags},
+        },
         shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
     },
     sys::{
@@ -227,6 +233,10 @@ struct Run<'a> {
     is_far: bool,
     // `None`: the shell is the session's own.
     inner: Option<Inner>,
+    // Up to where in the log the relay knows that its output has been printed.
+    confirmed: u64,
+    // It goes on, and is for another call to resume.
+    is_left: bool,
     // How often it has been handed over, and the shell asked how it has ended.
     attempts: u32,
     looks: u32,
@@ -305,10 +315,12 @@ impl<'a> Run<'a> {
                 session.handle()
             )));
         }
-        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)?;
-        let place = await_prompt(session, wishes, place, &mut turn, &mut signals)?;
+        // From here on it is known that there is a command, whatever becomes of this call.
+        turn.note_job_with_next(&Job::default());
+        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)
+            .and_then(|place| await_prompt(session, wishes, place, &mut turn, &mut signals))
+            .inspect_err(|_| turn.note_told())?;
         let (offset, last) = (place.offset, place.seq.unwrap_or_default());
-        session.forget_left_run()?;
         let levels = session.levels()?;
         let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
         let secrets = levels.iter().map(|level| level.secret.clone());
@@ -320,8 +332,36 @@ impl<'a> Run<'a> {
         run.is_nothing = shell::is_nothing(command);
         (run.level, run.ahead, run.is_far) = (level, ahead, is_far);
         run.inner = Inner::of(&levels, &place, command);
-        run.hand_over()?;
+        let handed = run.hand_over();
+        handed.inspect_err(|_| run.relay.note_told())?;
         Ok(run)
+    }
+
+    /// What another call needs to go on with it: how far this one has come, at that place of the log.
+    fn job(&self, handed: Handed, place: u64) -> Job {
+        let Handover { can_look, leaves_unfinished, lines, beginning, .. } = self.handover;
+        Job {
+            handed,
+            place,
+            last: self.trace.seq().saturating_sub(1),
+            ahead: self.ahead,
+            level: self.level,
+            lines,
+            beginning: if handed == Handed::Printed { self.trace.beginning() } else { beginning },
+            typed: 0,
+            flags: JobFlags {
+                can_look,
+                leaves_unfinished,
+                is_far: self.is_far,
+                is_nothing: self.is_nothing,
+                marks_end: self.trace.marks_end,
+            },
+        }
+    }
+
+    fn note_with_next(&mut self, handed: Handed, place: u64) {
+        let job = self.job(handed, place);
+        self.relay.note_job_with_next(&job);
     }
 
     /// Of a command of the session's own shell.
@@ -344,6 +384,8 @@ impl<'a> Run<'a> {
             ahead: 0,
             is_far: false,
             inner: None,
+            confirmed: 0,
+            is_left: false,
             attempts: 0,
             looks: 0,
             relay,
@@ -386,19 +428,27 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
-        self.relay.claim_with_next(match self.handover.is_taken {
-            true => Claim::Taken,
-            false => Claim::Number(self.number_of(self.trace.seq())),
-        });
-        if !self.handover.is_taken {
-            self.trace.note_typed(self.trace.next);
-        }
+        let place = self.trace.next;
         let by_lines = self.handover.beginning == Beginning::Line && !self.handover.enter;
-        if by_lines && self.relay.modes()?.is_some_and(|modes| modes.secret) {
-            // Nothing shows what is typed, nor that it ends.
-            self.trace.note_drawn(self.trace.next);
-        }
+        // Then nothing shows what is typed, nor that it ends.
+        let is_hidden = by_lines && self.relay.modes()?.is_some_and(|modes| modes.secret);
         self.hide_line()?;
+        if !self.handover.is_taken {
+            self.trace.note_typed(place);
+        }
+        if is_hidden {
+            self.trace.note_drawn(place);
+        }
+        // With what is typed, and so known if that is.
+        self.note_with_next(
+            match self.handover {
+                Handover { is_taken: true, .. } => Handed::Whole,
+                Handover { enter: true, .. } | Handover { is_read: true, .. } => Handed::InPart,
+                _ if is_hidden => Handed::Printed,
+                _ => Handed::Next,
+            },
+            place,
+        );
         self.type_in(&self.handover.keys.clone())?;
         if self.handover.enter {
             let drawn = match &self.inner {
@@ -411,9 +461,11 @@ impl<'a> Run<'a> {
             }
             let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
             self.trace.note_typed(drawn);
+            // It fills its row, and the editor has gone on in the next.
+            let is_drawn = before == b"\n" && drawn > self.trace.next;
+            self.note_with_next(if is_drawn { Handed::Printed } else { Handed::Next }, drawn);
             self.type_in(b"\r")?;
-            if before == b"\n" && drawn > self.trace.next {
-                // It fills its row, and the editor has gone on in the next.
+            if is_drawn {
                 self.trace.note_drawn(drawn);
             }
         }
@@ -456,8 +508,18 @@ impl<'a> Run<'a> {
             && self.unread.is_none()
     }
 
-    /// Sees the command to its end, and prints what it prints.
+    /// Sees the command to its end, prints what it prints, and has told what became of it then.
     fn finish(mut self) -> Result<()> {
+        let seen = self.see_to_its_end();
+        // Where something of ours has failed, the command goes on all the same.
+        let has_told = matches!(seen, Ok(()) | Err(Failure::Status(_))) || self.trace.begun.is_none();
+        if has_told && !self.is_left {
+            self.relay.note_told();
+        }
+        seen
+    }
+
+    fn see_to_its_end(&mut self) -> Result<()> {
         let typed = Instant::now();
         let (mut outcome, cause) = self.watch()?;
         let mut duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
@@ -519,10 +581,8 @@ impl<'a> Run<'a> {
             self.print_at_once(range, &outcome, cause, duration)?;
         }
         match outcome {
-            Outcome::Asks(_) => self.leave(end)?,
-            // Where there is no room for that, why it was given up says more.
-            Outcome::GivenUp => drop(self.leave(end)),
-            _ => self.session.forget_left_run()?,
+            Outcome::Asks(_) | Outcome::GivenUp => self.leave(end),
+            _ => {}
         }
         if let Some(failure) = self.unread.take() {
             return Err(failure);

@@ -3,9 +3,9 @@
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!
 //! Exit codes come in order, each once. When one is printed, all output of its
-//! command can be read. Those that `run` and `ask` returned are skipped. A
-//! one-shot is complete when it ends. If the session ends before a command does,
-//! fails at once. `wait --input` waits until a shell has finished everything.
+//! command can be read. Those of `run` and `ask` are skipped. A one-shot is
+//! complete when it ends. If the session ends before a command does, fails at
+//! once. `wait --input` waits until a shell has finished everything.
 //!
 //! Options:
 //!   --timeout=TIME    give up after TIME (default: 60)

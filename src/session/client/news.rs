@@ -219,10 +219,7 @@ impl RelayClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{
-        Handle, Patience,
-        client::{Claim, Parts},
-    };
+    use crate::session::{Handle, Patience, client::Parts};
     use std::{io::Write, os::unix::net::UnixStream};
 
     /// A client, and its relay's end, where this has been said.
@@ -237,7 +234,6 @@ mod tests {
     fn the_end_may_come_in_place_of_an_answer() {
         for said in ["ended 3\n", "output 17\nended 3\n"] {
             let (mut client, _relay) = client(said);
-            client.claim_with_next(Claim::Taken);
             assert!(client.snapshot(Parts::INPUT).unwrap().is_none());
             assert_eq!(client.exit_code(), Some(3));
         }

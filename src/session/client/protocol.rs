@@ -12,13 +12,14 @@ use crate::{
     numbers::{hex, parse_hex},
     session::{
         client::{
+            job::Job,
             snapshot::{Parts, Snapshot},
             typing::Typing,
         },
         shell::Dialect,
     },
 };
-pub(crate) use words::{Asked, Claim, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
+pub(crate) use words::{Asked, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
 use words::{value, word};
 
 /// How long a request's line may be, with its end.
@@ -48,7 +49,13 @@ pub(crate) enum Request {
     Typing { since: u64 },
     /// The exit code of this completion is for me, unless I go before it comes, and for
     /// nobody who waits for the next.
-    Claim(Claim),
+    Claim { seq: u64 },
+    /// I hand a command over, and have come so far with it.
+    Job(Job),
+    /// I have told what became of it.
+    Told,
+    /// Let me go on with the command that was left.
+    Attach,
     /// The secret that I send next is asked for, where the log is so long: at the other end
     /// of a connection, whose echo cannot be seen here.
     Seen { offset: u64 },
@@ -98,7 +105,10 @@ impl Request {
             | Request::Turn
             | Request::Asked(_)
             | Request::Typing { .. }
-            | Request::Claim(_)
+            | Request::Claim { .. }
+            | Request::Job(_)
+            | Request::Told
+            | Request::Attach
             | Request::Seen { .. }
             | Request::Modes
             | Request::Folder
@@ -124,8 +134,10 @@ impl Request {
             Request::Hide { secret } => format!("hide {secret}\n"),
             Request::Typing { since } => format!("typing {since}\n"),
             Request::Seen { offset } => format!("seen {offset}\n"),
-            Request::Claim(Claim::Number(seq)) => format!("claim {seq}\n"),
-            Request::Claim(Claim::Taken) => "claim taken\n".into(),
+            Request::Claim { seq } => format!("claim {seq}\n"),
+            Request::Job(job) => format!("job {}\n", job.encode()),
+            Request::Told => "told\n".to_owned(),
+            Request::Attach => "attach\n".to_owned(),
             Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
             Request::Modes => "modes\n".to_owned(),
             Request::Press { byte } => format!("press {byte}\n"),
@@ -177,8 +189,10 @@ impl Request {
             ["hide", secret] if is_secret(secret) => Request::Hide { secret: secret.to_owned() },
             ["typing", since] => Request::Typing { since: since.parse().ok()? },
             ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
-            ["claim", "taken"] => Request::Claim(Claim::Taken),
-            ["claim", seq] => Request::Claim(Claim::Number(seq.parse().ok()?)),
+            ["claim", seq] => Request::Claim { seq: seq.parse().ok()? },
+            ["job", ref words @ ..] => Request::Job(Job::decode(words)?),
+            ["told"] => Request::Told,
+            ["attach"] => Request::Attach,
             ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
             ["modes"] => Request::Modes,
             ["press", byte] => Request::Press { byte: byte.parse().ok()? },
@@ -249,6 +263,10 @@ pub(crate) enum Response {
         why: String,
     },
     Noted,
+    /// The command that is yours now.
+    Job(Box<Job>),
+    /// There is none.
+    NoJob,
     /// You have the session to yourself; others had it when you asked. And what the text of the
     /// last call that told so was typed at.
     Turn {
@@ -295,6 +313,8 @@ impl Response {
             }
             Response::Refused { why } => format!("refused {why}\n"),
             Response::Noted => "noted\n".to_owned(),
+            Response::Job(job) => format!("job {}\n", job.encode()),
+            Response::NoJob => "no-job\n".to_owned(),
             Response::Turn { queued, asked } => {
                 let asked = asked.map(|Asked { pid, prompt }| format!(" {pid} {prompt:016x}"));
                 let when = if *queued { "queued" } else { "at-once" };
@@ -308,6 +328,10 @@ impl Response {
         let line = std::str::from_utf8(line).ok()?;
         if let Some(words) = line.strip_prefix("modes ") {
             return KeyModes::decode(words).map(Response::Modes);
+        }
+        if let Some(words) = line.strip_prefix("job ") {
+            let job = Job::decode(&words.split(' ').collect::<Vec<_>>());
+            return job.map(|job| Response::Job(Box::new(job)));
         }
         if let Some(words) = line.strip_prefix("untranslated") {
             let range = |word: &str| {
@@ -341,6 +365,7 @@ impl Response {
             ["ended", "-"] => Response::Ended { code: None },
             ["ended", code] => Response::Ended { code: Some(code.parse().ok()?) },
             ["noted"] => Response::Noted,
+            ["no-job"] => Response::NoJob,
             ["turn", when] => Response::Turn { queued: when == "queued", asked: None },
             ["turn", when, asked] => {
                 let (pid, prompt) = asked.split_once(' ')?;
@@ -364,14 +389,30 @@ mod tests {
         session::{
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
+                job::{Handed, JobFlags, LeftJob},
                 snapshot::{Front, Input, Reads},
                 typing::{Keys, Mode},
             },
+            shell::Beginning,
         },
         sys::pty::Size,
         terminal::{keys::Application, queries::PrivateModes},
     };
     use std::time::Duration;
+
+    fn made_up_job() -> Job {
+        Job {
+            handed: Handed::Printed,
+            place: 5,
+            last: 6,
+            ahead: -7,
+            level: 8,
+            lines: 9,
+            beginning: Beginning::Text,
+            typed: 10,
+            flags: JobFlags { is_far: true, marks_end: true, ..JobFlags::default() },
+        }
+    }
 
     fn without_end(line: &str) -> &[u8] {
         line.strip_suffix('\n').unwrap().as_bytes()
@@ -393,8 +434,11 @@ mod tests {
             Request::Turn,
             Request::Asked(Asked { pid: 7, prompt: 0x1f }),
             Request::Typing { since: 9 },
-            Request::Claim(Claim::Number(4)),
-            Request::Claim(Claim::Taken),
+            Request::Claim { seq: 4 },
+            Request::Job(Job::default()),
+            Request::Job(made_up_job()),
+            Request::Told,
+            Request::Attach,
             Request::Seen { offset: 9 },
             Request::Signal { key: SignalKey::Interrupt },
             Request::Modes,
@@ -436,6 +480,8 @@ mod tests {
                 lasted: Some(Duration::from_millis(5)),
                 interrupted: true,
                 queued: true,
+                left: Some(LeftJob { level: 1, last: 2 }),
+                left_untaken: true,
                 ending: true,
                 unread: 3,
                 size: Some(Size { cols: 80, rows: 24 }),
@@ -516,6 +562,8 @@ mod tests {
             Response::Untranslated { ranges: Vec::new() },
             Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,
+            Response::Job(Box::new(made_up_job())),
+            Response::NoJob,
             Response::Turn { queued: false, asked: None },
             Response::Turn { queued: true, asked: Some(Asked { pid: 7, prompt: u64::MAX }) },
             Response::Unknown,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::job::LeftJob;
 use super::protocol::{
     Doing, Holder, Prompt,
     words::{value, word},
@@ -148,6 +149,10 @@ pub(crate) struct Snapshot {
     pub(crate) queued: bool,
     /// How many typed bytes nobody has read.
     pub(crate) unread: u64,
+    /// A command of a call that has left it, and goes on; and whether one has been typed that the
+    /// shell has not taken yet.
+    pub(crate) left: Option<LeftJob>,
+    pub(crate) left_untaken: bool,
     /// Of the terminal, as long as it is there.
     pub(crate) size: Option<Size>,
     /// Which the program has set.
@@ -222,6 +227,8 @@ impl Snapshot {
         field("interrupted", flag(self.interrupted));
         field("queued", flag(self.queued));
         field("unread", number(Some(self.unread)));
+        field("left", self.left.map(|LeftJob { level, last }| format!("{level},{last}")));
+        field("left-untaken", flag(self.left_untaken));
         field("size", self.size.map(|size| format!("{}x{}", size.cols, size.rows)));
         field("modes", number(Some(self.modes.encode())));
         field("stalled", text(&self.stalled));
@@ -273,6 +280,11 @@ impl Snapshot {
                 "queued" => snapshot.queued = true,
                 "ending" => snapshot.ending = true,
                 "unread" => snapshot.unread = number()?,
+                "left" => {
+                    let (level, last) = told.split_once(',')?;
+                    snapshot.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
+                }
+                "left-untaken" => snapshot.left_untaken = true,
                 "size" => {
                     let (cols, rows) = told.split_once('x')?;
                     snapshot.size = Some(Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? });

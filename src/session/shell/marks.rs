@@ -314,6 +314,8 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'R' => Some(Mark::Taken { seq }),
         b'S' => Some(Mark::Begun { seq }),
         b'V' => Some(Mark::Shown { seq }),
+        // What is hidden from who looks at the output without marks.
+        b'H' | b'I' => Some(Mark::Stale),
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
     }

@@ -141,17 +141,17 @@ impl Handover {
 }
 
 impl Handover {
-    /// Of a command that has been handed over, and left.
-    pub(crate) fn done(can_look: bool, begins: bool) -> Handover {
+    /// Of a command that has been handed over, and left: `by_key`, it can be once more.
+    pub(crate) fn again(dialect: Dialect, by_key: bool, beginning: Beginning) -> Handover {
         Handover {
-            keys: Vec::new(),
-            before_again: b"",
-            is_taken: false,
-            can_look,
+            keys: if dialect == Dialect::Fish { LOOK } else { TAKE }.to_owned(),
+            before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
+            is_taken: by_key,
+            can_look: false,
             leaves_unfinished: false,
             enter: false,
             lines: 1,
-            beginning: if begins { Beginning::MarkAndSequences } else { Beginning::Mark },
+            beginning,
             is_read: false,
             text: None,
             script: None,

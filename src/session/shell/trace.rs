@@ -58,9 +58,10 @@ pub(crate) struct Trace {
 }
 
 /// Where the output of a command begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Beginning {
     /// Behind the mark that tells it.
+    #[default]
     Mark,
     /// There too, behind what fish does to its terminal: escape sequences, and a `\r`.
     MarkAndSequences,
@@ -68,6 +69,15 @@ pub(crate) enum Beginning {
     Line,
     /// Behind the mark that tells it, once the shell has read the text.
     Text,
+}
+
+impl Beginning {
+    pub(crate) const WORDS: [(&str, Beginning); 4] = [
+        ("mark", Beginning::Mark),
+        ("sequences", Beginning::MarkAndSequences),
+        ("line", Beginning::Line),
+        ("text", Beginning::Text),
+    ];
 }
 
 /// How far the command has come, as the marks tell.
@@ -141,9 +151,13 @@ impl Trace {
         self.last.saturating_add(1)
     }
 
-    /// fish's own sequences are still to come before its output.
-    pub(crate) fn begins(&self) -> bool {
-        self.beginning == Beginning::MarkAndSequences
+    /// What is to be known of the output's beginning once that has been seen: whether fish's own
+    /// sequences are still to come before it.
+    pub(crate) fn beginning(&self) -> Beginning {
+        match self.beginning {
+            Beginning::MarkAndSequences => Beginning::MarkAndSequences,
+            _ => Beginning::Mark,
+        }
     }
 
     /// It is typed as people type, of which the shell tells nothing; its end is typed

@@ -6,7 +6,7 @@ use crate::{
     numbers,
     outcome::{Failure, Result, Trying},
     session::{
-        Activity, Because, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
+        Activity, Because, Completion, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
             Diagnosis, Doing, News, Prompt, RelayClient, Start,
             snapshot::{Parts, Reads, Snapshot},
@@ -32,6 +32,12 @@ const STEP: u64 = 128 * 1024;
 
 /// More than a prompt is long, with its colours.
 const LONGEST_PROMPT: u64 = 4096;
+
+/// We poll: the kernel sends no event when a shell starts to read keys.
+const LOOK_AHEAD: Duration = Duration::from_millis(10);
+
+/// Stands for the exit code of a command that belongs to a `run`.
+const UNTOLD: i32 = -1;
 
 /// Output triggers a check; this interval is for a program that forwards no input any more.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
@@ -95,6 +101,8 @@ pub(crate) struct SessionWatch<'a> {
     line: Vec<u8>,
 
     completion: u64,
+    // It is this call's, and nobody else's.
+    is_own: bool,
     // The exit code of a completion, once there is one, and how far the log had come then.
     done: Option<(u64, i32)>,
     // How long the log is, and since when.
@@ -214,6 +222,7 @@ impl<'a> SessionWatch<'a> {
             before: 0,
             line: Vec::new(),
             completion,
+            is_own: from.completion.is_some(),
             done: None,
             length: 0,
             changed: Instant::now(),
@@ -411,6 +420,15 @@ impl<'a> SessionWatch<'a> {
         self.met(condition, text::escaped(&text))
     }
 
+    fn doing(&mut self) -> Result<Option<Doing>> {
+        self.client.as_mut().map_or(Ok(None), RelayClient::doing)
+    }
+
+    /// Was it a `run` or an `ask` that caused this completion?
+    fn is_of_call(&self, seq: u64) -> bool {
+        self.session.claims().is_ok_and(|claims| claims.contains(&seq))
+    }
+
     fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
             let now = self.client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::NONE))?;
@@ -419,12 +437,28 @@ impl<'a> SessionWatch<'a> {
                 self.note_end();
                 return Ok(None);
             }
-            let (offset, may_be) = match now {
-                Some(now) => (now.offset, now.last >= Some(self.completion)),
-                None => (self.length, true),
+            let (offset, may_be, awaited) = match now {
+                Some(now) => (now.offset, now.last >= Some(self.completion), now.awaited),
+                None => (self.length, true, None),
             };
             // All that the command has printed stands before that.
-            let done = if may_be { self.session.completion_from(self.completion)? } else { None };
+            let mut done = if may_be { self.session.completion_from(self.completion)? } else { None };
+            if let Some(of_call) = done.filter(|done| !self.is_own && self.is_of_call(done.seq)) {
+                done = match awaited.filter(|awaited| *awaited > of_call.seq) {
+                    // What was typed behind it comes next.
+                    Some(awaited) => {
+                        self.completion = awaited;
+                        self.session.completion_from(awaited)?
+                    }
+                    // The shell may be about to execute what it has read by now.
+                    None if self.doing()? == Some(Doing::Running) => {
+                        self.look_again = self.look_again.min(Deadline::after(LOOK_AHEAD));
+                        None
+                    }
+                    // What was typed was for that command, whose code `run` tells.
+                    None => Some(Completion { code: UNTOLD, ..of_call }),
+                };
+            }
             self.done = done.map(|done| (offset, done.code));
         }
         if let Some((offset, code)) = self.done {

@@ -3,8 +3,8 @@
 use crate::{
     outcome::Result,
     session::{
-        LeftRun, SessionDir,
-        client::{Doing, Holder, Snapshot},
+        SessionDir,
+        client::{Doing, Holder, Snapshot, job::LeftJob},
     },
     sys::processes::Process,
 };
@@ -90,13 +90,17 @@ pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String
     let asked = matches!(doing, Doing::Line | Doing::Raw | Doing::Secret);
     let foreground = Foreground::of(session, now);
     let named = foreground.named();
-    // Of one that has ended since, what was left is still there.
-    let runs = |left: LeftRun| (left.level, Some(left.last)) == (now.level, now.seq);
-    if asked && session.left_run()?.is_some_and(runs) {
+    let runs = |left: LeftJob| (left.level, Some(left.last)) == (now.level, now.seq);
+    if now.left.is_some_and(runs) {
         let program = named.map(|named| format!("; {named}")).unwrap_or_default();
-        let why = format!("the command of a 'run' waits for input{program}");
-        let answer = foreground.next_step(Blocked::Resumed);
-        return Ok((why, format!("; {answer}, 'nbs-ts run --resume {}' to go on", session.handle())));
+        let (why, answer) = match asked {
+            true => {
+                let answer = foreground.next_step(Blocked::Resumed);
+                (format!("the command of a 'run' waits for input{program}"), format!("{answer}, "))
+            }
+            false => (format!("it is busy: the command of a 'run' goes on{program}"), "try ".to_owned()),
+        };
+        return Ok((why, format!("; {answer}'nbs-ts run --resume {}' to go on", session.handle())));
     }
     let answer = format!("; {}", foreground.next_step(Blocked::Next));
     if doing == Doing::Secret {

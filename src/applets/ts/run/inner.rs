@@ -7,7 +7,7 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         Level,
-        client::{News, Parts, Prompt, Snapshot, sending},
+        client::{News, Parts, Prompt, Snapshot, job::Handed, sending},
         shell::inner,
     },
     sys::deadline::Deadline,
@@ -96,6 +96,13 @@ impl Run<'_> {
         let drawn = sending::drawn(self.session, &mut self.relay, inner.offset, reads)?;
         let text = inner::text(&inner.secret, inner.seq, &drawn, &inner.command);
         // Some shells read it byte by byte: each part has its time.
-        text.chunks(PART).try_for_each(|part| self.type_in(part))
+        let mut parts = text.chunks(PART).peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                self.note_with_next(Handed::Next, self.trace.next);
+            }
+            self.type_in(part)?;
+        }
+        Ok(())
     }
 }

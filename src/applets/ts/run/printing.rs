@@ -10,7 +10,10 @@ use super::{Cause, Outcome, Run, UNFINISHED, object};
 use crate::{
     cli,
     outcome::{Result, Trying},
-    session::shell::{self, LONGEST_SHOWN_HOOK},
+    session::{
+        client::job::Handed,
+        shell::{self, LONGEST_SHOWN_HOOK, Stage},
+    },
     ts::{
         output::{self, Colours},
         rendered,
@@ -25,7 +28,22 @@ impl Run<'_> {
         let range = self.shown_output(false)?;
         let settled = self.leave_out_echo(false)?;
         self.printer.from = self.printer.from.max(range.start);
-        self.stream(range.end.min(settled))
+        self.stream(range.end.min(settled))?;
+        self.confirm();
+        Ok(())
+    }
+
+    /// Tells, with what is asked for next, how far the output has been printed.
+    fn confirm(&mut self) {
+        let Some(printed) = self.printer.printed().filter(|printed| *printed > self.confirmed) else {
+            return;
+        };
+        if self.unread.is_none()
+            && let Stage::Running { .. } = self.trace.stage
+        {
+            self.confirmed = printed;
+            self.note_with_next(Handed::Printed, printed);
+        }
     }
 
     /// Where the output lies, but for a line of ours that `set -v` shows, for the end that fish

@@ -105,6 +105,14 @@ pub(super) fn await_prompt(
         }
         let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
+        if place.left_untaken && !next.has_passed() {
+            // What a call has typed that was killed comes first.
+            match turn.news_or(next.min(over), Some(signals.as_fd()))? {
+                News::Ended => return Err(session.ended()),
+                News::TimedOut if signals.take() => return Err(never_begun(session)),
+                _ => continue,
+            }
+        }
         // Somebody's interrupt may still be on its way to it, and must not hit what we type.
         let interrupted = place
             .interrupted

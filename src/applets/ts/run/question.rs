@@ -11,9 +11,9 @@ use super::{
 use crate::{
     outcome::{Failure, Result},
     session::{
-        LeftRun,
         client::{
             Diagnosis, Doing,
+            job::Handed,
             snapshot::{Parts, Snapshot},
             waiting::{self, Waits},
         },
@@ -91,20 +91,13 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Notes where another call goes on, whose output comes from `printed` on.
-    pub(super) fn leave(&mut self, printed: u64) -> Result<()> {
-        let Stage::Running { seq, .. } = self.trace.stage else { return Ok(()) };
-        let typed = self.relay.typing(0)?.map_or(0, |typing| typing.total);
-        self.session.leave_run(LeftRun {
-            last: seq.saturating_sub(1),
-            level: self.level,
-            printed,
-            typed,
-            can_look: self.handover.can_look,
-            begins: self.trace.begins(),
-            is_far: self.is_far,
-            marks_end: self.trace.marks_end,
-        })
+    /// Another call goes on, whose output comes from `printed` on.
+    pub(super) fn leave(&mut self, printed: u64) {
+        self.is_left = true;
+        if let Stage::Running { .. } = self.trace.stage {
+            let job = self.job(Handed::Printed, printed);
+            self.relay.note_job(&job);
+        }
     }
 
     /// What to say then.

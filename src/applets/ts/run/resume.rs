@@ -9,6 +9,7 @@ use crate::{
         OutputLog, SessionDir,
         client::{
             RelayClient,
+            job::{Handed, JobFlags},
             typing::{Mode, Typing},
         },
         shell::{Handover, Trace},
@@ -20,27 +21,33 @@ impl<'a> Run<'a> {
     pub(super) fn resume(session: &'a SessionDir, wishes: Wishes, mut signals: Signals) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)?;
-        let left = session.left_run()?.ok_or_else(|| {
+        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
+        let job = turn.attach()?.ok_or_else(|| {
             Failure::failed(format!(
                 "cannot resume a command in session '{}': there is no command to resume",
                 session.handle()
             ))
         })?;
-        let marks = session.marks(left.printed, left.level, Some(left.last))?;
-        let reports = place.level == left.level;
-        let handover = Handover::done(left.can_look, left.begins);
-        let mut trace = Trace::resumed(marks, left.printed, left.last, handover.beginning);
-        trace.marks_end = left.marks_end;
+        let handover = Handover {
+            can_look: job.flags.can_look,
+            leaves_unfinished: job.flags.leaves_unfinished,
+            ..Handover::again(session.dialect(job.level)?, job.handed == Handed::Whole, job.beginning)
+        };
+        let marks = session.marks(job.place, job.level, Some(job.last))?;
+        let trace = match job.handed {
+            Handed::Printed => Trace::resumed(marks, job.place, job.last, job.beginning),
+            _ => Trace::new(marks, job.place, job.last, job.lines, job.beginning),
+        };
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
-        (run.level, run.is_far) = (left.level, left.is_far);
-        run.ahead = if reports { place.ahead() } else { 0 };
-        run.answers = Some(Answers { known: left.typed, pending: VecDeque::new() });
-        if reports {
-            // While one inside it does, nobody knows which number it will be.
-            run.relay.claim(run.number_of(run.trace.seq()))?;
+        if job.handed == Handed::Next {
+            run.trace.note_typed(job.place);
         }
-        run.printer.from = left.printed;
+        (run.level, run.ahead, run.attempts) = (job.level, job.ahead, 1);
+        let JobFlags { is_far, is_nothing, marks_end, .. } = job.flags;
+        (run.is_far, run.is_nothing, run.trace.marks_end) = (is_far, is_nothing, marks_end);
+        run.answers = Some(Answers { known: job.typed, pending: VecDeque::new() });
+        run.confirmed = job.place;
+        run.printer.from = job.place;
         run.question.note_change();
         Ok(run)
     }

@@ -289,7 +289,7 @@ impl Run<'_> {
     /// Our line has been typed, and the text has not begun: does the shell wait
     /// for another?
     fn is_passed_over(&mut self) -> Result<bool> {
-        if self.inner.is_some() {
+        if self.level > 0 {
             // How long it is on its way to another machine nobody knows: its prompt tells.
             return Ok(self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt == Prompt::Stands));
         }

@@ -183,15 +183,6 @@ impl fmt::Display for Doing {
     }
 }
 
-/// Whose exit code is for the call that asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// The completion of this number.
-    Number(u64),
-    /// That of what the shell takes next, which may have other commands before it.
-    Taken,
-}
-
 /// What a text was typed at: the process, and a hash of its prompt without digits
 /// (`AnsweredPrompt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,325 @@
+//! The commands that calls of `run` have handed over: to whom each belongs, which of its shell's
+//! commands it is, and what is left of it where its call was killed.
+//!
+//! Pure. A command is a call's from before it is typed until its code has been told. A call that
+//! leaves before that leaves the command to whoever attaches to it.
+
+use crate::{
+    relay::clients::ClientId,
+    session::client::job::{Handed, Job, LeftJob},
+};
+
+/// Those that nobody has asked for are not kept for ever.
+const MOST: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct Jobs {
+    // In the order in which they were handed over.
+    all: Vec<Entry>,
+}
+
+struct Entry {
+    job: Job,
+    // `None`: the call has left it.
+    owner: Option<ClientId>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its shell has not taken it.
+    Unnumbered,
+    /// It has, as its command of this number.
+    Numbered(u64),
+    Done,
+    Lost(Lost),
+}
+
+/// Why nobody will ever know what a command came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Its call was killed before all of it was typed.
+    Untyped,
+    /// It was typed, and the shell has taken another instead.
+    Untaken,
+}
+
+impl Lost {
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Lost::Untyped => "the call was killed before its command was typed, which was never executed",
+            Lost::Untaken => "the shell did not accept it, and never executed it",
+        }
+    }
+}
+
+impl Jobs {
+    /// What this call says of its command, where so many bytes have been typed.
+    pub(crate) fn note(&mut self, owner: ClientId, job: Job, typed: u64) {
+        let at = match self.all.iter().position(|entry| entry.owner == Some(owner)) {
+            Some(at) => at,
+            None => {
+                self.all.push(Entry { job, owner: Some(owner), stage: Stage::Unnumbered });
+                let surplus = self.all.len().saturating_sub(MOST);
+                let mut left = 0..surplus;
+                self.all.retain(|entry| entry.owner.is_some() || left.next().is_none());
+                self.all.len() - 1
+            }
+        };
+        if matches!(job.handed, Handed::Whole | Handed::Next) {
+            // The shell executes one after the other: what it has not taken by now is another's.
+            for earlier in &mut self.all[..at] {
+                let is_untaken = earlier.stage == Stage::Unnumbered && earlier.job.handed != Handed::Queued;
+                if is_untaken && earlier.owner.is_none() {
+                    earlier.stage = Stage::Lost(Lost::Untaken);
+                }
+            }
+        }
+        let entry = &mut self.all[at];
+        entry.job = Job { typed, ..job };
+        let is_known = matches!(job.handed, Handed::Next | Handed::Printed);
+        if is_known && entry.stage == Stage::Unnumbered {
+            entry.stage = Stage::Numbered(job.last.saturating_add(1));
+        }
+    }
+
+    /// This shell takes what was handed over last, as its command of this number.
+    pub(crate) fn note_taken(&mut self, level: usize, seq: u64) {
+        let waits = |entry: &&mut Entry| {
+            entry.stage == Stage::Unnumbered && entry.job.handed == Handed::Whole && entry.job.level == level
+        };
+        if let Some(entry) = self.all.iter_mut().rev().find(waits) {
+            entry.stage = Stage::Numbered(seq);
+        }
+    }
+
+    /// This command of a shell's is done. Is it a call's?
+    pub(crate) fn note_done(&mut self, level: usize, seq: u64) -> bool {
+        let is_it = |entry: &&mut Entry| entry.stage == Stage::Numbered(seq) && entry.job.level == level;
+        let entry = self.all.iter_mut().find(is_it);
+        entry.map(|entry| entry.stage = Stage::Done).is_some()
+    }
+
+    /// Calls have left: `is_there` tells which are; `typed` is how many bytes have been typed by now.
+    /// Is what was typed of one of their commands to be taken back?
+    pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> bool {
+        let mut is_begun = false;
+        for entry in &mut self.all {
+            if entry.owner.take_if(|owner| !is_there(*owner)).is_none() {
+                continue;
+            }
+            if entry.job.handed != Handed::Printed {
+                // What hands it over is no answer to it.
+                entry.job.typed = typed;
+            }
+            if entry.stage == Stage::Unnumbered && matches!(entry.job.handed, Handed::Queued | Handed::InPart)
+            {
+                is_begun |= entry.job.handed == Handed::InPart;
+                entry.stage = Stage::Lost(Lost::Untyped);
+            }
+        }
+        is_begun
+    }
+
+    /// This call has told its caller what became of its command.
+    pub(crate) fn note_told(&mut self, owner: ClientId) {
+        self.all.retain(|entry| entry.owner != Some(owner));
+    }
+
+    /// Gives the command that was left last to this call, or why there is none any more; `None`:
+    /// there was none.
+    pub(crate) fn attach(&mut self, owner: ClientId) -> Option<Result<Job, Lost>> {
+        let is_left = |entry: &Entry| entry.owner.is_none();
+        let goes_on = |entry: &Entry| is_left(entry) && !matches!(entry.stage, Stage::Lost(_));
+        if let Some(entry) = self.all.iter_mut().rev().find(|entry| goes_on(entry)) {
+            entry.owner = Some(owner);
+            return Some(Ok(entry.job));
+        }
+        let at = self.all.iter().rposition(is_left)?;
+        match self.all.remove(at).stage {
+            Stage::Lost(lost) => Some(Err(lost)),
+            _ => None,
+        }
+    }
+
+    /// One that has been left, and goes on.
+    pub(crate) fn left(&self) -> Option<LeftJob> {
+        let runs = |entry: &&Entry| entry.owner.is_none() && matches!(entry.stage, Stage::Numbered(_));
+        let entry = self.all.iter().rev().find(runs)?;
+        Some(LeftJob { level: entry.job.level, last: entry.job.last })
+    }
+
+    /// Has one been typed and left that the shell has not taken yet?
+    pub(crate) fn is_left_untaken(&self) -> bool {
+        self.all.iter().any(|entry| entry.owner.is_none() && entry.stage == Stage::Unnumbered)
+    }
+
+    /// How many have been typed, and will end before what this call types now, if it is one.
+    pub(crate) fn untaken(&self, typist: Option<ClientId>) -> u64 {
+        let is_untaken = |entry: &&Entry| {
+            entry.stage == Stage::Unnumbered
+                && entry.job.handed == Handed::Whole
+                && (entry.owner.is_none() || entry.owner != typist)
+        };
+        self.all.iter().filter(is_untaken).count() as u64
+    }
+
+    /// How many completions may come that are those of calls.
+    pub(crate) fn ahead(&self) -> u64 {
+        let is_ahead = |entry: &&Entry| match entry.stage {
+            Stage::Unnumbered => entry.job.handed == Handed::Whole,
+            Stage::Numbered(_) => true,
+            Stage::Done | Stage::Lost(_) => false,
+        };
+        self.all.iter().filter(is_ahead).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::rounds;
+
+    const LAST: u64 = 4;
+
+    fn job(handed: Handed) -> Job {
+        Job { handed, last: LAST, ..Job::default() }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Says(Handed),
+        Taken,
+        Done(u64),
+        /// The call is killed.
+        Killed,
+        Told,
+        /// Another call hands a command over.
+        Next,
+    }
+    use Step::*;
+
+    /// What another call is given after these steps, and the completions that were a call's.
+    fn after(steps: &[Step]) -> (Option<Result<Handed, Lost>>, Vec<u64>) {
+        let (mut jobs, mut owned, mut taken_back) = (Jobs::default(), Vec::new(), false);
+        let mut last = LAST;
+        for step in steps {
+            match *step {
+                Says(handed) => jobs.note(ClientId::of(1), job(handed), 6),
+                Taken => jobs.note_taken(0, last + 1),
+                Done(number) => {
+                    last = number;
+                    owned.extend(jobs.note_done(0, number).then_some(number));
+                }
+                Killed => taken_back |= jobs.note_left(|id| id != ClientId::of(1), 7),
+                Told => jobs.note_told(ClientId::of(1)),
+                Next => jobs.note(ClientId::of(2), job(Handed::Whole), 6),
+            }
+        }
+        assert_eq!(taken_back, matches!(steps, [Says(Handed::InPart), Killed, ..]), "{steps:?}");
+        (jobs.attach(ClientId::of(3)).map(|given| given.map(|job| job.handed)), owned)
+    }
+
+    #[test]
+    fn what_is_left_of_a_command_whose_call_is_killed() {
+        let [queued, in_part, whole, next, printed] =
+            [Handed::Queued, Handed::InPart, Handed::Whole, Handed::Next, Handed::Printed];
+        let cases: [(&[Step], Option<Result<Handed, Lost>>, &[u64]); 17] = [
+            (&[], None, &[]),
+            (&[Says(queued)], None, &[]),
+            (&[Says(queued), Killed], Some(Err(Lost::Untyped)), &[]),
+            (&[Says(queued), Told], None, &[]),
+            (&[Says(in_part), Killed], Some(Err(Lost::Untyped)), &[]),
+            (&[Says(queued), Says(whole), Killed], Some(Ok(whole)), &[]),
+            (&[Says(whole), Killed, Taken, Done(5)], Some(Ok(whole)), &[5]),
+            (&[Says(whole), Taken, Killed, Done(5)], Some(Ok(whole)), &[5]),
+            (&[Says(whole), Taken, Done(5), Killed], Some(Ok(whole)), &[5]),
+            (&[Says(whole), Taken, Done(5), Told, Killed], None, &[5]),
+            // Others have something before it: an interrupt at the prompt.
+            (&[Says(whole), Done(5), Taken, Done(6), Killed], Some(Ok(whole)), &[6]),
+            (&[Says(next), Killed, Done(5)], Some(Ok(next)), &[5]),
+            (&[Says(in_part), Says(next), Says(printed), Killed, Done(5)], Some(Ok(printed)), &[5]),
+            (&[Says(whole), Taken, Says(printed), Done(5), Killed], Some(Ok(printed)), &[5]),
+            // The next is handed over: what was taken goes on, and what was not never will be.
+            (&[Says(whole), Taken, Done(5), Killed, Next, Taken, Done(6)], Some(Ok(whole)), &[5, 6]),
+            (&[Says(whole), Killed, Next, Taken, Done(5)], Some(Err(Lost::Untaken)), &[5]),
+            (&[Says(whole), Taken, Done(5), Done(6), Told], None, &[5]),
+        ];
+        for (steps, given, owned) in cases {
+            assert_eq!(after(steps), (given, owned.to_vec()), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn whenever_the_call_is_killed_its_completion_is_its() {
+        let steps = [Says(Handed::Queued), Says(Handed::Whole), Taken, Says(Handed::Printed), Done(5)];
+        for at in 2..=steps.len() {
+            let mut killed = steps.to_vec();
+            killed.insert(at, Killed);
+            // Who is killed says nothing more.
+            let mut index = 0;
+            killed.retain(|step| {
+                index += 1;
+                index <= at || !matches!(step, Says(_))
+            });
+            let (given, owned) = after(&killed);
+            assert!(given.is_some_and(|given| given.is_ok()), "{killed:?}");
+            assert_eq!(owned, [5], "{killed:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_goes_to_one_and_the_last_that_goes_on_comes_first() {
+        let mut jobs = Jobs::default();
+        for (id, handed) in [(1, Handed::Next), (2, Handed::Printed), (3, Handed::Queued)] {
+            let job = Job { handed, place: id, last: id, ..Job::default() };
+            jobs.note(ClientId::of(id), job, 6);
+        }
+        assert_eq!(jobs.attach(ClientId::of(9)), None, "all have their calls");
+        jobs.note_left(|_| false, 7);
+        assert_eq!(jobs.left(), Some(LeftJob { level: 0, last: 2 }));
+        let mut given = [4, 5, 6, 7]
+            .map(|id| jobs.attach(ClientId::of(id)).map(|given| given.map(|job| (job.place, job.typed))));
+        assert_eq!(given, [Some(Ok((2, 6))), Some(Ok((1, 7))), Some(Err(Lost::Untyped)), None]);
+        // Who was given one may be killed, too.
+        jobs.note_left(|id| id != ClientId::of(5), 8);
+        given[0] = jobs.attach(ClientId::of(8)).map(|given| given.map(|job| (job.place, job.typed)));
+        assert_eq!(given[0], Some(Ok((1, 8))));
+    }
+
+    #[test]
+    fn however_calls_come_and_go_each_completion_is_of_one_and_not_too_many_are_kept() {
+        for (seed, mut random) in rounds(300) {
+            let (mut jobs, mut last, mut alive) = (Jobs::default(), 0, Vec::new());
+            for id in 0..200 {
+                let id = ClientId::of(id);
+                jobs.note(id, Job { handed: Handed::Whole, last, ..Job::default() }, 0);
+                alive.push(id);
+                if random.bool() {
+                    last += 1;
+                    assert!(!jobs.note_done(0, last), "seed {seed}: it is nobody's");
+                }
+                let killed_at = random.u8(..4);
+                let mut kill = |step, jobs: &mut Jobs| {
+                    if step == killed_at {
+                        alive.pop();
+                        jobs.note_left(|id| alive.contains(&id), 0);
+                    }
+                };
+                kill(0, &mut jobs);
+                jobs.note_taken(0, last + 1);
+                kill(1, &mut jobs);
+                last += 1;
+                assert!(jobs.note_done(0, last), "seed {seed}");
+                kill(2, &mut jobs);
+                if killed_at == 3 {
+                    jobs.note_told(id);
+                } else if random.bool() {
+                    assert!(jobs.attach(id).is_some_and(|given| given.is_ok()), "seed {seed}");
+                    jobs.note_told(id);
+                }
+                assert!(jobs.all.len() <= MOST, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A command that a call has handed over, as the call tells the relay, and as another call, which
+//! attaches to it, is told.
+
+use crate::{
+    numbers::number,
+    session::{
+        client::protocol::words::{value, word},
+        shell::Beginning,
+    },
+};
+
+/// How far the call has come with it, and so how another goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Handed {
+    /// Nothing has been typed.
+    #[default]
+    Queued,
+    /// A part of what is to be typed.
+    InPart,
+    /// All of it. The shell will tell that it takes the command, and so which completion that is.
+    Whole,
+    /// The command is known to be the next, and what shows it ends behind the place.
+    Next,
+    /// Its output comes behind the place, and all before has been printed.
+    Printed,
+}
+
+impl Handed {
+    const WORDS: [(&str, Handed); 5] = [
+        ("queued", Handed::Queued),
+        ("in-part", Handed::InPart),
+        ("whole", Handed::Whole),
+        ("next", Handed::Next),
+        ("printed", Handed::Printed),
+    ];
+}
+
+/// What a call needs to go on with the command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) handed: Handed,
+    /// The place in the log.
+    pub(crate) place: u64,
+    /// The number of the completion before the command's, as the shell counts, and what that lacks to
+    /// the number among the session's; which of the session's shells it is.
+    pub(crate) last: u64,
+    pub(crate) ahead: i64,
+    pub(crate) level: usize,
+    /// How many lines the shell was given.
+    pub(crate) lines: usize,
+    pub(crate) beginning: Beginning,
+    /// How many bytes had been typed when nobody watched the command any more.
+    pub(crate) typed: u64,
+    pub(crate) flags: JobFlags,
+}
+
+/// A command that was left, and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftJob {
+    /// Which shell's, and the number of that one's completion before it.
+    pub(crate) level: usize,
+    pub(crate) last: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobFlags {
+    /// The shell can be asked how it has ended.
+    pub(crate) can_look: bool,
+    /// It goes back to its prompt itself where it wants more of the command.
+    pub(crate) leaves_unfinished: bool,
+    /// The output comes from another terminal.
+    pub(crate) is_far: bool,
+    /// The command is nothing but blank lines and comments.
+    pub(crate) is_nothing: bool,
+    /// The shell will mark its end itself, too.
+    pub(crate) marks_end: bool,
+}
+
+impl JobFlags {
+    fn bits(self) -> [bool; 5] {
+        let JobFlags { can_look, leaves_unfinished, is_far, is_nothing, marks_end } = self;
+        [can_look, leaves_unfinished, is_far, is_nothing, marks_end]
+    }
+
+    fn encode(self) -> String {
+        self.bits().into_iter().map(|bit| if bit { '1' } else { '0' }).collect()
+    }
+
+    fn decode(word: &str) -> Option<JobFlags> {
+        let bits: Vec<bool> = word.bytes().map(|digit| digit == b'1').collect();
+        let [can_look, leaves_unfinished, is_far, is_nothing, marks_end] = bits[..] else { return None };
+        Some(JobFlags { can_look, leaves_unfinished, is_far, is_nothing, marks_end })
+    }
+}
+
+impl Job {
+    pub(super) fn encode(&self) -> String {
+        let Job { handed, place, last, ahead, level, lines, beginning, typed, flags } = *self;
+        let (handed, beginning) = (word(&Handed::WORDS, handed), word(&Beginning::WORDS, beginning));
+        format!("{handed} {place} {last} {ahead} {level} {lines} {beginning} {typed} {}", flags.encode())
+    }
+
+    pub(super) fn decode(words: &[&str]) -> Option<Job> {
+        let [handed, place, last, ahead, level, lines, beginning, typed, flags] = *words else { return None };
+        Some(Job {
+            handed: value(&Handed::WORDS, handed)?,
+            place: number(place.as_bytes())?,
+            last: number(last.as_bytes())?,
+            ahead: ahead.parse().ok()?,
+            level: level.parse().ok()?,
+            lines: lines.parse().ok()?,
+            beginning: value(&Beginning::WORDS, beginning)?,
+            typed: number(typed.as_bytes())?,
+            flags: JobFlags::decode(flags)?,
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Calls of `run` that are killed: the command goes on, and nothing of it is lost.
+
+use std::{process::Command, time::Duration};
+
+use crate::support::{Ran, Running, Scratch, eventually, field, run};
+
+fn shell(command: &str) -> (Scratch, String) {
+    let scratch = Scratch::new();
+    let handle = scratch.create(command);
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    (scratch, handle)
+}
+
+fn kill(call: Running) -> String {
+    run(Command::new("kill").args(["-KILL", &call.pid().to_string()])).code(0);
+    call.finish().signal(9).out()
+}
+
+fn resume(scratch: &Scratch, handle: &str) -> Ran {
+    scratch.ts(&["run", "--resume", "--no-input", handle])
+}
+
+/// Until the command, which makes this file, has begun.
+fn begun(scratch: &Scratch, name: &str) {
+    eventually("the command has begun", || scratch.path.join(name).exists());
+}
+
+#[test]
+fn a_killed_call_leaves_all_that_it_has_not_printed_and_the_code_and_once() {
+    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash", "bash --norc"] {
+        let (scratch, handle) = shell(shell_command);
+        let gate = "while [ ! -e on ]; do sleep 0.01; done";
+        let loops =
+            if shell_command.starts_with("fish") { "while test ! -e on; sleep 0.01; end" } else { gate };
+        let command = format!("echo one; touch begun; {loops}; echo two; sh -c 'exit 7'");
+        let call = scratch.start(&["run", &handle, &command]);
+        begun(&scratch, "begun");
+        scratch.ts(&["wait-pattern", &handle, "one\r\n"]).code(0);
+        let first = kill(call);
+        scratch
+            .ts(&["run", &handle, "echo other"])
+            .code(125)
+            .complains("of a 'run' goes on")
+            .complains("--resume");
+        std::fs::write(scratch.path.join("on"), "").unwrap();
+        let rest = resume(&scratch, &handle).code(7).silent().out();
+        // What was printed in the moment of its end may come twice.
+        assert!(rest == "two\n" || rest == "one\ntwo\n", "{shell_command}: {first:?}, {rest:?}");
+        assert!(rest != "two\n" || first == "one\n", "{shell_command}: {first:?}, {rest:?}");
+        resume(&scratch, &handle).code(125).complains("there is no command to resume");
+        scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
+    }
+}
+
+/// In whatever moment the call is killed.
+#[test]
+fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
+    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+        let (scratch, handle) = shell(shell_command);
+        for round in 0..40_u64 {
+            let name = format!("made{round}");
+            let command =
+                format!("echo {round}a; echo x >>{name}; sleep 0.01; echo {round}b; sh -c 'exit 9'");
+            let call = scratch.start(&["run", &handle, &command]);
+            std::thread::sleep(Duration::from_micros(round * 500));
+            let running = run(Command::new("kill").args(["-KILL", &call.pid().to_string()]));
+            let ran = call.finish();
+            let context = format!("{shell_command}, {round}: {ran:?} {running:?}");
+            let made = || std::fs::read_to_string(scratch.path.join(&name)).unwrap_or_default();
+            if ran.status.code().is_some() {
+                assert_eq!((ran.status.code(), made()), (Some(9), "x\n".into()), "{context}");
+                continue;
+            }
+            let rest = resume(&scratch, &handle);
+            let (code, rest_out) = (rest.status.code().unwrap(), rest.out());
+            let context = format!("{context}\n{rest:?}");
+            match code {
+                9 => {
+                    let whole = format!("{round}a\n{round}b\n");
+                    assert!(whole.ends_with(&rest_out), "{context}");
+                    assert!(
+                        rest_out == whole || format!("{}{rest_out}", ran.out()).ends_with(&whole),
+                        "{context}"
+                    );
+                    assert_eq!(made(), "x\n", "{context}");
+                }
+                // It was not asked for yet, or all of it was told.
+                _ if rest.err().contains("there is no command") => {
+                    let told = ran.out() == format!("{round}a\n{round}b\n") && made() == "x\n";
+                    assert!(told || made().is_empty(), "{context}");
+                }
+                _ => {
+                    assert!(rest.err().contains("never executed"), "{context}");
+                    assert_eq!(made(), "", "{context}");
+                }
+            }
+            scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
+        }
+    }
+}
+
+#[test]
+fn the_code_of_a_killed_call_is_told_to_nobody_who_waits_for_the_next() {
+    let (scratch, handle) = shell("bash --norc");
+    let call =
+        scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
+    begun(&scratch, "begun");
+    kill(call);
+    scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
+    let waits = [
+        scratch.start(&["wait-complete", &handle]),
+        scratch.start(&["wait", &handle, "--complete"]),
+        scratch.start(&["wait", &handle, "--complete"]),
+    ];
+    std::fs::write(scratch.path.join("on"), "").unwrap();
+    let [first, second, third] = waits.map(|wait| wait.finish().code(0).out());
+    assert_eq!(first, "3\n");
+    assert_eq!([second, third], [format!("{handle}\tcomplete\t3\n"), format!("{handle}\tcomplete\t3\n")]);
+    resume(&scratch, &handle).code(7).stdout("").silent();
+}
+
+#[test]
+fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
+    let (scratch, handle) = shell("bash --norc");
+    let shell_pid = scratch.file(&handle, "pid");
+    let signal = |name: &str| run(Command::new("kill").args([name, &shell_pid])).code(0);
+    signal("-STOP");
+    let call = scratch.start(&["run", &handle, "echo late; (exit 5)"]);
+    eventually("it is typed", || {
+        let typed = scratch.ts(&["status", "--json", &handle]);
+        typed.out().contains("running") && scratch.folder(&handle).join("run").exists()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    kill(call);
+    scratch.ts(&["send", &handle, "echo sent; (exit 3)"]).code(0);
+    let wait = scratch.start(&["wait", &handle, "--complete"]);
+    signal("-CONT");
+    wait.finish().code(0).stdout(format!("{handle}\tcomplete\t3\n"));
+    resume(&scratch, &handle).code(5).stdout("late\n").silent();
+}
+
+#[test]
+fn what_is_printed_at_the_end_is_printed_by_the_call_that_takes_it_up() {
+    let (scratch, handle) = shell("bash --norc");
+    let command =
+        "echo one; touch begun; while [ ! -e on ]; do sleep 0.01; done; read -p '? ' x; echo \"$x\"";
+    let call = scratch.start(&["run", "--json", &handle, command]);
+    begun(&scratch, "begun");
+    kill(call);
+    std::fs::write(scratch.path.join("on"), "").unwrap();
+    let asked = scratch.ts(&["run", "--resume", "--json", &handle]).code(123);
+    assert_eq!(field(&asked.out(), "output"), "\"one\\n? \"");
+    scratch.ts(&["send", &handle, "yes"]).code(0);
+    let done = scratch.ts(&["run", "--resume", "--json", &handle]).code(0);
+    assert_eq!([field(&done.out(), "output"), field(&done.out(), "exit_code")], ["\"yes\\n\"", "0"]);
+}
+
+#[test]
+fn a_call_that_is_killed_while_others_have_the_session_has_typed_nothing() {
+    let (scratch, handle) = shell("bash --norc");
+    let first = scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done"]);
+    begun(&scratch, "begun");
+    let second = scratch.start(&["run", &handle, "touch second"]);
+    std::thread::sleep(Duration::from_millis(300));
+    kill(second);
+    std::fs::write(scratch.path.join("on"), "").unwrap();
+    first.finish().code(0);
+    resume(&scratch, &handle).code(125).complains("killed before its command was typed");
+    scratch.ts(&["run", &handle, "ls second"]).code(2);
+}
+
+#[test]
+fn inside_another_shell_it_is_the_same() {
+    let (scratch, handle) = shell("bash --norc");
+    scratch.ts(&["run", &handle, "dash"]).code(123);
+    scratch.ts(&["integrate", &handle]).code(0);
+    for name in ["one", "two"] {
+        // The second is typed as a text that is read.
+        let lines = if name == "two" { "\n" } else { ";" };
+        let command = format!(
+            "echo {name}{lines}touch {name}; while [ ! -e on.{name} ]; do sleep 0.01; done; sh -c 'exit 7'"
+        );
+        let call = scratch.start(&["run", &handle, &command]);
+        begun(&scratch, name);
+        scratch.ts(&["wait-pattern", &handle, &format!("{name}\r\n")]).code(0);
+        kill(call);
+        std::fs::write(scratch.path.join(format!("on.{name}")), "").unwrap();
+        let rest = resume(&scratch, &handle).code(7).silent().out();
+        assert!(rest.is_empty() || rest == format!("{name}\n"), "{rest:?}");
+        scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n");
+    }
+    // And what it was begun with goes on.
+    scratch.ts(&["eof", &handle]).code(0);
+    let rest = resume(&scratch, &handle).code(0).out();
+    assert!(rest.contains("two") && !rest.contains("nbs="), "{rest:?}");
+}
