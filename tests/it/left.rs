@@ -55,9 +55,10 @@ fn a_killed_call_leaves_all_that_it_has_not_printed_and_the_code_and_once() {
 /// In whatever moment the call is killed.
 #[test]
 fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
-    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash", "mksh", "ksh93", "busybox sh"]
+    {
         let (scratch, handle) = shell(shell_command);
-        for round in 0..40_u64 {
+        for round in 0..30_u64 {
             let name = format!("made{round}");
             let command =
                 format!("echo {round}a; echo x >>{name}; sleep 0.01; echo {round}b; sh -c 'exit 9'");
@@ -193,4 +194,40 @@ fn inside_another_shell_it_is_the_same() {
     scratch.ts(&["eof", &handle]).code(0);
     let rest = resume(&scratch, &handle).code(0).out();
     assert!(rest.contains("two") && !rest.contains("nbs="), "{rest:?}");
+}
+
+/// Two who use one session, some of whose calls are killed.
+#[test]
+fn nothing_of_two_agents_calls_is_mixed() {
+    let (scratch, handle) = shell("bash --norc");
+    let (scratch, handle) = (&scratch, &handle);
+    std::thread::scope(|scope| {
+        for agent in ["a", "b"] {
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let code = round % 100 + 1;
+                    let command = format!("echo {agent}{round}; (exit {code})");
+                    let call = scratch.start(&["run", handle, &command]);
+                    if agent == "b" && round % 5 == 0 {
+                        std::thread::sleep(Duration::from_millis(round % 13));
+                        run(Command::new("kill").args(["-KILL", &call.pid().to_string()]));
+                        let ran = call.finish();
+                        if ran.status.code().is_some() {
+                            continue;
+                        }
+                        let rest = resume(scratch, handle);
+                        let whole = format!("{agent}{round}\n");
+                        let all = format!("{}{}", ran.out(), rest.out());
+                        let came = rest.status.code() == Some(code as i32) && all.contains(&whole);
+                        assert!(came || rest.status.code() == Some(125), "{ran:?} {rest:?}");
+                        assert!(all.replace(&whole, "").is_empty(), "{ran:?} {rest:?}");
+                    } else {
+                        let ran = call.finish();
+                        // A command that was left by a call is in nobody's way for long.
+                        ran.code(code as i32).stdout(format!("{agent}{round}\n"));
+                    }
+                }
+            });
+        }
+    });
 }

@@ -229,13 +229,16 @@ fn a_command_typed_ahead_is_not_the_one_of_run() {
 }
 
 #[test]
-fn wait_complete_returns_a_command_that_run_did_not_report() {
+fn only_run_prints_the_code_of_its_command() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let asks = "read -p '? ' x; (exit \"$x\")";
     scratch.ts(&["run", "--input-after=100ms", &handle, asks]).code(123);
     scratch.ts(&["send", &handle, "6"]).code(0);
-    scratch.ts(&["wait-complete", &handle]).code(0).stdout("6\n");
+    // It has ended; only `run` prints how.
+    scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(format!("{handle}\tcomplete\t-1\n"));
+    scratch.ts(&["wait-complete", "--timeout=50ms", &handle]).code(3);
+    scratch.ts(&["run", "--resume", &handle]).code(6);
     scratch.ts(&["run", "--input-after=100ms", &handle, asks]).code(123);
     scratch.ts(&["send", &handle, "7"]).code(0);
     scratch.ts(&["run", "--resume", &handle]).code(7);
