@@ -252,7 +252,7 @@ fn the_terminal_of_a_person_is_never_asked() {
         attach(&scratch, person, &session, WINDOW);
     }
     keys(&scratch, &one, b"x");
-    let answers = r"got b'\x1b[?64;6;21;22;28c\x1b]11;rgb:1010/1010/1010\x07\x1b[2;1R\x1b[0n'";
+    let answers = r"got b'\x1b[?64;6;21;22;28c\x1b]11;rgb:1010/1010/1010\x07\x1b[?0u\x1b[2;1R\x1b[0n'";
     for person in [&one, &two] {
         sees(&scratch, person, answers);
         let log = scratch.file(person, "output.log");
