@@ -26,7 +26,7 @@ from model import Model
 HERE = os.path.dirname(os.path.realpath(__file__))
 
 # So late a state may be told, in seconds; and so late at most, on a machine that is busy.
-LATE, FAR_TOO_LATE = 1.0, 8.0
+LATE, FAR_TOO_LATE = 1.0, 20.0
 REST = 3.0
 
 WORDS = "Let me look at that first, and then do what there is to do. "
@@ -145,7 +145,7 @@ def submit(session, text, model):
     return since
 
 
-def wait_for_model(session, model, what, since, seconds=20):
+def wait_for_model(session, model, what, since, seconds=60):
     end = time.time() + seconds
     while not model.last(what, since):
         if time.time() > end:
@@ -231,7 +231,7 @@ class Trial:
         """Its model calls tools of nbs-mcp; each that it may not call yet is allowed."""
         session, model = self.session, self.model
         typed = submit(session, "Please do it: TASK tools", model)
-        end = time.time() + 60
+        end = time.time() + 120
         while not model.last("done", typed):
             if time.time() > end:
                 raise Failure(f"the tools were not called; the screen:\n{session.screen()}")
