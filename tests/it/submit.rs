@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{Ran, Scratch, eventually};
+use crate::support::{Ran, Scratch, eventually, executable, links, run};
 
 /// A program that behaves as coding agents do, as far as the words behind it say so: `slow=S` seconds
 /// until it has the keyboard, `deaf=S` more in which it passes over Enter, `window=S` within which Enter
@@ -13,6 +13,7 @@ use crate::support::{Ran, Scratch, eventually};
 /// What it has taken is in the file `taken`, a line in JSON each.
 const AGENT: &str = r#"
 import json, os, re, select, sys, time, tty
+name = os.path.basename(sys.argv[0])
 words = dict((w.split('=') + ['1'])[:2] for w in sys.argv[1:])
 def say(text): os.write(1, text.encode())
 time.sleep(float(words.get('slow', 0)))
@@ -22,6 +23,7 @@ deaf = time.time() + float(words.get('deaf', 0))
 window = float(words.get('window', 0))
 shown, line, busy, choice, last, frame, drawn, due = [], '', 0, None, 0, 0, None, None
 CHOICES = ['Yes', 'Yes, always', 'No']
+if 'NOTE_ARGUMENTS' in os.environ: open('arguments', 'w').write(' '.join(sys.argv[1:]))
 def note(what):
     with open('taken', 'a') as file: file.write(json.dumps(what) + '\n')
 def draw():
@@ -37,7 +39,9 @@ def draw():
     else:
         text = '[Pasted text #1]' if 'short' in words and '\n' in line else line
         wrapped = [text[at:at + 40] for at in range(0, len(text), 40)] or ['']
-        rows += ['❯ ' + wrapped[0]] + ['  ' + row for row in wrapped[1:]][-12:]
+        mark = {'codex': '› ', 'gemini': '> ', 'qwen': '> ', 'opencode': '  '}.get(name, '❯ ')
+        empty = {'gemini': 'Type your message', 'qwen': 'Type your message', 'opencode': 'Ask anything'}.get(name, '')
+        rows += [mark + (wrapped[0] or empty)] + ['  ' + row for row in wrapped[1:]][-12:]
     if rows != drawn:
         drawn = rows
         say('\x1b[H\x1b[2J' + '\r\n'.join(rows + ['────────', '  ? for shortcuts']))
@@ -232,7 +236,7 @@ fn a_question_is_answered_by_the_keys_that_the_program_wants() {
         if name == "tool" {
             let rules = agent.scratch.state().join("rules");
             fs::create_dir_all(&rules).unwrap();
-            crate::support::run(std::process::Command::new("chmod").arg("700").arg(&rules)).code(0);
+            run(std::process::Command::new("chmod").arg("700").arg(&rules)).code(0);
             let choice = if keys == "row" { "choice ^(Yes) +(Yes, always) +(No)\n" } else { "" };
             let stanza = format!(
                 "program tool\nasks {keys} ^Do you want to proceed\nfrom ^Bash command\n{choice}works esc to \
@@ -323,4 +327,34 @@ fn a_line_that_is_asked_for_is_typed_and_a_secret_never() {
     scratch.ts(&["answer", &shell, "yes"]).code(1).complains("it asks nothing");
     scratch.ts(&["kill", "--keep", &works]).code(0);
     scratch.ts(&["answer", &works, "yes"]).code(1).complains("has ended");
+}
+
+#[test]
+fn the_script_of_the_reference_starts_each_agent_and_gives_it_its_task() {
+    let topic = include_str!("../../src/help/topics/workers.md");
+    let (_, rest) = topic.split_once("```bash\n#!/bin/bash\n# nbs-claude").unwrap();
+    let (script, _) = rest.split_once("```").unwrap();
+    let script = format!("#!/bin/bash\n# nbs-claude{script}");
+    for (name, options) in [
+        ("claude", "--dangerously-skip-permissions"),
+        ("codex", "--dangerously-bypass-approvals-and-sandbox"),
+        ("gemini", "--yolo"),
+        ("qwen", "--yolo"),
+        ("opencode", ""),
+    ] {
+        let scratch = Scratch::new();
+        let bin = scratch.path.join("bin");
+        executable(&bin.join(format!("nbs-{name}")), &script);
+        executable(&bin.join(name), format!("#!/usr/bin/python3\n{AGENT}"));
+        let path = format!("{}:{}:{}", bin.display(), links().display(), std::env::var("PATH").unwrap());
+        let mut launch = scratch.command(bin.join(format!("nbs-{name}")));
+        launch.args([&format!("--root={}", scratch.path.display()), "--dangerously-skip-permissions"]);
+        launch.env("PATH", path).env("NBS_HANDLE", "tester-0123abcd").env("NOTE_ARGUMENTS", "1");
+        launch.env("NBS_INITIAL_PROMPT", "Read task.md and execute the task.");
+        run(&mut launch).code(0);
+        let taken = fs::read_to_string(scratch.path.join("taken")).unwrap();
+        assert_eq!(taken, "\"Read task.md and execute the task.\"\n", "{name}");
+        assert_eq!(fs::read_to_string(scratch.path.join("arguments")).unwrap(), options);
+        scratch.ts(&["list"]).code(0).stdout_has("nbs-tester-0123abcd-");
+    }
 }
