@@ -288,7 +288,8 @@ fn told(tool: ToolName, fields: &Fields) -> String {
         },
         ToolName::Send => match number("typed") {
             Some(count) => format!("{count} bytes typed\n"),
-            None => String::new(),
+            None if text("answer").is_empty() => String::new(),
+            None => format!("answered: {}\n", text("answer")),
         },
         ToolName::Wait => format!("{handle}\t{}\t{}\n", text("condition"), text("detail")),
         ToolName::Screen => {

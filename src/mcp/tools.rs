@@ -17,7 +17,8 @@ use crate::{
 /// A row: a tool, and how it differs from the commands that it is.
 struct Row {
     name: ToolName,
-    /// The second one is for calls with `keys`, also where they have a `text`.
+    /// The second one is for calls with `keys`, also where they have a `text`, and the third for those
+    /// with an `answer`.
     commands: &'static [&'static str],
     /// What of their options is no argument.
     without: &'static [&'static str],
@@ -98,7 +99,7 @@ const ROWS: [Row; 8] = [
     },
     Row {
         name: ToolName::Send,
-        commands: &["send", "key"],
+        commands: &["send", "key", "answer"],
         untold: &["A secret, one line of text, is typed"],
         always: &["--json", "--no-secret"],
         hints: DOES_ANYTHING,
@@ -219,6 +220,7 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument
             ("SESSION", false) => ("session", Takes::Text, Place::Operand, SESSION, true),
             ("SESSION", true) => ("sessions", Takes::Texts, Place::Operand, SESSIONS, !is_optional),
             ("KEY", _) => ("keys", Takes::Texts, Place::Operand, KEYS, false),
+            ("TEXT", _) if !reads_input => ("answer", Takes::Text, Place::Operand, ANSWER, false),
             ("TEXT", _) => ("text", Takes::Text, Place::Input, TEXT, false),
             _ if reads_input => ("command", Takes::Text, Place::Input, COMMAND, !is_optional),
             _ => ("command", Takes::Text, Place::Operand, COMMAND, !is_optional),
@@ -277,6 +279,8 @@ const SESSIONS: &str = "sessions: their handles, or @ and their names";
 const KEYS: &str = "keys to type, after the text if there is one, like Enter, C-c, Up";
 const TEXT: &str = "the text to type; Enter follows, unless there are keys or no_enter is true; with \
     keys and no_enter false, Enter follows, too";
+const ANSWER: &str = "instead of a text: the answer to what the program asks: the number of a choice, how it begins, \
+    yes or no, or a text; `list` with waiting shows the question";
 const COMMAND: &str = "the command line, of any length; for a shell, it may have several lines";
 
 /// A text about options, told of arguments: `--idle-timeout` is `idle_timeout`.
@@ -326,6 +330,7 @@ impl Tool<'_> {
             let summary = page.summary;
             description += &match description.is_empty() {
                 true => format!("{}.", in_sentence_case(summary)),
+                false if summary.starts_with("answer") => format!("\n\nWith `answer`: {summary}."),
                 false => format!("\n\nWith `keys`: {summary}."),
             };
             let is_told =
@@ -357,11 +362,18 @@ impl Tool<'_> {
         if has_keys && given.get("paste").and_then(Value::as_bool) == Some(true) {
             return Err("cannot paste keys; send the paste with no_enter, and then the keys".to_owned());
         }
-        let command = self.row.commands[usize::from(has_keys)];
+        let answers = is_given("answer");
+        if answers && (has_keys || is_given("text")) {
+            return Err("cannot answer and type a text or keys; give only one of them".to_owned());
+        }
+        let which = if answers { 2 } else { usize::from(has_keys) };
+        let command = self.row.commands[which];
         let picture = (given.get("png").and_then(Value::as_bool) == Some(true)).then_some("image/png");
         let mut invocation =
             Invocation { tool: self.row.name, words: vec![command.into()], input: Vec::new(), picture };
-        invocation.words.extend(self.row.always.iter().map(OsString::from));
+        let options = &self.pages[which].options;
+        let has = |option: &&&str| options.iter().any(|known| known.option() == **option);
+        invocation.words.extend(self.row.always.iter().filter(has).map(OsString::from));
         if self.row.name == ToolName::Screen && picture.is_none() {
             invocation.words.push("--json".into());
         }

@@ -289,7 +289,8 @@ fn tools_say_what_the_help_says() {
         for (name, property) in properties {
             let Some(option) = find(&name.replace('_', "-")) else {
                 assert!(
-                    ["session", "sessions", "command", "text", "keys", "machine"].contains(&&**name),
+                    ["session", "sessions", "command", "text", "keys", "answer", "question_id", "machine"]
+                        .contains(&&**name),
                     "{name} is not in the help of {}",
                     tool["name"]
                 );
@@ -980,5 +981,24 @@ fn a_task_asks_the_user_what_its_command_asks() {
     let asked = client.text("run", asks("read -s -p 'Password: ' x"));
     assert!(asked.contains("nbs-ts send --secret-stdin"), "{asked}");
     client.text("send", json!({"session": "@work", "keys": ["C-c"]}));
+    client.is_well();
+}
+
+#[test]
+fn what_a_program_asks_is_answered_by_send() {
+    let scratch = Scratch::new();
+    let mut client = Client::start(&scratch, &[]);
+    client.text(
+        "create",
+        json!({"command": "read -p 'Go on? [y/N] ' x; echo \"got $x\"; read z", "name": "asks"}),
+    );
+    client.text("wait", json!({"sessions": ["@asks"], "waiting": true}));
+    let listed = client.text("list", json!({"waiting": true}));
+    assert!(listed.contains("waiting: Go on? [y/N] (y | n)"), "{listed}");
+    let said = client.failure("send", json!({"session": "@asks", "answer": "yes", "keys": ["Enter"]}));
+    assert!(said.contains("cannot answer and type"), "{said}");
+    client.failure("send", json!({"session": "@asks", "answer": "yes", "question_id": "none"}));
+    assert_eq!(client.text("send", json!({"session": "@asks", "answer": "yes"})), "answered: y\n");
+    client.text("wait", json!({"sessions": ["@asks"], "pattern": ["got y"]}));
     client.is_well();
 }
