@@ -199,8 +199,10 @@ mod tests {
     }
     use Step::*;
 
+    type Given = Option<Result<Handed, Lost>>;
+
     /// What another call is given after these steps, and the completions that were a call's.
-    fn after(steps: &[Step]) -> (Option<Result<Handed, Lost>>, Vec<u64>) {
+    fn after(steps: &[Step]) -> (Given, Vec<u64>) {
         let (mut jobs, mut owned, mut taken_back) = (Jobs::default(), Vec::new(), false);
         let mut last = LAST;
         for step in steps {
@@ -224,7 +226,7 @@ mod tests {
     fn what_is_left_of_a_command_whose_call_is_killed() {
         let [queued, in_part, whole, next, printed] =
             [Handed::Queued, Handed::InPart, Handed::Whole, Handed::Next, Handed::Printed];
-        let cases: [(&[Step], Option<Result<Handed, Lost>>, &[u64]); 17] = [
+        let cases: [(&[Step], Given, &[u64]); 17] = [
             (&[], None, &[]),
             (&[Says(queued)], None, &[]),
             (&[Says(queued), Killed], Some(Err(Lost::Untyped)), &[]),

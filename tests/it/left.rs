@@ -196,6 +196,19 @@ fn inside_another_shell_it_is_the_same() {
     assert!(rest.contains("two") && !rest.contains("nbs="), "{rest:?}");
 }
 
+/// What was given up before it began is not begun by being resumed.
+#[test]
+fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
+    let (scratch, handle) = shell("bash --norc");
+    let shell_pid = scratch.file(&handle, "pid");
+    let signal = |name: &str| run(Command::new("kill").args([name, &shell_pid])).code(0);
+    signal("-STOP");
+    scratch.ts(&["run", "--timeout=300ms", &handle, "touch late"]).code(124);
+    signal("-CONT");
+    resume(&scratch, &handle).code(125).complains("there is no command to resume");
+    scratch.ts(&["run", &handle, "ls late"]).code(2);
+}
+
 /// Two who use one session, some of whose calls are killed.
 #[test]
 fn nothing_of_two_agents_calls_is_mixed() {

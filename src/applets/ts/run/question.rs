@@ -93,8 +93,9 @@ impl Run<'_> {
 
     /// Another call goes on, whose output comes from `printed` on.
     pub(super) fn leave(&mut self, printed: u64) {
-        self.is_left = true;
+        // One that has not begun was interrupted, and is not to begin by being resumed.
         if let Stage::Running { .. } = self.trace.stage {
+            self.is_left = true;
             let job = self.job(Handed::Printed, printed);
             self.relay.note_job(&job);
         }
