@@ -59,7 +59,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let asked = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let listener = bind(&state_dir, asked).trying(format_args!("listen on {asked}"))?;
     let address = listener.local_addr().trying("serve the page")?;
-    // Where it cannot be kept, the next one is another.
+    // If it cannot be stored, the next page uses another one.
     let _ = page::keep_port(&state_dir, address.port());
     if !address.ip().is_loopback() {
         let warning = format!("others can reach {address}, and the connection is not encrypted");
@@ -92,7 +92,7 @@ fn announce(address: SocketAddr, token: &Token, json: bool) -> Result<()> {
     if address.ip().is_unspecified() {
         seen.set_ip(Ipv4Addr::LOCALHOST.into());
     }
-    // What is behind the # is never sent to anybody (RFC 9110, 4.2.5).
+    // Browsers never send the part behind the # (RFC 9110, 4.2.5).
     let url = format!("http://{seen}/#{token}");
     if !json {
         return cli::print(format!("{url}\n"));

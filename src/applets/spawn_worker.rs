@@ -124,7 +124,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
         timeout: timeout.unwrap_or(WorkerLimits::DEFAULT.timeout),
     };
 
-    // What the skill's name may stand for, as /dev/fd/63, is shed after it.
+    // The skill may be a descriptor, such as /dev/fd/63, which is closed afterwards.
     let skill = read_skill(Path::new(skill))?;
     inherited::shed().trying("close inherited descriptors")?;
     let root = &project(Path::new(root))?;
@@ -146,7 +146,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
         None => monitor.go(),
     });
     let started = began.and_then(|()| {
-        // It may have been told to end before there is an agent.
+        // A signal may end it before there is an agent.
         let is_over = foreground.as_mut().is_some_and(Foreground::is_told);
         if is_over { Ok(()) } else { launch.start(&prompt) }
     });
@@ -167,7 +167,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     } else {
         cli::print(format!("{handle}\n"))
     };
-    // One that nobody has learned of is ended.
+    // A worker whose handle was not printed is ended.
     monitor.started(printed.is_ok());
     let Some(mut foreground) = foreground else { return printed };
     let ended = foreground.wait(root, &task, limits, monitor)?;

@@ -61,7 +61,7 @@ use crate::{
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 
-/// What the commands are for, and which of them are for it, as the overview lists them.
+/// The tasks of the overview, each with its commands.
 const TASKS: [(&str, &[&str]); 6] = [
     ("Start", &["create", "ensure", "restart"]),
     ("Do", &["run", "ask", "answer", "integrate", "send", "key", "eof", "resize"]),
@@ -137,7 +137,7 @@ fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
     }
 }
 
-/// What `nbs-ts help` prints.
+/// The output of `nbs-ts help`.
 pub(crate) fn overview(json: bool) -> Result<()> {
     if json {
         return cli::print(applet::objects(VERBS));

@@ -66,8 +66,8 @@ fn serve(umask: u32) -> Result<()> {
         Some(listener) => (listener, None),
         None => (listen(&folder, &state_dir)?, Some(folder)),
     };
-    // Not to hold on to the folder that we were started in. The commands of
-    // clients that name none begin where a login would.
+    // So that we do not keep the caller's directory in use. Commands of clients that name none start
+    // in the login directory.
     let start = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     env::set_current_dir(&start).trying(format_args!("go to '{}'", start.display()))?;
     let environment = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].map(|name| (name.into(), None)).to_vec();
@@ -75,7 +75,7 @@ fn serve(umask: u32) -> Result<()> {
     helper::serve(HelperStart { listener, made_socket_in, sessions, umask, environment, lock }, &mut stop)
 }
 
-/// The lock is what tells whether a helper lives: a killed one cannot leave it.
+/// The lock proves that a helper lives: a killed one cannot keep it.
 fn take_lock(folder: &Folder) -> Result<File> {
     let what = "take the lock of the helper";
     let mut lock = folder.open_lock(HELPER_LOCK).trying(what)?;
@@ -98,12 +98,12 @@ fn already_runs(pid: &str) -> Failure {
     Failure::failed(format!("cannot start: a helper is already running (pid {pid})"))
 }
 
-/// How long a socket that is there may keep us waiting before we call it
-/// somebody's: one whose owner is stopped never lets us in.
+/// If connecting to an existing socket takes longer than this, it is in use: a stopped owner never
+/// accepts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Listens on our socket. One that is left of a dead helper is replaced; one
-/// that somebody listens on (a helper that knows of no lock) is not.
+/// Listens on our socket. It replaces the socket of a dead helper, but not one with a listener (a
+/// helper that does not know the lock).
 fn listen(folder: &Folder, state_dir: &StateDir) -> Result<UnixListener> {
     let what = || format!("listen on '{}'", state_dir.path().join(HELPER_SOCKET).display());
     match socket::connect(folder, HELPER_SOCKET, Deadline::after(CONNECT_TIMEOUT)) {
@@ -112,7 +112,7 @@ fn listen(folder: &Folder, state_dir: &StateDir) -> Result<UnixListener> {
             return Err(already_runs(&pid));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // Only this says that nobody listens; a busy helper says other things.
+        // Only this error means that there is no listener; a busy helper causes others.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             folder.remove_file(HELPER_SOCKET.as_ref()).trying(what())?;
         }
@@ -127,7 +127,7 @@ fn listen(folder: &Folder, state_dir: &StateDir) -> Result<UnixListener> {
 
 const UNIT: &str = "nbs-ts-helper.service";
 
-/// Sessions are no part of the service's life: `KillMode=process`.
+/// Sessions outlive the service: `KillMode=process`.
 fn unit(program: &Path, home: Option<&str>) -> String {
     let quoted =
         |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"));

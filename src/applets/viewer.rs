@@ -49,7 +49,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (None, None) => return Err(cli::by_hand()),
     };
     viewed.map_err(|failure| {
-        // Where nobody listens there is nobody left to tell.
+        // If the reader has gone, there is no one to notify.
         let _ = io::stderr().write_all(failure.message().unwrap_or("the reader has gone").as_bytes());
         Failure::status(failure.code(), failure.kind(), None)
     })

@@ -176,18 +176,18 @@ impl Machine {
         self.stirred = true;
     }
 
-    /// Nobody will tell what became of what was asked: where that was sent, it may have been done.
+    /// The results of pending requests are unknown: requests that were sent may have been executed.
     fn give_up(&mut self) {
         let refusal = if self.call.as_ref().is_some_and(Call::was_sent) { UNREACHED } else { UNASKED };
         self.done.extend(self.asked.drain(..).map(|number| (number, Err(refusal))));
     }
 
-    /// Of what is being done there, nobody waits for the rest any more.
+    /// Drops pending requests that no client waits for any more.
     pub(crate) fn forget_but(&mut self, is_awaited: impl Fn(u64) -> bool) {
         self.asked.retain(|number| is_awaited(*number));
     }
 
-    /// What was done since it was asked for last.
+    /// The results since the last call.
     pub(crate) fn done(&mut self) -> Vec<(u64, Done)> {
         std::mem::take(&mut self.done)
     }
@@ -199,7 +199,7 @@ impl Machine {
         (self.view, self.lines) = Default::default();
     }
 
-    /// Takes what has come, tells what somebody looks at, and calls where that is to be done.
+    /// Receives messages, sends the view, and calls the machine if it is time.
     pub(crate) fn tend(&mut self, view: &View, keys: &mut Numbers, numbers: &mut Numbers) {
         let line = view.line(self.name.as_str());
         self.stirred |= self.call.is_some() && line != self.view;
@@ -243,13 +243,14 @@ impl Machine {
         self.look_at_the_clock(trouble.as_deref(), numbers);
         if self.bytes > MOST_BYTES || self.sessions.len() > MOST_SESSIONS {
             (self.sessions, self.bytes) = (Map::new(), 0);
-            // The next call would tell of as much.
+            // The next call would fail in the same way.
             self.pause = LONGEST_PAUSE;
             self.lose("it sent more than can be shown", numbers);
         }
     }
 
-    /// To be done when all that has come was heeded; `trouble` is why there is no connection.
+    /// Call this when all received messages are processed; `trouble` is the reason why there is no
+    /// connection.
     fn look_at_the_clock(&mut self, trouble: Option<&str>, numbers: &mut Numbers) {
         match (self.standing, trouble) {
             (Standing::Heard, Some(_)) => self.standing = Standing::Silent(Deadline::after(SOON)),
@@ -267,15 +268,15 @@ impl Machine {
         }
     }
 
-    /// It tells of its sessions. That there is a connection is not enough: a call may end at once,
-    /// time and again.
+    /// It sends its sessions. A connection alone is not enough, because a call may end at once, again
+    /// and again.
     fn hear(&mut self) {
         self.standing = Standing::Heard;
         self.is_missing = false;
         self.pause = PAUSE;
     }
 
-    /// There is no call any more: what its sessions do is not known.
+    /// The call is lost: the activity of its sessions is unknown.
     fn lose(&mut self, why: &str, numbers: &mut Numbers) {
         self.hang_up(Deadline::after(self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -299,7 +300,7 @@ impl Machine {
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
         let about = about.text("activity", "unknown").text("word", "not reached").text("question", why);
         if !self.is_missing {
-            // Whoever has been told that it is gone has none of it any more.
+            // Clients forget an entry that is empty.
             self.itself.describe(String::new(), numbers);
             self.itself.frame = Frame::default();
         }
@@ -314,7 +315,7 @@ impl Machine {
     fn take(&mut self, bytes: &[u8], keys: &mut Numbers, numbers: &mut Numbers) {
         for line in self.lines.take(bytes) {
             let told = line.strip_prefix(BEGINNING).and_then(|told| serde_json::from_slice(told).ok());
-            // What makes no sense changes nothing.
+            // An invalid message changes nothing.
             if told.and_then(|told| self.heed(told, keys, numbers)).is_some() {
                 self.hear();
             }
@@ -349,7 +350,7 @@ impl Machine {
         let handle = handle(&told["handle"])?;
         let number = handle.number();
         if !self.sessions.contains_key(&number) {
-            // With one more there are too many, and what comes then is not looked at any more.
+            // At most one session too many is stored; further ones are ignored.
             if self.sessions.len() > MOST_SESSIONS {
                 return None;
             }
@@ -373,7 +374,7 @@ impl Machine {
     }
 }
 
-/// What a field may be: that, or null.
+/// The type of a field: this, or null.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
@@ -381,8 +382,7 @@ enum Kind {
     Truth,
 }
 
-/// The fields of what is told of a session beside its screen (`tile.rs`), but for those that are
-/// looked at one by one.
+/// The fields of a session besides its screen (`tile.rs`), except those that are checked one by one.
 const ABOUT: [(&str, Kind); 7] = [
     ("command", Kind::Text),
     ("word", Kind::Text),
@@ -406,9 +406,9 @@ const RECEIPT: [(&str, Kind); 9] = [
     ("drained", Kind::Truth),
 ];
 
-/// What is told of a session beside its screen, as it is told here: its name is that of the
-/// machine, too. `None` for what cannot be: a script that is given an object where it expects a
-/// text may come to grief, and with it the whole page.
+/// The state of a session besides its screen, as sent to our clients: its name includes the machine's.
+/// `None` if it is invalid: a script that gets an object where it expects a text may fail, and with it
+/// the whole page.
 fn about(told: &Value, machine: &str) -> Option<String> {
     let (state, activity) = (told["state"].as_str()?, told["activity"].as_str()?);
     let is_known =
@@ -447,7 +447,7 @@ fn with_fields(
     Some(object)
 }
 
-/// What became of something that was done there.
+/// The result of a request to that machine.
 fn done(told: &Value) -> Done {
     let (status, body) = (told["status"].as_str().unwrap_or_default(), &told["body"]);
     match (status, body["typed"].as_bool()) {
@@ -474,7 +474,7 @@ mod tests {
         machine.take(bytes, &mut Numbers::default(), &mut Numbers::default());
     }
 
-    /// What is told there of a screen with this on it.
+    /// The message of that machine for a screen with this on it.
     fn told(bytes: &[u8]) -> Vec<u8> {
         let (mut screen, mut numbers) = (Screen::new(20, 3), Numbers::default());
         screen.feed(bytes);
@@ -609,7 +609,7 @@ mod tests {
         machine.standing = Standing::Silent(passed);
         machine.look_at_the_clock(Some("a cable"), &mut numbers);
         assert!(machine.is_missing && matches!(machine.standing, Standing::Silent(_)));
-        // What goes on need not have anything to tell.
+        // A running call need not have sent anything.
         machine.look_at_the_clock(None, &mut numbers);
         assert_eq!((machine.standing, machine.is_missing), (Standing::Heard, false));
     }
@@ -694,7 +694,7 @@ mod tests {
     fn whatever_is_told_there_is_one_line_of_json_here() {
         let told = told(b"a\x1b[1;31mb\x1b[m \xe6\xbc\xa2\r\nc");
         let (mut machine, mut keys, mut numbers) = (machine(), Numbers::default(), Numbers::default());
-        // One that has seen all before, and one that has seen nothing.
+        // One client that has seen everything before, and one that has seen nothing.
         let mut old = Stream::new(View { wall: true, large: Vec::new() }, 0);
         for (seed, mut random) in rounds(500) {
             machine.take(&spoiled(&told, &mut random), &mut keys, &mut numbers);

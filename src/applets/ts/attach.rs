@@ -89,8 +89,7 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    /// Prints what comes until the session ends. Returns the exit code, if the
-    /// relay has told it.
+    /// Prints frames until the session ends. Returns the exit code, if the relay sent it.
     fn follow(&mut self) -> Result<Option<i32>> {
         let mut client = RelayClient::open(self.session)?.map(RelayClient::sized);
         let mut begun = false;
@@ -117,7 +116,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Waits for it, and no longer than somebody reads what we print.
+    /// Waits for it, but only as long as the reader of our output exists.
     fn next_news(&self, client: &mut RelayClient) -> Result<News> {
         if !client.follow()? {
             return Ok(News::Ended);
@@ -150,7 +149,7 @@ impl Follower<'_> {
         self.tell(&init.line())
     }
 
-    /// What was printed before that was for the size before.
+    /// Output before the change belongs to the old size.
     fn resize(&mut self, size: SizeSince) -> Result<()> {
         self.size = Some(size);
         self.show(size.offset)?;

@@ -64,7 +64,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             cast.now = time;
             let resized = sizes.next_if(|(offset, _)| *offset <= from);
             size = resized.map_or(size, |(_, size)| size);
-            // What is gone of a bounded log is not shown.
+            // Dropped output of a bounded log is omitted.
             if cast.begun.is_none() && until > start {
                 cast.begin(&session, size)?;
             } else if cast.begun.is_some() && resized.is_some() {

@@ -36,7 +36,7 @@ use crate::{
     terminal::text,
 };
 
-/// How a thing is, or what is bad about it and how to mend that.
+/// The state of a thing, or its fault and how to fix that.
 type CheckResult = std::result::Result<String, (String, String)>;
 
 struct Finding {
@@ -101,7 +101,7 @@ fn state_directory() -> CheckResult {
     })?;
     let beside = state_dir.path().join(format!("{TRIAL}{}", std::process::id()));
     let written = fs::write(&beside, "x");
-    // Also where there was no room for what is in it.
+    // A full disk may leave the file without its content.
     let removed = fs::remove_file(&beside);
     match written.and(removed) {
         Ok(()) => Ok(state_dir.path().display().to_string()),
@@ -112,9 +112,9 @@ fn state_directory() -> CheckResult {
     }
 }
 
-/// What a sandbox may refuse.
+/// Sandboxes may refuse system calls on sockets.
 fn sockets() -> CheckResult {
-    // What is wrong with the folder itself stands in the line of that.
+    // Another check reports faults of the directory itself.
     let folder = StateDir::open().ok().and_then(|state_dir| Folder::open(state_dir.path()).ok());
     let folder = folder.ok_or_else(|| {
         ("there is no directory to create it in".to_owned(), "fix the state directory first".to_owned())
@@ -153,7 +153,7 @@ fn helper() -> CheckResult {
     }
 }
 
-/// What runs the commands that are no shells themselves.
+/// The shell that runs commands other than shells.
 fn shell() -> CheckResult {
     let fix = "install bash, or another 'sh', on PATH".to_owned();
     let output = Command::new("bash").args(["-c", "printf %s \"$BASH_VERSION\""]).output();

@@ -66,9 +66,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     Ok(())
 }
 
-/// Until a program reads the terminal, and how it does; `None` where none has within the session's
-/// patience. The kernel sends no event when one begins to: so we look at each change, and again at
-/// growing intervals.
+/// Waits until a program reads the terminal, and returns how; `None` if none does within the session's
+/// patience. We poll: the kernel sends no event when a program begins to read. So we check after each
+/// change, and again at growing intervals.
 fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<Doing>> {
     const FIRST_LOOK: Duration = Duration::from_millis(5);
     const LATER_LOOKS: Duration = Duration::from_millis(50);

@@ -68,10 +68,10 @@ struct Teller {
     told: Set<Handle>,
 }
 
-/// Where there may be something to tell.
+/// The places to check for new events.
 #[derive(Default)]
 struct Look {
-    /// A relay may have been killed, and its session's end is still to be told.
+    /// A relay may have been killed, and its session's end is not recorded yet.
     sessions: bool,
     /// Among all events.
     everywhere: bool,
@@ -87,11 +87,11 @@ enum TellerEvent {
 }
 
 impl Teller {
-    /// Tells of these, the one that ended first coming first.
+    /// Prints the events of these sessions, in the order of their ends.
     fn tell(&mut self, handles: Vec<Handle>) -> Result<()> {
         let mut notices: Vec<Notice> = Vec::new();
         for handle in handles {
-            // What cannot be read was removed by `gc`, or is none of ours.
+            // An unreadable event was removed by `gc`, or is not ours.
             if !self.told.contains(&handle)
                 && let Some(notice) = self.events.notice(&handle)
             {
@@ -144,8 +144,8 @@ impl Teller {
         }
     }
 
-    /// Has the ends told that nobody has. One that cannot be, as on a full
-    /// disk, may be another time; that is said once. Gives when to try again.
+    /// Records ends that are not recorded. If that fails, as on a full disk, we warn once and retry.
+    /// Returns the time of the next attempt.
     fn search(&self, before: Deadline) -> Deadline {
         let Err(failure) = self.state_dir.tell_ends(&self.events) else { return Deadline::NEVER };
         if before == Deadline::NEVER {
@@ -154,7 +154,7 @@ impl Teller {
         Deadline::after(TELL_AGAIN)
     }
 
-    /// Where to look for what these changes mean.
+    /// The places to check after these changes.
     fn heed(&mut self, changes: Vec<FolderChange>) -> Result<Look> {
         let mut look = Look::default();
         for change in changes {
@@ -176,15 +176,15 @@ impl Teller {
     }
 }
 
-/// What live sessions have told, and of which of it we have.
+/// The reports of live sessions, and which of them were printed.
 struct Following {
     roster: Roster,
     told: Map<Handle, ToldOfOne>,
-    /// Since 1970: what has come before is not told.
+    /// Since 1970: earlier changes are not printed.
     begun: Duration,
 }
 
-/// Since when it waited, and what it said of itself, when that was told.
+/// The last printed time of waiting, and the last report.
 #[derive(Default)]
 struct ToldOfOne {
     waiting: Option<Duration>,

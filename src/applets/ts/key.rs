@@ -64,7 +64,8 @@ fn key(word: &std::ffi::OsStr) -> Result<Key> {
     })
 }
 
-/// Types the text, then the keys; what lies between signals at once, so that nobody comes between.
+/// Types the text, then the keys. Everything between two signals is one request, so that no other call
+/// can type in between.
 fn press_all(
     session: &SessionDir,
     text: Vec<u8>,

@@ -50,7 +50,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         }
         targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
     }
-    // What a name means is found out before any has ended, and each is ended once.
+    // We resolve all names before any session ends, and end each session once.
     let (mut handles, mut seen, mut failures) = (Vec::new(), Set::new(), Vec::new());
     for target in targets {
         let handle = match target {
@@ -86,13 +86,13 @@ fn kill(
     borne: Option<&Set<Handle>>,
 ) -> Result<Killed> {
     let session = state_dir.session(&Target::Handle(handle))?;
-    // One whose relay somebody else has just killed is not ended by us.
+    // If another process has just killed its relay, we did not end it.
     let alive = !session.ends()?;
     if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
         session::end_wholly(&session, grace, EndedBy::Kill)?;
     }
     let name = session.name();
-    // What is unreadable goes all the same.
+    // An unreadable session is removed as well.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
         state_dir.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;

@@ -71,7 +71,7 @@ fn line(session: &Glance) -> String {
     format!("{}\t{}\t{name}\t{}\n", session.handle, session.state(), session.command)
 }
 
-/// What `list --long` prints of those with this in their name.
+/// The output of `list --long` for sessions with this in their name.
 pub(super) fn long(state_dir: &StateDir, pattern: Option<&str>) -> Result<String> {
     let mut overviews = state_dir.overviews(&|name| Name::is_wanted(name, pattern))?;
     overviews.sort_by(listing::order);
@@ -84,7 +84,7 @@ enum FollowEvent {
     ReaderGone,
 }
 
-/// Prints what sessions do, as their relays tell it.
+/// Prints the activity of sessions as their relays report it.
 fn follow(state_dir: &StateDir, pattern: Option<String>) -> Result<()> {
     let (mut roster, glances) = Roster::begin(state_dir, pattern)?;
     let looked = |glance: Glance, told| {

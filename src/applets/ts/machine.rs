@@ -44,7 +44,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let state_dir = StateDir::open_or_make()?;
     match (call.word(), name) {
         ("add", Some(name)) => {
-            // As anywhere, they may be told from our own.
+            // As for any command, `--` may separate them from our options.
             let words = call.operands("COMMAND");
             let has_dashes = words.first().is_some_and(|word| word == "--");
             add(&state_dir, name, idle, &words[usize::from(has_dashes)..])
@@ -64,7 +64,7 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
     if command.is_empty() {
         return Err(Failure::bad_args("missing COMMAND, which connects to an sh there".into()));
     }
-    // Less than a second is no time to be told.
+    // Less than a second is not worth printing.
     let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
     name::add(state_dir, Machine { name: name.clone(), idle, command: command.join(" ") })?;
     // The next call goes by what was said now.
@@ -89,7 +89,7 @@ fn list(state_dir: &StateDir, json: bool) -> Result<()> {
     }
     let mut lines = String::new();
     for name in names {
-        // One that does not answer is as good as none, and `check` tells why.
+        // A bridge that does not respond counts as none; `check` shows why.
         let told = call::ask(state_dir, &name).ok().flatten().filter(|told| !told.version.is_empty());
         let state = if told.is_some() { "up" } else { "down" };
         let round_trip = told.as_ref().map(|told| told.round_trip);

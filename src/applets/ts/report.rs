@@ -77,7 +77,7 @@ fn report(target: &Target, state: &OsString, text: &[u8]) -> Result<()> {
     if client.report(&said)? { Ok(()) } else { Err(session.ended()) }
 }
 
-/// To a terminal that is none of ours.
+/// Reports to a terminal that is not one of our sessions.
 fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
     let state = ReportState::parse(state.as_bytes()).map(session::program_state);
     let sequence = program_status::sequence(state, text);
@@ -87,7 +87,7 @@ fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
 /// How long an agent may take to give all of it.
 const HOOK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an agent asks, by what it gives a hook; nothing where that is not to be understood.
+/// The question in an agent's data for a hook; empty if it cannot be parsed.
 fn hook_text(given: &[u8]) -> Vec<u8> {
     let given: Value = serde_json::from_slice(given).unwrap_or_default();
     let message = given["message"].as_str().map(str::to_owned);

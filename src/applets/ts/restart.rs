@@ -53,7 +53,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let restart = |session: &SessionDir| {
         let handle = CreateOptions::again(session, variables.clone(), via, call.umask)?.start()?;
         let noted = session.note_restarted_as(&handle);
-        // Who has the handle can look after it, whatever else goes wrong.
+        // We print the handle first, so that the caller has it even if a later step fails.
         tell(&handle, session)?;
         noted
     };

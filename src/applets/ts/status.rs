@@ -52,7 +52,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let mut overview = session.overview()?.ok_or_else(|| session.removed())?;
     let mut summary = Summary::of(session, overview.glance.clone());
-    // A listing shows as empty what cannot be read; who asks of this one is told.
+    // `list` shows an unreadable field as empty; here it is an error.
     summary.command = session.command()?;
     let alive = summary.glance.alive;
     if !alive {

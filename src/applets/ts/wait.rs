@@ -65,7 +65,7 @@ use crate::{
     },
 };
 
-/// Of how many sessions that were waited for in vain the evidence is told.
+/// For this many sessions a failed wait prints the evidence.
 const MOST_TOLD: usize = 10;
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -96,11 +96,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         match state_dir.session(target) {
             // It was removed since it was picked.
             Err(Failure::NotFound(_)) if picks => {}
-            // Whoever waits on that machine hears of it.
+            // A call on that machine waits for it.
             Ok(session) if picks && session.elsewhere().is_some() => {}
             other => {
                 let session = other?;
-                // One that is named twice is one.
+                // A session that is named twice counts once.
                 if known.insert(session.handle().clone()) {
                     sessions.push(within(session, deadline));
                 }

@@ -75,7 +75,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         if let Some(why) = last_look {
             let pattern = String::from_utf8_lossy(pattern);
             let gone = output::lost_in_words(lost);
-            // There may be more to look at, also where the session has ended.
+            // Output may be left to search, even if the session has ended.
             let why = if is_late { WaitEnd::TimedOut } else { why };
             return Err(wait.in_vain(why, &format!("find '{pattern}'{gone}")));
         }
