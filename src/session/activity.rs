@@ -1,7 +1,7 @@
-//! What a session does, at a glance: it waits for somebody, works, is done, or is idle.
+//! The activity of a session: it waits for input, works, is done, or is idle.
 //!
-//! Its relay judges that (`relay/judge.rs`), by what the kernel tells and by what the
-//! session reports of itself; here are the words for it.
+//! Its relay determines it (`relay/judge.rs`), from the kernel and from the session's own reports.
+//! These are the words for it.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
 /// and the text, on one line.
 pub(crate) const REPORT: &str = "report";
 
-/// What is to be seen of a session in one word. In the order in which a listing has them.
+/// A session's activity in one word. The order is that of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Activity {
-    /// For somebody to type something.
+    /// It waits for input.
     Waiting,
     /// It says that what it was doing has failed, or is done.
     Failed,
@@ -38,7 +38,7 @@ impl Activity {
         ("dead", Activity::Dead),
     ];
 
-    /// What it was doing has ended, and somebody may want to know.
+    /// Its work has ended, and the user may want to know.
     pub(crate) fn is_over(self) -> bool {
         matches!(self, Activity::Done | Activity::Failed)
     }
@@ -52,10 +52,10 @@ impl Activity {
     }
 }
 
-/// What a verdict on what a session does stands on.
+/// The source of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Because {
-    /// It was told by `report`.
+    /// A `report`.
     Report,
     /// The program says so by the program status protocol.
     ProgramStatus,
@@ -87,7 +87,7 @@ impl Because {
         Because::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
     }
 
-    /// Does it go before what a screen tells?
+    /// Does it take precedence over the screen?
     pub(crate) fn is_stated(self) -> bool {
         matches!(self, Because::Report | Because::ProgramStatus)
     }
@@ -97,7 +97,7 @@ impl Because {
     }
 }
 
-/// What a session says that it does.
+/// The activity that a session reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportState {
     Working,
@@ -125,7 +125,7 @@ impl ReportState {
         found.map(|(_, state)| state)
     }
 
-    /// What it was doing has ended.
+    /// Its work has ended.
     pub(crate) fn is_over(self) -> bool {
         self.activity().is_over()
     }
@@ -141,8 +141,7 @@ impl ReportState {
     }
 }
 
-/// What a session has said of itself, by `report`. It holds until something is typed, or
-/// the next report.
+/// The last `report` of a session. It is valid until input, or until the next report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) state: ReportState,
@@ -153,7 +152,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Of a text: as much as somebody reads at a glance, and some more.
+    /// The longest text: a screenful, and some more.
     pub(crate) const LONGEST: usize = 4_000;
 
     /// Longer than any file of one: each byte may be escaped.

@@ -1,18 +1,17 @@
-//! What is always true of a state folder, whatever was killed, stopped or full.
+//! The invariants of a state directory, whatever was killed, stopped or full.
 //!
-//! - Every file in it is one that a command knows, of the kind that it ought to be,
-//!   and nobody else's to read or to write.
-//! - Cursors, sizes and the start of a bounded log never lie behind the log's end,
-//!   and what a bounded log has left is there.
-//! - completion.log has whole lines, and their numbers ascend.
-//! - A session that is dead has an exit record, and `events/` has it, too; what a killed
-//!   relay could not write is written by whoever looks, as here.
-//! - A session's lock is held by its relay and by nobody else.
+//! - A command knows every file in it. Each file has the right type, and only its owner can read
+//!   or write it.
+//! - Cursors, sizes and the start of a bounded log are never beyond the log's end, and the rest of
+//!   a bounded log exists.
+//! - completion.log has whole lines with ascending numbers.
+//! - A dead session has an exit record, and `events/` has it as well; if a killed relay could not
+//!   write it, the next reader does, as here.
+//! - Only the relay holds a session's lock.
 //! - No process has the variable of a session that is dead or gone.
 //!
-//! All may change while it is looked at. So of two things that must be in order
-//! the one that only grows is read last, and what is said of a session that has
-//! gone meanwhile does not count.
+//! All of this may change during the check. So of two related things we read the one that only grows
+//! last, and ignore faults of a session that has gone meanwhile.
 
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -38,7 +37,7 @@ pub(crate) struct Fault {
     pub(crate) fix: String,
 }
 
-/// What was looked at.
+/// The number of things checked.
 #[derive(Default)]
 pub(crate) struct CheckReport {
     pub(crate) alive: usize,
@@ -46,8 +45,8 @@ pub(crate) struct CheckReport {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// What may lie in the folder of a session, as the topic `files` lists it: `NAME` is a
-/// reader's, and `*` what follows from the others.
+/// The possible files of a session, as the topic `files` lists them: `NAME` is a reader's, and `*`
+/// follows from the others.
 const OF_A_SESSION: [(&str, Nature); 37] = [
     (dir::OUTPUT, Nature::File),
     (LOG_START, Nature::File),
@@ -90,7 +89,7 @@ const OF_A_SESSION: [(&str, Nature); 37] = [
 const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
-/// The same of the state folder.
+/// The same for the state directory.
 const OF_THE_STATE_DIR: [(&str, Nature); 14] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
@@ -111,7 +110,7 @@ const OF_THE_STATE_DIR: [(&str, Nature); 14] = [
 /// More than any panic says. The file only grows if several are not reported.
 const MOST_OF_PANICS: u64 = 1 << 20;
 
-/// What `doctor` begins the name of a file with by which it sees that it can write.
+/// The prefix of the file by which `doctor` checks that it can write.
 pub(crate) const TRIAL: &str = ".doctor.";
 /// The same of a socket.
 pub(crate) const TRIAL_SOCKET: &str = ".doctor.socket.";
@@ -177,7 +176,7 @@ impl StateDir {
     fn look_at(&self, handle: Handle, events: &Events, report: &mut CheckReport) {
         let Ok(session) = self.open_session(handle.clone()) else { return };
         let mut faults = Vec::new();
-        // Where that cannot be told it counts as alive, and is told.
+        // If that is unknown, it counts as alive, and the error is reported.
         let alive = session.is_alive().unwrap_or_else(|failure| {
             faults.push(fault(&session, failure.message().unwrap_or_default()));
             true
@@ -255,9 +254,8 @@ impl StateDir {
         faults
     }
 
-    /// The session of this state folder that a process is of, if it is of one. A
-    /// relay and a keeper say so in their arguments, for they may have been started
-    /// from inside another.
+    /// The session of this state directory that a process belongs to, if there is one. The arguments
+    /// of a relay and a keeper name it, because they may have been started in another session.
     fn session_of(&self, process: &Process) -> Option<Handle> {
         if process.has_ended() || (process.name == MONITOR && process.runs_our_file()) {
             return None;
@@ -286,14 +284,14 @@ impl StateDir {
 }
 
 impl SessionDir {
-    /// What is wrong with its files; `path` is where they are, for people.
+    /// The faults of its files; `path` is for messages.
     fn faults(&self, path: &std::path::Display) -> Vec<Fault> {
         let mut faults = strangers(&self.folder, path, nature_of);
         let needed = [dir::META, dir::COMMAND, dir::OUTPUT, dir::INPUT];
         let missing = needed.into_iter().filter(|name| !self.folder.has(name));
         faults.extend(missing.map(|name| fault(self, &format!("has lost its '{name}'"))));
         for found in [self.fault_of_log(), self.fault_of_completions(), self.fault_of_lock()] {
-            // What cannot be read is missing, or no file, and told already.
+            // An unreadable file is missing or has the wrong type, which is already reported.
             faults.extend(found.unwrap_or_default().map(|what| fault(self, &what)));
         }
         faults
@@ -362,7 +360,7 @@ impl SessionDir {
         })
     }
 
-    /// The process is looked at first: once it has gone, so has its lock.
+    /// We check the process first: once it has gone, so has its lock.
     fn fault_of_lock(&self) -> io::Result<Option<String>> {
         let is_relay = |process: &Process| process.name == RELAY && !process.has_ended();
         let relay = self.relay_pid().and_then(Process::read).filter(is_relay);
@@ -371,7 +369,7 @@ impl SessionDir {
     }
 }
 
-/// What a file of a session is to be, if a command knows it.
+/// The right type of a session's file, if a command knows it.
 fn nature_of(name: &OsStr) -> Option<Nature> {
     let listed =
         |name: &str| OF_A_SESSION.iter().find(|(known, _)| *known == name).map(|(_, nature)| *nature);
@@ -421,7 +419,7 @@ fn fault_of_sizes(content: &[u8], length: u64) -> Option<String> {
     None
 }
 
-/// What of a folder no command knows, or is not what it ought to be.
+/// The files in a directory that no command knows, or that have the wrong type.
 fn strangers(
     folder: &Folder,
     path: &std::path::Display,
@@ -451,7 +449,7 @@ fn unknown(path: &std::path::Display, name: &OsStr) -> Fault {
     Fault { what: format!("'{path}/{}' is not a file of nbs", name.display()), fix: "move it away".into() }
 }
 
-/// What to do is the same for all that is wrong within a session.
+/// The advice is the same for all faults within a session.
 fn fault(session: &SessionDir, what: &str) -> Fault {
     let handle = session.handle();
     Fault {

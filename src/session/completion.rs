@@ -1,8 +1,8 @@
-//! completion.log: a line `<seq> <exit_code>` for each command that is done.
+//! completion.log: a line `<seq> <exit_code>` for each ended command.
 //!
-//! The relay appends a line only when every byte that the command printed is
-//! in output.log; so whoever sees the line can read them all. Lines are whole
-//! and in order: a last line without its end is still being written.
+//! The relay appends a line only when every byte that the command printed is in output.log, so a
+//! reader of the line can read them all. Lines are whole and in order: a last line without its end is
+//! still being written.
 
 /// A command that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl Completion {
         Some(Completion { seq: seq.parse().ok()?, code: code.parse().ok()? })
     }
 
-    /// The number of the last of the whole lines of `content`, if there is one; an
-    /// error is the first line that is none, or not above the one before it.
+    /// The number of the last whole line of `content`, if there is one. An error is the first line
+    /// that is invalid, or whose number does not ascend.
     pub(crate) fn last_of(content: &[u8]) -> Result<Option<u64>, &[u8]> {
         let mut last = None;
         for line in content.split_inclusive(|byte| *byte == b'\n') {

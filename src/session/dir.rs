@@ -1,10 +1,9 @@
-//! The folder of a session: its files, what each means, and its lock.
+//! The directory of a session: its files, their meaning, and its lock.
 //!
-//! A session is alive exactly as long as its relay holds the lock of `meta`, which
-//! a recycled PID cannot fake and a killed relay cannot leave behind (flock(2)).
-//! `pid` and `daemon_pid` are written for other programs; nobody here acts on
-//! them unproved. Files that are replaced are replaced whole; one that has nothing
-//! to tell yet mostly is not there.
+//! A session is alive exactly as long as its relay holds the lock of `meta`. A recycled PID cannot
+//! fake that, and a killed relay cannot leave it behind (flock(2)). `pid` and `daemon_pid` are for
+//! other programs; nbs never acts on them without proof. Files are replaced as a whole, and most do
+//! not exist before they have content.
 
 mod cursor;
 mod reporting;
@@ -50,7 +49,7 @@ pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const SOCKET: &str = "relay.sock";
 pub(crate) const TYPED: &str = "typed";
 pub(super) const ENDING: &str = "ending";
-/// What that holds where its relay was told to end.
+/// The content of that file if the relay received SIGHUP or SIGTERM.
 const HUNG_UP: &[u8] = b"hangup";
 pub(super) const RESTARTED_AS: &str = "restarted_as";
 const EXIT_RECORD_LOCK: &str = "lock.exit";
@@ -60,7 +59,7 @@ pub(super) const SLAVE: &str = "slave_pty";
 pub(super) const META: &str = "meta";
 pub(super) const COMMAND: &str = "command";
 pub(super) const NAME: &str = "name";
-/// Which machine it is on, for where several have this state folder.
+/// The machine that it is on, if several share the state directory.
 pub(super) const HOST: &str = "host";
 pub(super) const SECRET: &str = "secret";
 pub(super) const RUN: &str = "run";
@@ -86,11 +85,11 @@ const LONGEST_SCREEN_CACHE: u64 = 256 * 1024 * 1024;
 /// A million completions are some ten million bytes.
 pub(super) const LONGEST_COMPLETIONS: u64 = 1024 * 1024 * 1024;
 
-/// How much of a log's end is looked at for its last line.
+/// How much of a log's end is searched for its last line.
 const LAST_LINE: u64 = 8 * 1024;
 
-/// The other machine that the session of this folder is on. In a folder of our own
-/// machine there is none, whatever it was called before.
+/// The other machine of the session in this directory. If the directory is local, there is none,
+/// whatever the machine was called before.
 pub(super) fn host_elsewhere(folder: &Folder) -> Option<Host> {
     if !folder.may_be_shared() {
         return None;
@@ -99,7 +98,7 @@ pub(super) fn host_elsewhere(folder: &Folder) -> Option<Host> {
     Host::ours().is_ok_and(|ours| ours.is_another(&host)).then_some(host)
 }
 
-/// What is about to become of a dead session's folder.
+/// The next step for a dead session's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     /// It is removed, by one who knows this of what ended it.
@@ -120,8 +119,8 @@ impl SessionDir {
         SessionDir { handle, folder, patience: Patience::OF_ANY }
     }
 
-    /// The same for a call that is to be over then: it waits no longer for whoever ought
-    /// to answer at once.
+    /// The same for a call with a deadline: it waits no longer than that for an answer that should
+    /// come at once.
     pub(crate) fn within(mut self, deadline: Deadline) -> SessionDir {
         self.patience = Patience::until(deadline);
         self
@@ -144,23 +143,23 @@ impl SessionDir {
     fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
         match result {
             Ok(value) => Ok(value),
-            // The folder that we hold open has been emptied.
+            // The open directory has been emptied.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_gone() => Err(self.removed()),
             Err(error) => Err(error).trying(format_args!("{what} of session '{}'", self.handle)),
         }
     }
 
-    /// Has it been removed since it was opened? Its folder has another name first.
+    /// Has it been removed since it was opened? A removal renames it first.
     pub(super) fn is_gone(&self) -> bool {
         !self.folder.still_names(&format!("../{}", self.handle), &self.folder)
     }
 
-    /// What to say when it was removed under our eyes.
+    /// The error if it was removed meanwhile.
     pub(crate) fn removed(&self) -> Failure {
         Failure::not_found(format!("session '{}' has been removed", self.handle))
     }
 
-    /// What to say where only a live session will do.
+    /// The error if a call requires a live session.
     pub(crate) fn ended(&self) -> Failure {
         if self.is_gone() {
             return self.removed();
@@ -180,8 +179,8 @@ impl SessionDir {
         Failure::failed(format!("session '{}' has ended {code}{}", self.handle, self.what_ended_it()))
     }
 
-    /// The limit that ended it, or that somebody did, as the rest of a sentence; empty where it ended by
-    /// itself, or nobody knows.
+    /// The limit or the kill that ended it, as the rest of a sentence; empty if it ended by itself, or
+    /// if that is unknown.
     fn what_ended_it(&self) -> String {
         let settings = self.settings();
         let after = |option: &str, limit: Option<Duration>| {
@@ -198,7 +197,7 @@ impl SessionDir {
         }
     }
 
-    /// What ended it, as its exit record says.
+    /// The cause of its end, from its exit record.
     pub(crate) fn ended_by(&self) -> Option<EndedBy> {
         self.notice()?.ended_by()
     }
@@ -207,8 +206,8 @@ impl SessionDir {
         self.trying(self.is_locked(), "read the lock")
     }
 
-    /// Of one on another machine neither a lock nor a socket tells here: it is alive until
-    /// its end is written down.
+    /// For a session on another machine, locks and sockets mean nothing here: it is alive until its
+    /// end is recorded.
     pub(super) fn is_locked(&self) -> io::Result<bool> {
         let elsewhere = || self.elsewhere().is_some() && !self.folder.has(EXIT_RECORD);
         match self.folder.open_file(META) {
@@ -217,8 +216,8 @@ impl SessionDir {
         }
     }
 
-    /// The name of the other machine that it is on, with which ours shares the state
-    /// folder. No process of ours, no lock and no socket has to do with it.
+    /// The name of the other machine that it is on, which shares the state directory with ours. No
+    /// process, lock or socket here belongs to it.
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let host = host_elsewhere(&self.folder)?;
         Some(text::escaped(&host.name))
@@ -229,7 +228,7 @@ impl SessionDir {
         self.elsewhere().map_or(Ok(()), |host| Err(self.is_elsewhere(&host)))
     }
 
-    /// What to say where it has to be on this machine.
+    /// The error if a call requires a session on this machine.
     pub(super) fn is_elsewhere(&self, host: &str) -> Failure {
         Failure::failed(format!(
             "session '{}' is on the machine '{host}', which shares the state directory; call nbs-ts there",
@@ -237,9 +236,8 @@ impl SessionDir {
         ))
     }
 
-    /// Is a relay there, though it does not hold the lock of what is `meta` now?
-    /// Somebody may have put another file in its place, or none. Its exit record comes
-    /// before it lets go of the lock.
+    /// Does a relay exist, though it does not hold the lock of the current `meta`? That file may have
+    /// been replaced or removed. The relay writes its exit record before it releases the lock.
     fn is_served(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
         let is_nobody = |error: io::Error| matches!(error.kind(), ConnectionRefused | NotFound);
@@ -247,7 +245,7 @@ impl SessionDir {
             && !socket::connect(&self.folder, SOCKET, self.patience.deadline()).is_err_and(is_nobody)
     }
 
-    /// What one of its shells that report is told in: its own, or one inside that.
+    /// The dialect of a shell that reports: the session's own, or a nested one.
     pub(crate) fn dialect(&self, level: usize) -> Result<Dialect> {
         if let Some(dialect) = self.levels()?.get(level).and_then(|level| level.dialect) {
             return Ok(dialect);
@@ -263,7 +261,7 @@ impl SessionDir {
         Name::parse(&self.folder.read(NAME, LONGEST_WORD).ok()?)
     }
 
-    /// What it was told when it was started; nothing where that is unreadable.
+    /// Its settings at the start; empty if they are unreadable.
     pub(crate) fn settings(&self) -> Settings {
         Settings::read(&self.folder).unwrap_or_default()
     }
@@ -272,16 +270,15 @@ impl SessionDir {
         self.trying(self.folder.read(COMMAND, LONGEST_COMMAND), "read the command")
     }
 
-    /// What the relay wrote of itself; proved by [`SessionDir::is_served_by`].
+    /// The PID that the relay wrote; [`SessionDir::is_served_by`] proves it.
     pub(super) fn relay_pid(&self) -> Option<u32> {
         self.number(RELAY_PID)
     }
 
-    /// Takes hold of the relay, and tells its PID; `None` where the session is
-    /// dead. The PID is what the relay wrote; that its lock is still held after we
-    /// took hold of the process proves it, since the relay that holds it has had
-    /// that PID all the while. Where somebody else holds the lock, or has changed the
-    /// file, its name and arguments tell that it is another.
+    /// Opens a pidfd of the relay, and returns its PID; `None` if the session is dead. The relay wrote
+    /// the PID. If its lock is still held after we opened the pidfd, the PID is right, because the
+    /// relay that holds the lock had it all the time. If another process holds the lock, or changed
+    /// the file, name and arguments show that.
     pub(crate) fn hold_relay(&self) -> io::Result<Option<(u32, PidFd)>> {
         let Some(pid) = self.relay_pid() else { return Ok(None) };
         let pidfd = PidFd::open(pid)?;
@@ -294,7 +291,7 @@ impl SessionDir {
         self.relay_pid() == Some(pid) && self.is_alive().unwrap_or(false)
     }
 
-    /// Of the child, for other programs to see.
+    /// The child's PID, for other programs.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.number(PID)
     }
@@ -303,7 +300,7 @@ impl SessionDir {
         number(self.folder.read(file, LONGEST_WORD).ok()?.trim_ascii_end())
     }
 
-    /// `None` while the child runs, or where nobody saw how it ended.
+    /// `None` while the child runs, or if its exit code is unknown.
     pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
         match self.folder.read(EXIT_CODE, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -311,8 +308,8 @@ impl SessionDir {
         }
     }
 
-    /// Notes why it is being ended, once: what comes later changes nothing. For
-    /// when the relay cannot tell any more.
+    /// Records why it is being ended. Only the first cause counts. For cases in which the relay cannot
+    /// record it.
     pub(crate) fn note_ending(&self, cause: EndedBy) -> io::Result<()> {
         match self.folder.create(ENDING, cause.word().as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -320,7 +317,7 @@ impl SessionDir {
         }
     }
 
-    /// Notes that its relay was told to end, once.
+    /// Records that its relay received SIGHUP or SIGTERM.
     pub(crate) fn note_hung_up(&self) -> io::Result<()> {
         match self.folder.create(ENDING, HUNG_UP) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -328,7 +325,7 @@ impl SessionDir {
         }
     }
 
-    /// Was its relay told to end, before anything else ended it?
+    /// Did its relay receive such a signal before anything else ended the session?
     pub(super) fn was_hung_up(&self) -> bool {
         self.folder.read(ENDING, LONGEST_WORD).is_ok_and(|word| word == HUNG_UP)
     }
@@ -348,18 +345,17 @@ impl SessionDir {
         Notice::parse(self.folder.read(EXIT_RECORD, Notice::LONGEST).ok()?)
     }
 
-    /// Makes sure that the end of this dead session, in `sessions`, is told;
-    /// once, however many do this at a time. Where the relay could not write
-    /// the exit record, we do. One that was removed meanwhile has been told.
+    /// Records the end of this dead session, in `sessions`, once, even with concurrent callers. If the
+    /// relay could not write the exit record, we do. The end of a removed session is already recorded.
     ///
-    /// The session's own lock is not for this: whoever held it would make the
-    /// dead look alive. Once dead, it is dead for good.
+    /// We do not take the session's own lock for this, because a held lock would make the session look
+    /// alive. A dead session stays dead.
     pub(crate) fn tell_end(&self, events: &Events, sessions: &Folder, removal: Removal) -> io::Result<()> {
         if events.has(&self.handle) {
             return Ok(());
         }
         let lock = match self.folder.open_lock(EXIT_RECORD_LOCK) {
-            // No file can be made in a folder that has been removed.
+            // A removed directory accepts no file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
@@ -392,8 +388,8 @@ impl SessionDir {
         }
     }
 
-    /// What can be said of an end that the relay did not write down. `unnoted`
-    /// is what ended it where nobody noted that.
+    /// The exit record of an end that the relay did not record. `unnoted` is the cause if none was
+    /// noted.
     pub(crate) fn late_exit_record(&self, unnoted: EndedBy) -> ExitRecord {
         let log = self.log().ok();
         let cause = self.folder.read(ENDING, LONGEST_WORD).ok();
@@ -419,8 +415,8 @@ impl SessionDir {
         text::last_visible_lines(&self.without_marks(&tail), ExitRecord::LAST_LINES)
     }
 
-    /// What was printed last, in one line that can be shown; where a shell's prompt stands at
-    /// the end, what stands before that.
+    /// The last line of output, printable; if the output ends with a shell's prompt, the text before
+    /// that.
     pub(crate) fn last_line(&self, at_prompt: bool) -> Option<String> {
         let log = self.log().ok()?;
         let end = log.length().ok()?;
@@ -431,7 +427,7 @@ impl SessionDir {
         before.or_else(|| text::last_line_shown(&lines))
     }
 
-    /// What it has said of itself, as far as that still holds.
+    /// Its last report, as far as it is still valid.
     pub(crate) fn kept_report(&self) -> Option<Report> {
         Report::decode(&self.folder.read(REPORT, Report::LONGEST_FILE).ok()?)
     }

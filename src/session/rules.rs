@@ -1,10 +1,11 @@
-//! Rules: what the screens of programs say that do not say it themselves.
+//! Rules: they interpret the screens of programs that do not report their state.
 //!
-//! They are data (`rules/agents`, and files in the folder `rules` of the state folder): a stanza for
-//! each program, with regular expressions over the rows of its screen, its title and its notices. The
-//! relay knows none of it: who looks at a session looks at its screen, too, if its program has rules.
+//! They are data (`rules/agents`, and files in the directory `rules` of the state directory): a stanza
+//! for each program, with regular expressions for the rows of its screen, its title and its notices.
+//! The relay does not use them: each reader of a session also reads its screen, if its program has
+//! rules.
 //!
-//! Pure, but for the reading of files.
+//! Pure, except for reading the files.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -23,20 +24,20 @@ use crate::{
 /// Those that come with nbs.
 const BUILT_IN: &str = include_str!("rules/agents");
 
-/// The folder of the user's own, in the state folder.
+/// The directory of the user's own rules, in the state directory.
 pub(crate) const FOLDER: &str = "rules";
 
 /// The longest file that is read, and how many are.
 const LONGEST_FILE: u64 = 64 << 10;
 const MOST_FILES: usize = 100;
 
-/// As much of a question as somebody reads at a glance, in characters.
+/// The longest question that is shown, in characters.
 const LONGEST_QUESTION: usize = 400;
 
 /// How many rows a question has at most, above its choices.
 const MOST_ROWS: usize = 12;
 
-/// What a program is seen to do.
+/// The state of a program, by its screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
     Asks(Keys),
@@ -69,16 +70,16 @@ impl Keys {
     ];
 }
 
-/// What is seen of a program by its rules.
+/// The result of a program's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) shows: Shows,
     pub(crate) because: Because,
-    /// Of one that asks, where its question is on the screen.
+    /// If it asks, the position of its question on the screen.
     pub(crate) question: Option<Question>,
 }
 
-/// What is asked, as it is to be seen.
+/// The question as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     /// In one line that can be shown.
@@ -93,7 +94,7 @@ pub(crate) struct Choice {
     pub(crate) is_marked: bool,
 }
 
-/// What a line of a stanza is about.
+/// The subject of a line of a stanza.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Row(Shows),
@@ -119,8 +120,8 @@ impl Rules {
         texts.filter_map(|text| find(text, &program)).next()
     }
 
-    /// What is seen on a screen of these rows, with this title; the notice is what it notified of
-    /// since something was typed.
+    /// Applies the rules to a screen of these rows, with this title; the notice is the last one since
+    /// input.
     pub(crate) fn look(&self, rows: &[String], title: Option<&str>, notice: Option<&str>) -> Option<Seen> {
         let rows: Vec<&str> = rows.iter().map(|row| bare(row)).collect();
         let asks = self.question(&rows);
@@ -168,7 +169,8 @@ impl Rules {
         self.lines.iter().any(|(about, regex)| *about == wanted && regex.is_match(row))
     }
 
-    /// What asks, if anything does: the row that asks last, with what belongs to it above and below.
+    /// The question, if there is one: the last row that asks, with the rows that belong to it above
+    /// and below.
     fn question(&self, rows: &[&str]) -> Option<(Keys, Question)> {
         let asks = |row: &str| {
             self.lines.iter().find_map(|(about, regex)| match about {
@@ -179,7 +181,7 @@ impl Rules {
         let (at, keys, first, choices) = rows.iter().enumerate().rev().find_map(|(at, row)| {
             let keys = asks(row)?;
             let (first, choices) = self.choices(&rows[at..]);
-            // What was answered has none any more.
+            // An answered question no longer has choices.
             (keys == Keys::Line || !choices.is_empty()).then_some((at, keys, first, choices))
         })?;
         let above = at.saturating_sub(MOST_ROWS);
@@ -265,7 +267,7 @@ pub(crate) fn choices_in(line: &str) -> Vec<Choice> {
     words.into_iter().map(choice).collect()
 }
 
-/// The rules for a program in such a file, whose other stanzas are not looked at.
+/// The rules for a program in such a file; other stanzas are not parsed.
 fn find(text: &str, program: &str) -> Option<Rules> {
     let stanzas = stanzas(text);
     let stanza = stanzas.into_iter().find(|stanza| is_of(&stanza.names, program))?;
@@ -299,7 +301,7 @@ fn stanzas(text: &str) -> Vec<Stanza<'_>> {
                 stanzas.push(Stanza { names, lines: Vec::new() });
             }
             (None, Some(stanza)) => stanza.lines.push((at + 1, line)),
-            // What stands before the first belongs to none, and `compile` says so.
+            // Lines before the first stanza belong to none, and `compile` reports that.
             (None, None) => stanzas.push(Stanza { names: Vec::new(), lines: vec![(at + 1, line)] }),
         }
     }
@@ -358,7 +360,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
     Ok(Rules { lines })
 }
 
-/// What is wrong with such a file; `None`: nothing.
+/// The first fault in such a file; `None` if there is none.
 fn fault(text: &str) -> Option<String> {
     let mut stanzas = stanzas(text).into_iter();
     stanzas.find_map(|stanza| compile(stanza).err())
@@ -394,8 +396,8 @@ impl StateDir {
 /// Programs that execute a script, by how their names begin.
 const INTERPRETERS: [&str; 9] = ["node", "bun", "deno", "python", "bash", "sh", "dash", "zsh", "ruby"];
 
-/// What a program is known by, of its arguments: its own path, or that of the script or the module
-/// that it executes.
+/// The name of a program, from its arguments: its own path, or that of the script or module that it
+/// executes.
 pub(crate) fn program_of(arguments: &[Vec<u8>]) -> Option<Vec<u8>> {
     let own = arguments.first()?;
     let name = own.rsplit(|byte| *byte == b'/').next().unwrap_or(own);

@@ -1,13 +1,12 @@
-//! What a session's terminal shows, kept up with its log.
+//! The screen of a session's terminal, kept in step with its log.
 //!
-//! A look costs what has been printed since the last one: the screen as it was then
-//! lies in the session's folder, with the offset that it had come to. It is a cache
-//! and no more. One that is damaged, or of another version, or of another log, is
-//! not read but made anew from the log, and one that cannot be written is not missed.
+//! An update costs what was printed since the last one: the last screen is stored in the session's
+//! directory, with its offset. It is only a cache. A damaged one, or one of another version or log, is
+//! rebuilt from the log. Failing to write it does no harm.
 //!
-//! The log does not tell of the terminal's size; the file `sizes` does. Each line of
-//! it, `<offset> <cols> <rows>`, is a size that holds from that byte of the log on.
-//! Whoever changes the size adds the line before anything is logged after it.
+//! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset>
+//! <cols> <rows>`, is a size that is valid from that byte of the log on. A process that changes the
+//! size adds the line before anything is logged after it.
 
 use std::io;
 
@@ -24,11 +23,10 @@ use crate::{
 /// the more there is of that, the less it draws.
 const BLOCK: u64 = 8 << 20;
 
-/// The screen is written down when so much has come since the last time: to emulate
-/// less takes no longer than to write.
+/// The screen is stored after this much output: emulating less takes no longer than writing.
 const WORTH_KEEPING: u64 = 64 * 1024;
 
-/// What a kept screen begins with.
+/// The beginning of a stored screen.
 const MAGIC: &[u8] = b"nbs-screen\n";
 
 /// How much of the log before it a kept screen is known by.
@@ -37,14 +35,14 @@ const KNOWN_BY: u64 = 4096;
 /// How much of the end of the output has a prompt and what the shell reports before it.
 const LONG_ENOUGH: u64 = 4096;
 
-/// What the mark of a prompt begins with.
+/// The beginning of a prompt's mark.
 const PROMPT: &[u8] = b"\x1b]133;A;nbs=";
 
 /// The screen of a session, at some place in its log.
 pub(crate) struct ScreenCache {
     pub(crate) screen: Screen,
     offset: u64,
-    // The offset of what lies in the folder; 0 if nothing does.
+    // The offset of the stored screen; 0 if there is none.
     kept: u64,
 }
 
@@ -56,15 +54,14 @@ impl ScreenCache {
         ScreenCache::look_at(session, &log, length)
     }
 
-    /// The screen as it was when the log had come to `length`; or later, if somebody
-    /// has looked at it since.
+    /// The screen when the log had this `length`; or a later one, if the cache is newer.
     pub(crate) fn look_at(session: &SessionDir, log: &OutputLog, length: u64) -> Result<ScreenCache> {
         let mut cache = ScreenCache::begin(session, log)?;
         cache.follow(session, log, length)?;
         Ok(cache)
     }
 
-    /// The screen as it was when somebody looked last, or as it was at first.
+    /// The screen of the last update, or the initial one.
     pub(crate) fn begin(session: &SessionDir, log: &OutputLog) -> Result<ScreenCache> {
         let now = log.length().trying(what(session))?;
         Ok(match ScreenCache::kept(session, log, now) {
@@ -116,8 +113,8 @@ impl ScreenCache {
             let bytes = log.bytes(self.offset, end).trying(what(session))?;
             let mut there = &bytes[..];
             if std::mem::take(&mut begins_anew) || (bytes.len() as u64) < end - self.offset {
-                // Some of a bounded log is gone: what it was the middle of ends here (CAN),
-                // and the rest of a mark is no text.
+                // Part of a bounded log was dropped: an incomplete sequence ends here (CAN), and the
+                // rest of a mark is not text.
                 self.screen.feed(b"\x18");
                 there = &bytes[session.unmarked().map_or(0, |unmarked| unmarked.rest_of_mark(&bytes))..];
             }
@@ -140,7 +137,7 @@ impl ScreenCache {
         if offset > length {
             return None;
         }
-        // What is gone of a bounded log cannot be compared.
+        // The dropped part of a bounded log cannot be compared.
         let there = log.start().ok()? <= offset.saturating_sub(KNOWN_BY);
         if there && u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
             return None;
@@ -155,11 +152,11 @@ impl ScreenCache {
     }
 }
 
-/// What stands on the row of the shell's prompt that ends the log, at this place, before it: the
-/// end of output that has no newline, with its colours.
+/// The text before the shell's prompt in the row in which it ends the log, at this offset: the end of
+/// output without a newline, with its colours.
 pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) -> Result<String> {
     let tail = log.bytes(offset.saturating_sub(LONG_ENOUGH), offset).trying(what(session))?;
-    // Of a prompt that is longer nobody sees here where it begins.
+    // We do not find the beginning of a longer prompt.
     let Some(at) = memmem::rfind(&tail, PROMPT) else { return Ok(String::new()) };
     let (before, prompt) = tail.split_at(at);
     let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end..]);
@@ -168,11 +165,11 @@ pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) 
     if text.iter().all(|byte| byte.is_ascii_control()) {
         return Ok(String::new());
     }
-    // It is not written down: where there is little room, that is for the output.
+    // It is not stored: if there is little room, the output needs it.
     let mut cache = ScreenCache::begin(session, log)?;
     cache.advance(session, log, offset)?;
     let screen = cache.screen;
-    // As wide as it is where it has room.
+    // With unlimited width it does not wrap.
     let mut alone = Screen::new(u16::MAX, 2);
     alone.feed(prompt);
     let (row, end) = alone.cursor();

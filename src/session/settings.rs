@@ -1,9 +1,8 @@
-//! settings: what a session was told of itself when it was started, and where and in which
-//! boot that was.
+//! settings: the options of a session when it was started, with its directory and boot.
 //!
-//! Lines `key: value`, only of what was set. A byte that could be taken for
-//! something else (a control character, a backslash) is written `\xHH`, so any
-//! value survives. A key that is not known belongs to another version of nbs.
+//! Lines `key: value`, only for options that were set. A byte that could be misread (a control
+//! character, a backslash) is written `\xHH`, so any value survives. An unknown key belongs to another
+//! version of nbs.
 
 use std::{io, time::Duration};
 
@@ -15,8 +14,8 @@ use crate::{
 
 pub(super) const SETTINGS: &str = "settings";
 
-/// The key of the folder that a session was started in: in the file it is called as the option is,
-/// as it always was.
+/// The key of the directory that a session was started in. The file uses the option's name, for
+/// compatibility.
 const START_FOLDER: &str = "cwd";
 
 /// More than the arguments of any call come to, escaped (execve(2)).
@@ -26,7 +25,7 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 pub(crate) struct Settings {
     pub(crate) title: Option<Vec<u8>>,
     pub(crate) description: Option<Vec<u8>>,
-    /// Who asked for the session.
+    /// The requester of the session.
     pub(crate) parent: Option<Vec<u8>>,
     /// How long it may last, from its start. Never zero.
     pub(crate) timeout: Option<Duration>,
@@ -36,14 +35,14 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<u32>,
     /// How many bytes its log may take on disk. Never zero.
     pub(crate) max_log: Option<u64>,
-    /// The folders below which alone its processes may write: absolute, and
-    /// without links. Empty: wherever they like.
+    /// The only directories below which its processes may write: absolute, and without links. If
+    /// empty, there is no restriction.
     pub(crate) write_roots: Vec<Vec<u8>>,
     /// It is noted when what was printed.
     pub(crate) record: bool,
     /// Programs that wait for a person who pages are left as they are.
     pub(crate) pager: bool,
-    /// Where it was started: absolute. `None` where that could not be told.
+    /// The directory in which it was started: absolute. `None` if it is unknown.
     pub(crate) start_folder: Option<Vec<u8>>,
     /// In which boot of the machine: the kernel's random id of it.
     pub(crate) boot: Option<Vec<u8>>,

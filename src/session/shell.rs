@@ -1,5 +1,5 @@
-//! What a session's shell is told, and what it tells: its startup file, how a
-//! command is handed to it, and the marks that both make it print.
+//! How a session's shell is made to report: its startup file, how it receives a command, and the marks
+//! that both make it print.
 
 mod command;
 mod echo;

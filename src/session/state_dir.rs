@@ -1,10 +1,9 @@
-//! The state folder: all sessions of a user, those being made, those going.
+//! The state directory: all sessions of a user, including those being made or removed.
 //!
-//! In `sessions/`, a folder named by a handle is a whole session. One named
-//! `.new.<handle>` is being made: the lock of its `meta` is held by its `create` from
-//! before it has any content, and then by its relay, which renames it when it is
-//! complete. One named `.gone.<handle>` is being removed. So nobody ever sees
-//! half a session, and what a killed `create` left is told by its free lock.
+//! In `sessions/`, a directory named by a handle is a complete session. One named `.new.<handle>` is
+//! being made: its `create`, and then its relay, hold the lock of its `meta` from before it has any
+//! content. The relay renames it when it is complete. One named `.gone.<handle>` is being removed. So
+//! incomplete sessions are never visible, and a free lock marks what a killed `create` left.
 
 use std::{
     env,
@@ -31,7 +30,7 @@ use crate::{
 };
 
 pub(crate) struct StateDir {
-    // Absolute: a relay leaves the folder that it is started in.
+    // Absolute, because a relay leaves the directory that it is started in.
     path: PathBuf,
     // `None` where nothing has been made yet.
     sessions: Option<Folder>,
@@ -39,17 +38,17 @@ pub(crate) struct StateDir {
 
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const ENSURE_LOCK: &str = "lock.ensure";
-/// Which machines there are, and how to get there; held by whoever changes it.
+/// The known machines and their commands; locked while it is changed.
 pub(crate) const MACHINES: &str = "machines";
 pub(crate) const MACHINES_LOCK: &str = "machines.lock";
 /// Folders: of the bridges to other machines, and of what serves bridges that come from there.
 pub(crate) const BRIDGES: &str = "bridges";
 pub(crate) const FAR: &str = "far";
-/// Of the helper that serves this state folder.
+/// The socket of the helper that serves this state directory.
 pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 /// Held by a helper for as long as it lives; the PID in it is for messages.
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
-/// In which boot a caller was told that there is no helper: the kernel's random id of it.
+/// The boot in which a caller was warned that there is no helper: the kernel's random id of it.
 pub(super) const HELPER_MISSED: &str = "helper.missed";
 /// Who has what is in it may use the page.
 /// Appended to by [`crate::panics`].
@@ -67,12 +66,12 @@ const NEW: &str = ".new.";
 const GONE: &str = ".gone.";
 
 impl StateDir {
-    /// Opens the state folder; one that is not there yet has no sessions.
+    /// Opens the state directory; a missing one has no sessions.
     pub(crate) fn open() -> Result<StateDir> {
         StateDir::open_at(StateDir::chosen_path()?)
     }
 
-    /// Opens the state folder, and makes it where it is not there yet.
+    /// Opens the state directory, and makes it if it is missing.
     pub(crate) fn open_or_make() -> Result<StateDir> {
         let state_dir = StateDir::open()?;
         if state_dir.sessions.is_some() {
@@ -80,7 +79,7 @@ impl StateDir {
         }
         let what = format!("create the state directory '{}'", state_dir.path.display());
         files::make_private_folders(&state_dir.path).trying(&what)?;
-        // Nothing is put into a folder that is not ours alone.
+        // We put nothing into a directory that others can access.
         let state_dir = StateDir::open_at(state_dir.path)?;
         match Folder::open(&state_dir.path).and_then(|folder| folder.make_folder(OsStr::new(SESSIONS))) {
             // By another call, at the same time.
@@ -156,8 +155,8 @@ impl StateDir {
         Ok(named.into_iter().max_by_key(|glance| (glance.alive, glance.started)))
     }
 
-    /// Waits, for a while, until nobody else ensures that there is a session, and keeps
-    /// all others from it until it is dropped.
+    /// Waits, for a while, until no other call ensures a session, and blocks all others until it is
+    /// dropped.
     pub(crate) fn lock_ensuring(&self) -> Result<File> {
         let locked = Folder::open(&self.path)
             .and_then(|folder| folder.open_lock(ENSURE_LOCK))
@@ -165,8 +164,8 @@ impl StateDir {
         locked.trying(format_args!("lock the state directory '{}'", self.path.display()))
     }
 
-    /// Has nobody yet been told in this boot that there is no helper? Of callers at the
-    /// same time one is the first. Where it cannot be known, everybody is.
+    /// Is this the first caller in this boot to learn that there is no helper? Of concurrent callers
+    /// one is the first. If that is unknown, all are.
     pub(crate) fn is_first_to_miss_helper(&self) -> bool {
         let note = || {
             const LONGEST: u64 = 64;
@@ -174,7 +173,7 @@ impl StateDir {
             let folder = Folder::open(&self.path)?;
             let mut note = folder.open_lock(HELPER_MISSED)?;
             match note.try_lock() {
-                // Another is being told right now.
+                // Another caller is being warned now.
                 Err(TryLockError::WouldBlock) => return Ok(false),
                 other => other?,
             }
@@ -200,7 +199,7 @@ impl StateDir {
         let missing = || Failure::not_found(format!("there is no session '{handle}'; try 'nbs-ts list'"));
         let sessions = self.sessions.as_ref().ok_or_else(missing)?;
         match sessions.open_folder(OsStr::new(handle.as_str())) {
-            // A file of that name is none, either.
+            // A file of that name is not a session either.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Err(missing())
             }
@@ -210,8 +209,7 @@ impl StateDir {
         }
     }
 
-    /// What a listing shows of those sessions that `wanted` picks by their names,
-    /// oldest first.
+    /// The list entries of sessions that `wanted` picks by their names, oldest first.
     pub(crate) fn glances(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Glance>> {
         let Some(sessions) = &self.sessions else { return Ok(Vec::new()) };
         let mut glances = Vec::new();
@@ -249,7 +247,7 @@ impl StateDir {
         Ok(summaries)
     }
 
-    /// What a program is told of a session.
+    /// The details of a session for programs.
     pub(crate) fn summary(&self, glance: &Glance) -> Result<Summary> {
         Ok(Summary::of(&self.open_session(glance.handle.clone())?, glance.clone()))
     }
@@ -263,17 +261,16 @@ impl StateDir {
         }
     }
 
-    /// Removes a dead session's folder, once its end has been told. It is out
-    /// of everybody's sight at once. Where its end cannot be told, it goes all
-    /// the same, and that is the failure. `cause` is what ended it, as far as
-    /// the caller knows, for where nobody has written that down.
+    /// Removes a dead session's directory once its end is recorded. It becomes invisible at once. If
+    /// its end cannot be recorded, it is still removed, and that is the error. `cause` is the cause of
+    /// its end as far as the caller knows, if none was recorded.
     pub(crate) fn remove(&self, handle: &Handle, cause: EndedBy) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let session = match self.open_session(handle.clone()) {
             Err(Failure::NotFound(_)) => return Ok(()),
             other => other?,
         };
-        // One whose relay cannot be ended tells its end itself, if it can.
+        // A session whose relay cannot be ended records its end itself, if it can.
         let told = match session.is_alive() {
             Ok(false) => self.tell_end(&session, Removal::By(cause)),
             _ => Ok(()),
@@ -299,8 +296,7 @@ impl StateDir {
         told.trying(format_args!("record the end of session '{}'", session.handle()))
     }
 
-    /// Makes sure that the ends of all dead sessions have been told, also of
-    /// those whose relay was killed.
+    /// Records the ends of all dead sessions, including those whose relay was killed.
     pub(crate) fn tell_ends(&self, events: &Events) -> Result<()> {
         let mut failures = Vec::new();
         for name in self.names()? {
@@ -323,13 +319,13 @@ impl StateDir {
         session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
     }
 
-    /// How a dead session ended, as its exit record tells, or as far as can be told without one.
+    /// The end of a dead session, from its exit record, or as far as it is known without one.
     pub(crate) fn end_of(&self, session: &SessionDir) -> Option<Notice> {
         let late = || Notice::parse(session.late_exit_record(EndedBy::Unknown).json().into_bytes());
         self.notice(session).or_else(late)
     }
 
-    /// Is somebody making a session of this handle?
+    /// Is a session of this handle being made?
     pub(super) fn is_being_made(&self, handle: &Handle) -> bool {
         let name = OsString::from(format!("{NEW}{handle}"));
         let sessions = self.sessions.as_ref().filter(|sessions| sessions.has(&name.to_string_lossy()));
@@ -342,8 +338,8 @@ impl StateDir {
         self.sessions.as_ref().is_some_and(|sessions| sessions.still_names(name, &session.folder))
     }
 
-    /// Those dead sessions of this machine that the end of another boot has ended, and nobody has
-    /// restarted, oldest first.
+    /// The dead sessions of this machine that ended with an earlier boot and were not restarted,
+    /// oldest first.
     pub(crate) fn ended_by_reboot(&self) -> Result<Vec<SessionDir>> {
         let boot = Host::ours().trying("read the boot ID")?.boot;
         let mut ended = Vec::new();
@@ -364,15 +360,15 @@ impl StateDir {
         Ok(ended)
     }
 
-    /// Did nobody who knows of it end it, nor it itself? A shutdown tells its relay to end,
-    /// and a power cut nobody.
+    /// Did it neither end by itself nor by nbs? A shutdown terminates its relay, and a power cut
+    /// leaves no record.
     fn was_swept_away(&self, session: &SessionDir) -> bool {
         let is_unknown = |notice: Notice| notice.ended_by() == Some(EndedBy::Unknown);
         session.was_hung_up() || self.notice(session).is_none_or(is_unknown)
     }
 
-    /// The exit record's line, whatever it takes: where a killed relay has written
-    /// none, it is written now; where it cannot be, it is at least put together.
+    /// The exit record's line. If a killed relay has written none, it is written now; if that fails,
+    /// it is only returned.
     pub(crate) fn exit_record(&self, session: &SessionDir) -> String {
         let told = || {
             if self.notice(session).is_none() && session.ends()? {
@@ -386,7 +382,7 @@ impl StateDir {
         }
     }
 
-    /// Begins a session: a folder of its own, not yet to be seen, and its lock.
+    /// Begins a session: a directory of its own, still invisible, and its lock.
     pub(crate) fn make(&self) -> Result<PendingSession> {
         let what = format!("make a session in '{}'", self.sessions_path().display());
         let sessions = self.sessions.as_ref().ok_or_else(|| Failure::failed(format!("cannot {what}")))?;
@@ -404,8 +400,8 @@ impl StateDir {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.trying(&what)?,
             };
-            // A `gc` that comes between these lines takes the lock itself and
-            // removes the folder: then we begin again.
+            // A `gc` between these lines takes the lock itself and removes the directory: then we
+            // begin again.
             let Ok(lock) = folder.open_lock(dir::META) else {
                 if folder.has(dir::META) || sessions.has(&name.to_string_lossy()) {
                     drop(spares);
@@ -457,15 +453,14 @@ impl StateDir {
         Ok(collected)
     }
 
-    /// Removes what was told so long ago of sessions that are gone, and what a
-    /// killed call left beside it. A follower that has not come to read it yet
-    /// must find it; so where there is one, what is recent stays.
+    /// Removes old events of removed sessions, and files that a killed call left beside them. A
+    /// follower must find events that it has not read, so recent ones stay as long as there is one.
     fn collect_events(&self, retention: &Retention) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let events = self.events()?;
         let is_there = |handle: &Handle| sessions.has(handle.as_str());
         let collect = || {
-            // Nobody begins to follow while we have it.
+            // No follower can begin while we hold this.
             let unfollowed = events.unfollowed();
             let least = if unfollowed.is_some() { Duration::ZERO } else { Retention::LONGEST_READ };
             let oldest = retention.oldest.unwrap_or(Retention::DEFAULT).max(least);
@@ -482,7 +477,7 @@ impl StateDir {
     fn collect_leftovers(&self) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         for name in self.names()? {
-            // Held until the folder is gone, so that whoever has just made it
+            // We hold it until the directory is gone, so that the `create` that has just made it
             // finds its lock taken, or gone, and begins another.
             let held = if name.as_bytes().starts_with(NEW.as_bytes()) {
                 lock_of_nobody(sessions, &name)
@@ -510,8 +505,7 @@ pub(super) fn is_on_its_way(name: &OsStr) -> bool {
     handle.is_some_and(|handle| Handle::parse(handle).is_some())
 }
 
-/// The lock of a session that is half made, if nobody makes it any more: its
-/// `create` was killed.
+/// The lock of an incomplete session whose `create` was killed.
 fn lock_of_nobody(sessions: &Folder, name: &OsStr) -> Option<File> {
     let folder = sessions.open_folder(name).ok()?;
     let lock = folder.open_lock(dir::META).ok()?;
@@ -528,19 +522,19 @@ fn ago(moment: SystemTime) -> Duration {
 pub(crate) struct Retention {
     /// Those that have been dead for less than this; `None`: age does not count.
     pub(crate) oldest: Option<Duration>,
-    /// And of those, so many that died last.
+    /// The most of those to keep, the latest first.
     pub(crate) most: Option<usize>,
 }
 
 impl Retention {
     pub(crate) const DEFAULT: Duration = Duration::from_secs(4 * 3_600);
 
-    /// How long an event stays for one who follows, whatever was asked for. Who
-    /// has not read it by then was stopped, and forgotten.
+    /// How long an event is kept for a follower, whatever the options say. A follower that has not
+    /// read it by then was stopped and forgotten.
     const LONGEST_READ: Duration = Retention::DEFAULT;
 }
 
-/// What [`StateDir::collect`] did.
+/// The result of [`StateDir::collect`].
 #[derive(Default)]
 pub(crate) struct Collected {
     /// Each with how long it had been dead, if that is known.
@@ -550,7 +544,7 @@ pub(crate) struct Collected {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// A session that is being made: seen by nobody, and locked.
+/// A session that is being made: invisible, and locked.
 pub(crate) struct PendingSession {
     pub(crate) handle: Handle,
     pub(crate) folder: Folder,
@@ -561,8 +555,8 @@ pub(crate) struct PendingSession {
     spares: Vec<Folder>,
 }
 
-/// As many descriptors as a folder takes to be removed, and that of the sessions' folder. They are
-/// taken before anything is made: so nothing is left of what cannot be completed for want of some.
+/// The descriptors that removing a directory needs, including that of the sessions' directory. We open
+/// them before we make anything, so that a failure for lack of descriptors leaves nothing behind.
 struct Spares {
     sessions: Folder,
     others: Vec<Folder>,
@@ -591,13 +585,13 @@ impl PendingSession {
         Ok(Some(PendingSession { handle, folder, lock, sessions, spares: Vec::new() }))
     }
 
-    /// The same folder as a session.
+    /// The same directory as a session.
     pub(crate) fn session(&self) -> io::Result<SessionDir> {
         Ok(SessionDir::new(self.handle.clone(), self.folder.again()?))
     }
 
-    /// Lets everybody see the session, which is complete. From here on the
-    /// folder is its relay's, and its lock, too.
+    /// Makes the complete session visible. From here on the directory and its lock belong to its
+    /// relay.
     pub(crate) fn publish(&self) -> io::Result<()> {
         let new = OsString::from(format!("{NEW}{}", self.handle));
         self.sessions.rename(&new, OsStr::new(self.handle.as_str()))

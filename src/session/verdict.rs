@@ -1,5 +1,4 @@
-//! What a session does, by all that is known of it: what its relay tells, and what its screen shows
-//! if its program has rules.
+//! The activity of a session, from its relay and, if its program has rules, from its screen.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,23 +19,23 @@ const TAKEN_UP: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// `None` where the relay does not tell.
+    /// `None` if the relay does not report it.
     pub(crate) activity: Option<Activity>,
     pub(crate) because: Option<Because>,
     /// How a turn has ended since something was typed, if one has.
     pub(crate) turn: Option<ReportState>,
-    /// In so long it may be found to be done, though nothing happens.
+    /// The time after which it may turn out to be done without any change.
     pub(crate) again: Option<Duration>,
 }
 
 impl Verdict {
-    /// As far as its relay tells.
+    /// The verdict of its relay.
     pub(crate) fn told(now: &Snapshot) -> Verdict {
         Verdict { activity: now.activity, because: now.because, turn: now.turn, again: None }
     }
 
-    /// That of a session of which its relay has told this, so long ago. A look at the screen is taken
-    /// only of a program with rules.
+    /// The verdict on a session whose relay reported this, `ago` before now. The screen is only read
+    /// if the program has rules.
     pub(crate) fn of(session: &SessionDir, told: &Snapshot, ago: Duration) -> Result<Verdict> {
         let verdict = Verdict::told(told);
         let front = told.front.after(ago);
@@ -45,7 +44,7 @@ impl Verdict {
         Ok(verdict.seen(&front, look(&rules, &front, &told.said, &screen)).0)
     }
 
-    /// Those of its program, if a look at the screen may tell more.
+    /// The rules of its program, if the screen can add something.
     pub(super) fn rules(&self, session: &SessionDir, front: &Front) -> Option<Rules> {
         if matches!(self.because, None | Some(Because::Shell)) {
             return None;
@@ -74,7 +73,7 @@ impl Verdict {
     }
 }
 
-/// What a screen tells by those rules, and what the program has notified of since something was typed.
+/// The result of those rules for a screen, and for the notices since input.
 pub(super) fn look(rules: &Rules, front: &Front, said: &ProgramSaid, screen: &Screen) -> Option<Seen> {
     let now = unix_seconds(SystemTime::now());
     let typed = front.typed.map_or(Duration::ZERO, |typed| now.saturating_sub(typed));

@@ -1,4 +1,4 @@
-//! Where readers of a session go on: its cursors, and its completions.
+//! The positions of a session's readers: its cursors, and its completions.
 
 use std::{fs::File, io, time::Duration};
 
@@ -90,7 +90,7 @@ pub(crate) struct Cursor<'a> {
     lock: File,
     session: &'a SessionDir,
     file: String,
-    // Where to begin.
+    // The initial position.
     first: fn(&SessionDir) -> Result<u64>,
     // Until when to wait for it.
     patience: fn(&SessionDir) -> Deadline,
@@ -117,7 +117,7 @@ impl Drop for ReadCursor<'_> {
 }
 
 impl ReadCursor<'_> {
-    /// Where to go on.
+    /// The next position.
     pub(crate) fn place(&self) -> Result<u64> {
         let Cursor { session, file, first, .. } = self.0;
         let digits = match session.folder.read(file, LONGEST_WORD) {

@@ -1,4 +1,4 @@
-//! What a session's folder says of its shell, which reports by marks in the output.
+//! The files in a session's directory about its shell, which reports by marks in the output.
 
 use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::Path};
 
@@ -30,8 +30,8 @@ impl SessionDir {
         Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
     }
 
-    /// Writes down a command for that of its shells which is at this place, and gives how it
-    /// is handed over. `sessions` is where the shell finds this folder.
+    /// Stores a command for the shell with this index, and returns how it is delivered. `sessions` is
+    /// where the shell finds this directory.
     pub(crate) fn hand_over(
         &self,
         sessions: &Path,
@@ -98,8 +98,8 @@ impl SessionDir {
         Ok(tail == LOST)
     }
 
-    /// What tells the output from `anchor` on from the echo of what was typed,
-    /// and where in the log it must begin to read.
+    /// A filter that distinguishes the output from `anchor` on from the echo of typed text, and the
+    /// offset in the log at which it must begin.
     pub(crate) fn echo_from(
         &self,
         log: &OutputLog,

@@ -1,4 +1,4 @@
-//! What a session is made from: its first files, and what runs in it.
+//! The specification of a session: its first files, and its program.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// What `create` was asked to start.
+/// The options of `create`.
 pub(crate) struct SessionSpec {
     pub(crate) command: Vec<u8>,
     pub(crate) name: Option<Name>,
@@ -80,9 +80,9 @@ impl SessionSpec {
         self.settings.write(folder)
     }
 
-    /// Writes the other files that are known before anything runs but this relay; none
-    /// that has nothing to tell yet, but for those that other programs look for. `sessions`
-    /// is where the shell will find the folder.
+    /// Writes the other files that are known before any process but this relay runs. Files without
+    /// content are omitted, except those that other programs expect. `sessions` is where the shell
+    /// will find the directory.
     pub(crate) fn write_rest(&self, pending: &PendingSession, sessions: &Path, relay: u32) -> io::Result<()> {
         let folder = &pending.folder;
         folder.create(RELAY_PID, relay.to_string().as_bytes())?;
@@ -129,8 +129,8 @@ impl SessionSpec {
         }
     }
 
-    /// Where the programs of a session put temporary files, if they may write
-    /// to few other folders.
+    /// The directory for temporary files, if the session's programs may write to few other
+    /// directories.
     pub(crate) fn private_folder(session: &Path) -> PathBuf {
         session.join(PRIVATE)
     }
@@ -146,8 +146,8 @@ impl SessionSpec {
         pending.folder.create(SLAVE, slave.as_bytes())
     }
 
-    /// The shells of this session that report, each with the secret that its marks carry:
-    /// first its own, whose secret is empty where there is no such shell.
+    /// The shells of this session that report, each with the secret of its marks: first its own, whose
+    /// secret is empty if it does not report.
     pub(crate) fn levels(folder: &Folder) -> io::Result<Vec<Level>> {
         match folder.read(SECRET, LONGEST_SECRETS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -171,9 +171,8 @@ impl SessionSpec {
         folder.read(COMMAND, LONGEST_COMMAND)
     }
 
-    /// The program that runs a command in the session of this folder, and its
-    /// arguments; with the variable that it is to have. A command that begins with a dash
-    /// is still a command. What has no bash has a `sh`.
+    /// The program that runs a command in the session of this directory, with its arguments and
+    /// variables. A command may begin with a dash. If there is no bash, it is `sh`.
     pub(crate) fn start(command: &[u8], folder: &Path) -> ShellStart {
         if let Some(shell) = ShellCommand::parse(command) {
             return shell.start(folder);
@@ -183,14 +182,14 @@ impl SessionSpec {
         ShellStart { arguments: words.len(), words, variable: None }
     }
 
-    /// The shell that runs what is no shell itself, and that is started where no command is given.
+    /// The shell for commands that are not shells, and for sessions without a command.
     pub(crate) fn shell() -> &'static str {
         if child::on_path("bash".as_ref()).is_some() { "bash" } else { "sh" }
     }
 
     /// The same by a login shell, as the helper runs it; the variable is among the words.
     pub(crate) fn login_words(command: &[u8], folder: &Path) -> Vec<OsString> {
-        /// What comes first is kept by the second name, and then set.
+        /// The second name keeps the first argument, which is then set.
         const EXEC: &str = "if [ \"$1\" ]; then \
                             eval \"if [ \\\"\\${$1+x}\\\" ]; then export $2=\\\"\\$$1\\\"; fi; export $1=\\\"\\$3\\\"\"; \
                             fi; shift 3; exec \"$@\"";
