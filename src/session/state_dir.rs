@@ -50,9 +50,9 @@ pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
 /// The boot in which a caller was warned that there is no helper: the kernel's random id of it.
 pub(super) const HELPER_MISSED: &str = "helper.missed";
-/// Who has what is in it may use the page.
-/// Appended to by [`crate::panics`].
+/// [`crate::panics`] appends to it.
 pub(crate) const PANICS: &str = "panics.log";
+/// Its content gives access to the page.
 pub(crate) const PAGE_TOKEN: &str = "page.token";
 /// The port that the page had last.
 pub(crate) const PAGE_PORT: &str = "page.port";
