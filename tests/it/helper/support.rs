@@ -297,34 +297,34 @@ impl Drop for Helper {
 const CLIENT: &str = r#"
 import os, select, socket, sys, time
 def connect():
-s = socket.socket(socket.AF_UNIX)
-s.connect('helper.sock')
-return s
+    s = socket.socket(socket.AF_UNIX)
+    s.connect('helper.sock')
+    return s
 def read_all(s):
-out = b''
-while True:
-    part = s.recv(4096)
-    if not part: return out
-    out += part
+    out = b''
+    while True:
+        part = s.recv(4096)
+        if not part: return out
+        out += part
 def base(command):
-s = connect()
-s.sendall(command)
-s.shutdown(socket.SHUT_WR)
-first, fds, flags, _ = socket.recv_fds(s, 1, 4)
-assert first == b'F', first
-assert len(fds) == 1, fds
-digits = read_all(s)
-pid = int(digits)
-return fds[0], pid, digits[len(str(pid)):]
+    s = connect()
+    s.sendall(command)
+    s.shutdown(socket.SHUT_WR)
+    first, fds, flags, _ = socket.recv_fds(s, 1, 4)
+    assert first == b'F', first
+    assert len(fds) == 1, fds
+    digits = read_all(s)
+    pid = int(digits)
+    return fds[0], pid, digits[len(str(pid)):]
 def drain_some(master):
-while True:
-    try: return os.read(master, 4096)
-    except BlockingIOError: time.sleep(0.005)
-    except OSError: return b''
+    while True:
+        try: return os.read(master, 4096)
+        except BlockingIOError: time.sleep(0.005)
+        except OSError: return b''
 def drain(master):
-out = b''
-while True:
-    part = drain_some(master)
-    if not part: return out
-    out += part
+    out = b''
+    while True:
+        part = drain_some(master)
+        if not part: return out
+        out += part
 "#;
