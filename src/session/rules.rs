@@ -13,7 +13,7 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-use regex_lite::Regex;
+use regex_lite::{Regex, RegexBuilder};
 
 use crate::{
     session::{Because, SessionDir, StateDir},
@@ -30,6 +30,11 @@ pub(crate) const FOLDER: &str = "rules";
 /// The longest file that is read, and how many are.
 const LONGEST_FILE: u64 = 64 << 10;
 const MOST_FILES: usize = 100;
+
+/// A row is matched against each line of a stanza, in a time that grows with their number and with the
+/// bytes of each compiled regular expression.
+const MOST_LINES: usize = 100;
+const LONGEST_REGEX: usize = 32 << 10;
 
 /// The longest question that is shown, in characters.
 const LONGEST_QUESTION: usize = 400;
@@ -313,6 +318,9 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
     let mut lines = Vec::new();
     for (number, line) in written {
         let bad = |why: &str| format!("line {number}: {why}");
+        if lines.len() == MOST_LINES {
+            return Err(bad(&format!("a stanza has at most {MOST_LINES} lines")));
+        }
         if names.is_empty() {
             return Err(bad("a stanza begins with 'program' and its names"));
         }
@@ -353,8 +361,8 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
         if regex.is_empty() {
             return Err(bad("a regular expression is missing"));
         }
-        let regex =
-            Regex::new(regex).map_err(|error| bad(&format!("this is not a regular expression: {error}")))?;
+        let regex = RegexBuilder::new(regex).size_limit(LONGEST_REGEX).build();
+        let regex = regex.map_err(|error| bad(&format!("this is not a regular expression: {error}")))?;
         lines.push((about, regex));
     }
     Ok(Rules { lines })
@@ -584,6 +592,8 @@ mod tests {
             ("program a\nasks x", "line 2: 'asks' is followed by digit, arrows, row, letter or line"),
             ("program a\ntitle x y", "line 2: 'title' and 'notice' are followed by"),
             ("program a\nwoks x", "line 2: 'woks' is not program, asks"),
+            ("program a\nworks ((a{1,20}){1,20}){1,20}b", "line 2: this is no regular expression: compiled"),
+            (&format!("program a\n{}", "works x\n".repeat(101)), "line 102: a stanza has at most 100 lines"),
             ("program a\nworks x\nprogram b\nwo\u{1b}ks x", "line 4: 'wo\\eks' is not"),
         ] {
             let told = fault(text).unwrap_or_default();
