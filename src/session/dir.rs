@@ -156,7 +156,7 @@ impl SessionDir {
 
     /// The error if it was removed meanwhile.
     pub(crate) fn removed(&self) -> Failure {
-        Failure::not_found(format!("session '{}' has been removed", self.handle))
+        Failure::not_found(format!("session '{}' has been removed, as by a kill", self.handle))
     }
 
     /// The error if a call requires a live session.
@@ -192,7 +192,7 @@ impl SessionDir {
             Some(EndedBy::IdleTimeout) => after("--idle-timeout", settings.idle_timeout),
             Some(EndedBy::Owner) => "; its --owner has ended".to_owned(),
             Some(EndedBy::Kill) => "; a kill ended it".to_owned(),
-            None if !self.folder.has(META) => "; it has been removed".to_owned(),
+            None if !self.folder.has(META) => "; it has been removed, as by a kill".to_owned(),
             Some(EndedBy::Itself | EndedBy::Unknown) | None => String::new(),
         }
     }
