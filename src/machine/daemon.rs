@@ -75,7 +75,7 @@ pub(crate) fn connect_or_start(
         return Ok(stream);
     }
     let patience = Deadline::after(START_TIMEOUT).min(deadline);
-    let _lock = lock(folder, name, patience).trying(what)?;
+    let lock = lock(folder, name, patience).trying(what)?;
     // Another call may have started it meanwhile.
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
@@ -86,7 +86,7 @@ pub(crate) fn connect_or_start(
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
             _ => {}
         }
-        if become_ready(start(), patience, what)?
+        if become_ready(start(), &lock, patience, what)?
             && let Some(stream) = connect(folder, name, deadline).trying(what)?
         {
             return Ok(stream);
@@ -96,9 +96,13 @@ pub(crate) fn connect_or_start(
 }
 
 /// Starts it, and waits until it listens; `false` if it ended without a message, as a killed one does.
-fn become_ready(mut command: Command, patience: Deadline, what: &str) -> Result<bool> {
+///
+/// Its standard input is the lock, until it listens. So if we are killed meanwhile, the next call waits
+/// for it and does not start a second one.
+fn become_ready(mut command: Command, lock: &File, patience: Deadline, what: &str) -> Result<bool> {
     let (mut reader, writer) = io::pipe().trying(what)?;
-    command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
+    let lock = lock.try_clone().trying(what)?;
+    command.stdin(lock).stdout(writer).stderr(Stdio::null());
     // It is independent and outlives us, so the reaper of orphans collects it.
     let started =
         files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves).trying(what)?;
@@ -128,4 +132,29 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
     let null: OwnedFd = File::options().read(true).write(true).open("/dev/null")?.into();
     child::point_standard_streams_at(&null)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_being_started_keeps_the_lock_when_its_starter_has_gone() {
+        let root = std::env::temp_dir().join(format!("nbs-daemon-{:x}", fastrand::u64(..)));
+        std::fs::create_dir(&root).unwrap();
+        let folder = Folder::open(&root).unwrap();
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "read -r word <go; exit 0"]).current_dir(&root);
+            command
+        };
+        assert!(Command::new("mkfifo").arg(root.join("go")).status().unwrap().success());
+        let soon = Deadline::after(Duration::from_millis(300));
+        assert!(connect_or_start(&folder, "x", "start", soon, start).is_err());
+        let taken = lock(&folder, "x", Deadline::after(Duration::from_millis(1))).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::TimedOut);
+        std::fs::write(root.join("go"), "\n").unwrap();
+        lock(&folder, "x", Deadline::after(START_TIMEOUT)).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
