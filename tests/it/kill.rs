@@ -61,6 +61,22 @@ fn kill_prints_the_sessions_that_a_pattern_picked_and_fails_if_there_is_none() {
 }
 
 #[test]
+fn kills_of_one_pattern_at_the_same_time_print_every_name() {
+    let scratch = Scratch::new();
+    for number in 0..8 {
+        scratch.create_with(&[&format!("--name=job-{number}")], "sleep 1000");
+    }
+    let calls: Vec<_> = (0..4).map(|_| scratch.start(&["kill", "--name=job"])).collect();
+    for call in calls {
+        let killed = call.finish();
+        for line in killed.out().lines() {
+            assert!(line.contains("\tjob-"), "{killed:?}");
+        }
+    }
+    assert_eq!(scratch.ts(&["list"]).code(0).out(), "");
+}
+
+#[test]
 fn keep_leaves_what_was_said() {
     let scratch = Scratch::new();
     let handle = scratch.create("echo said; exec sleep 1000");

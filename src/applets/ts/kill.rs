@@ -35,7 +35,9 @@ use crate::{
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
-    let (mut targets, all) = (call.sessions()?, call.has("all"));
+    let by_itself = |target| (target, None);
+    let (mut targets, all) =
+        (call.sessions()?.into_iter().map(by_itself).collect::<Vec<_>>(), call.has("all"));
     let (pattern, grace) = (call.optional("name", cli::text)?, call.value("grace", cli::time)?);
     let (keep, if_exists) = (call.has("keep"), call.has("if-exists"));
 
@@ -48,27 +50,28 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             let message = format!("no session has '{}' in its name", text::escaped(pattern.as_bytes()));
             return Err(Failure::not_found(message));
         }
-        targets.extend(found.into_iter().map(|glance| Target::Handle(glance.handle)));
+        targets.extend(found.into_iter().map(|glance| (Target::Handle(glance.handle), glance.name)));
     }
     // We resolve all names before any session ends, and end each session once.
     let (mut handles, mut seen, mut failures) = (Vec::new(), Set::new(), Vec::new());
-    for target in targets {
+    for (target, name) in targets {
         let handle = match target {
             Target::Handle(handle) => Ok(handle),
             Target::Name(name) => state_dir.newest(&name),
         };
         match handle {
-            Ok(handle) if seen.insert(handle.clone()) => handles.push(handle),
+            Ok(handle) if seen.insert(handle.clone()) => handles.push((handle, name)),
             Err(Failure::NotFound(_)) if if_exists => {}
             Ok(_) => {}
             Err(failure) => failures.push(failure),
         }
     }
     let borne = if handles.len() > 1 { Some(session::borne()?) } else { None };
-    for handle in handles {
+    for (handle, name) in handles {
         match kill(&state_dir, handle, grace, keep, borne.as_ref()) {
             Ok(ended) if call.json() => cli::print(ended.object())?,
-            Ok(ended) if is_picked => cli::print(ended.line())?,
+            // Another call may have removed it by now, and its name with it.
+            Ok(ended) if is_picked => cli::print(ended.line(name.as_ref()))?,
             Ok(_) => {}
             Err(Failure::NotFound(_)) if if_exists || is_picked => {}
             Err(failure) => failures.push(failure),
@@ -91,19 +94,17 @@ fn kill(
     if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
         session::end_wholly(&session, grace, EndedBy::Kill)?;
     }
-    let name = session.name();
     // An unreadable session is removed as well.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
         state_dir.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
     }
-    Ok(Killed { handle: session.handle().clone(), name, code })
+    Ok(Killed { handle: session.handle().clone(), code })
 }
 
 /// A session that has been ended.
 struct Killed {
     handle: Handle,
-    name: Option<Name>,
     code: Option<i64>,
 }
 
@@ -112,7 +113,7 @@ impl Killed {
         Object::new().text("handle", self.handle.as_str()).number_or_null("exit_code", self.code).line()
     }
 
-    fn line(&self) -> String {
-        format!("{}\t{}\n", self.handle, self.name.as_ref().map_or("-", Name::as_str))
+    fn line(&self, name: Option<&Name>) -> String {
+        format!("{}\t{}\n", self.handle, name.map_or("-", Name::as_str))
     }
 }
