@@ -130,6 +130,12 @@ impl Object {
     }
 }
 
+/// What an error says, as `--json` has it printed.
+pub(crate) fn error_of(line: &str) -> Option<String> {
+    let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
+    object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
+}
+
 /// A JSON string. Control characters (RFC 8259, section 7), DEL and what can make a line
 /// read as what it is not are escaped, so that an object can be shown on a terminal.
 /// The texts in an array; none of what is no array.

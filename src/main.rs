@@ -8,6 +8,7 @@ mod applet;
 mod applets;
 mod call;
 mod cli;
+mod feed;
 mod help;
 mod helper;
 mod install;

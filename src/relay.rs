@@ -438,7 +438,7 @@ impl Relay {
         if curious.is_empty() || !self.judge.is_settled() {
             return;
         }
-        let standing = Response::Snapshot(Box::new(self.activity()));
+        let standing = Response::Snapshot(Box::new(self.activity(crate::session::client::Parts::ACTIVITY)));
         for id in curious {
             self.clients.respond(id, &standing);
         }

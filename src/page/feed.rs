@@ -25,7 +25,7 @@ use crate::{
 /// Longer than what is typed at once, however it is written.
 const LONGEST_LINE: usize = 1 << 20;
 
-pub(crate) struct Feed {
+pub(crate) struct PageFeed {
     input: File,
     output: File,
     inbox: Vec<u8>,
@@ -35,15 +35,15 @@ pub(crate) struct Feed {
     pub(crate) is_over: bool,
 }
 
-impl Feed {
+impl PageFeed {
     /// A feed on our standard input and output.
-    pub(crate) fn new() -> io::Result<Feed> {
+    pub(crate) fn new() -> io::Result<PageFeed> {
         let (input, output) = (io::stdin(), io::stdout());
         let of = |descriptor: &dyn AsFd| -> io::Result<OwnedFd> {
             let descriptor = descriptor.as_fd().try_clone_to_owned()?;
             child::let_nothing_wait(&descriptor).map(|()| descriptor)
         };
-        Ok(Feed {
+        Ok(PageFeed {
             input: of(&input)?.into(),
             output: of(&output)?.into(),
             inbox: Vec::new(),

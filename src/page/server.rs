@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    feed::{Feed, FeedEvent, FeedNews},
     help::texts::Text,
     jail::Admission,
     json::Object,
@@ -21,14 +22,14 @@ use crate::{
     page::{
         connection::{Connection, ELSEWHERE, Phase},
         far::{Done, Machine},
-        feed::Feed,
+        feed::PageFeed,
         frame::Numbers,
         guard::{self, Token},
         http::{self, BAD, GONE, JSON, NOT_ALLOWED, NOT_FOUND, Refusal, Request, UNAUTHORIZED, UNAVAILABLE},
         stream::{Entry, Stream, View},
         tile::Tile,
     },
-    session::{Glance, Handle, Roster, RosterEvent, RosterNews, StateDir, Target},
+    session::{Activity, Overview, StateDir},
     sorted::Set,
     sys::{
         deadline::Deadline,
@@ -97,7 +98,7 @@ pub(crate) fn serve(
 /// Sends the sessions of this machine to another machine's page, by our standard input and output.
 pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
     let mut server = Server::new(state_dir)?;
-    server.feed = Some(Feed::new().trying("send the sessions")?);
+    server.feed = Some(PageFeed::new().trying("send the sessions")?);
     // The first requests can be read now.
     server.watch_or_rest()?;
     while !server.turn(ending)? {}
@@ -107,7 +108,7 @@ pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
 struct Server<'a> {
     state_dir: &'a StateDir,
     door: Option<Door>,
-    feed: Option<Feed>,
+    feed: Option<PageFeed>,
     /// Another process has other numbers.
     epoch: String,
     numbers: Numbers,
@@ -121,7 +122,7 @@ struct Server<'a> {
     /// A page is open.
     is_watched: bool,
     /// Reports the activity of sessions here, while a page is open.
-    roster: Option<Roster>,
+    sessions: Option<Feed>,
     /// The time at which the next screen of the wall may be updated.
     wall: Deadline,
     entrance: Entrance,
@@ -132,7 +133,7 @@ struct Server<'a> {
 enum Event {
     Ending,
     Connected,
-    Roster(RosterEvent),
+    Sessions(FeedEvent),
     Feed,
     /// An event of the machine with that index.
     Machine(usize),
@@ -157,7 +158,7 @@ impl<'a> Server<'a> {
             connections: Vec::new(),
             is_here: true,
             is_watched: false,
-            roster: None,
+            sessions: None,
             wall: Deadline::after(Duration::ZERO),
             entrance: Entrance::default(),
             admission: Admission::new(None),
@@ -179,8 +180,9 @@ impl<'a> Server<'a> {
             machine.watch(&mut poll_set, Event::Machine(index));
             deadline = deadline.min(machine.deadline());
         }
-        if let Some(roster) = &self.roster {
-            roster.watch(&mut poll_set, Event::Roster);
+        if let Some(sessions) = &self.sessions {
+            sessions.watch(&mut poll_set, Event::Sessions);
+            deadline = deadline.min(sessions.deadline());
         }
         for (index, connection) in self.connections.iter().enumerate() {
             let (reads, writes) = (connection.reads(), connection.sent < connection.outbox.len());
@@ -207,7 +209,7 @@ impl<'a> Server<'a> {
                 Event::Connected => connected = true,
                 Event::Feed => self.heed_feed(),
                 Event::Machine(index) => self.machines[index].note(),
-                Event::Roster(event) => self.roster.iter_mut().for_each(|roster| roster.note(event)),
+                Event::Sessions(event) => self.sessions.iter_mut().for_each(|sessions| sessions.note(event)),
                 Event::Connection(index) => self.go_on(index),
                 Event::News(index) => self.tiles[index].hear_news(),
                 Event::Typed(index) => self.tiles[index].hear_typed(),
@@ -244,14 +246,14 @@ impl<'a> Server<'a> {
         let is_watched = self.streams().next().is_some();
         if is_watched && !self.is_watched {
             if self.is_here {
-                let (roster, glances) = Roster::begin(self.state_dir, None)?;
-                self.roster = Some(roster);
-                self.take_all(glances);
+                let (sessions, there_are) = Feed::begin(self.state_dir, None, &[None])?;
+                self.sessions = Some(sessions);
+                self.take_all(there_are);
             }
             self.machines.iter_mut().for_each(Machine::begin);
         }
         if !is_watched && self.is_watched {
-            self.roster = None;
+            self.sessions = None;
             self.tiles.iter_mut().for_each(Tile::rest);
             self.machines.iter_mut().for_each(Machine::rest);
         }
@@ -283,7 +285,7 @@ impl<'a> Server<'a> {
 
     /// Does what another machine's page wants.
     fn heed_feed(&mut self) {
-        let orders = self.feed.as_mut().map(Feed::hear).unwrap_or_default();
+        let orders = self.feed.as_mut().map(PageFeed::hear).unwrap_or_default();
         for order in orders {
             let text = |name: &str| order[name].as_str().unwrap_or_default();
             let done = order["ask"].as_u64().map(|number| {
@@ -299,9 +301,9 @@ impl<'a> Server<'a> {
     }
 
     /// Has those that there are, and no others.
-    fn take_all(&mut self, glances: Vec<Glance>) {
+    fn take_all(&mut self, there_are: Vec<Overview>) {
         let (mut alive, mut dead) = (Set::new(), Set::new());
-        for glance in &glances {
+        for Overview { glance, .. } in &there_are {
             let those = if glance.alive { &mut alive } else { &mut dead };
             those.insert(glance.handle.clone());
         }
@@ -313,12 +315,14 @@ impl<'a> Server<'a> {
             is_dead || alive.remove(&tile.handle)
         });
         // The rest are new sessions, in the order of their start.
-        let mut surplus = glances.iter().filter(|glance| !glance.alive).count().saturating_sub(MOST_DEAD);
-        for glance in glances {
+        let count = there_are.iter().filter(|overview| !overview.glance.alive).count();
+        let mut surplus = count.saturating_sub(MOST_DEAD);
+        for overview in there_are {
+            let glance = &overview.glance;
             let is_old = surplus > 0 && !glance.alive;
             surplus -= usize::from(is_old);
             if !is_old && (alive.contains(&glance.handle) || dead.contains(&glance.handle)) {
-                self.tiles.push(Tile::new(self.keys.next(), glance));
+                self.tiles.push(Tile::new(self.keys.next(), overview));
             }
         }
         self.tiles.iter_mut().for_each(|tile| tile.watch(self.state_dir));
@@ -327,32 +331,27 @@ impl<'a> Server<'a> {
 
     /// Takes what has become known of the sessions.
     fn take_news(&mut self) -> Result<()> {
-        let Server { roster, state_dir, tiles, keys, .. } = self;
-        let Some(roster) = roster else { return Ok(()) };
+        let Server { sessions, state_dir, tiles, keys, .. } = self;
+        let Some(sessions) = sessions else { return Ok(()) };
         let mut ended = false;
-        let mut of = |tiles: &mut Vec<Tile>, handle: &Handle| -> Option<usize> {
-            let at = tiles.iter().position(|tile| tile.handle == *handle);
-            at.or_else(|| {
-                let session = state_dir.session(&Target::Handle(handle.clone())).ok()?;
-                let mut tile = Tile::new(keys.next(), Glance::at(&session)?);
-                tile.watch(state_dir);
-                tiles.push(tile);
-                Some(tiles.len() - 1)
-            })
-        };
-        roster.take_news(state_dir, &mut |news| match news {
-            RosterNews::Told(session, told) => {
-                if let Some(at) = of(tiles, session.handle()) {
-                    tiles[at].hear_standing(told);
-                }
-            }
-            RosterNews::Ended(handle) => {
-                ended = true;
-                if let Some(at) = of(tiles, &handle) {
+        sessions.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => {
+                let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
+                let at = at.unwrap_or_else(|| {
+                    let mut tile = Tile::new(keys.next(), Overview::untold(overview.glance.clone()));
+                    tile.watch(state_dir);
+                    tiles.push(tile);
+                    tiles.len() - 1
+                });
+                if overview.activity == Some(Activity::Dead) {
+                    ended = true;
                     tiles[at].end(state_dir);
+                } else {
+                    tiles[at].hear(*overview);
                 }
             }
-            RosterNews::Removed(handle) => tiles.retain(|tile| tile.handle != handle),
+            FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
+            FeedNews::Lost { .. } => {}
         })?;
         if ended {
             self.leave_out_old();
@@ -522,7 +521,7 @@ impl<'a> Server<'a> {
     fn next_look(&self) -> Deadline {
         let view = self.view();
         let mut next = Deadline::NEVER;
-        if self.roster.is_none() {
+        if self.sessions.is_none() {
             return next;
         }
         for tile in &self.tiles {
@@ -540,7 +539,7 @@ impl<'a> Server<'a> {
 
     /// Looks at those sessions at which it is time to.
     fn look(&mut self) {
-        if self.roster.is_none() {
+        if self.sessions.is_none() {
             return;
         }
         let view = self.view();

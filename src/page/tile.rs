@@ -68,11 +68,12 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    pub(crate) fn new(key: u64, glance: Glance) -> Tile {
+    pub(crate) fn new(key: u64, overview: Overview) -> Tile {
+        let handle = overview.glance.handle.clone();
         Tile {
-            handle: glance.handle.clone(),
-            entry: Entry::new(glance.handle.to_string(), key),
-            overview: Overview::untold(glance),
+            entry: Entry::new(handle.to_string(), key),
+            handle,
+            overview,
             screen: None,
             looked: Instant::now(),
             watching: None,
@@ -147,8 +148,8 @@ impl Tile {
     }
 
     /// The relay sent its status.
-    pub(crate) fn hear_standing(&mut self, told: ToldStanding) {
-        self.overview = Overview::brief(self.overview.glance.clone(), told);
+    pub(crate) fn hear(&mut self, told: Overview) {
+        self.overview = told;
         self.stale = true;
     }
 

@@ -52,16 +52,6 @@ pub(crate) struct Look {
     pub(crate) has_keys: bool,
 }
 
-impl Look {
-    /// How long it must have waited for anybody to be told.
-    fn needed(self) -> Duration {
-        match self.input.reads {
-            Some(Reads::Raw | Reads::Far) => HELD_LONG,
-            _ => HELD,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Judged {
     activity: Activity,
@@ -268,13 +258,13 @@ impl Judge {
         let was_waiting = self.judged.activity == Activity::Waiting && self.judged.doing == look.doing;
         let is_typed = stir.is_some_and(|stir| stir.typed);
         let stays = was_waiting && !is_typed && now < self.changed + SETTLE;
-        let is_waiting = look.input.is_waiting(look.needed()) || stays && look.needed() == HELD;
+        let is_waiting = look.input.is_waiting(look.input.needed()) || stays && look.input.needed() == HELD;
         let activity = match look.input.reads {
             Some(Reads::Prompt) => Activity::Idle,
             Some(_) if is_waiting => Activity::Waiting,
             _ => Activity::Working,
         };
-        self.pause = match (activity, look.input.remaining(look.needed())) {
+        self.pause = match (activity, look.input.remaining(look.input.needed())) {
             (Activity::Working, Some(remaining)) => {
                 let again = stir.is_none() && look.input.held.is_zero();
                 Some(if again { self.longer(HELD_LONG) } else { remaining.clamp(SETTLE, LONGEST_PAUSE) })

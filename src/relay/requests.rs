@@ -174,14 +174,17 @@ impl Relay {
 
     /// What is to be seen of these parts at this moment.
     fn snapshot(&mut self, parts: Parts) -> Snapshot {
+        if parts.has(Parts::ACTIVITY) {
+            self.judge(true);
+        }
         if parts.has(Parts::SAID) {
             self.read_what_was_printed();
+        }
+        if parts.has(Parts::SAID) || parts.has(Parts::ACTIVITY) {
             self.note_said();
         }
         if parts.has(Parts::ACTIVITY) {
-            self.judge(true);
-            self.note_said();
-            return self.activity();
+            return self.activity(parts);
         }
         let (doing, input) = match parts.has(Parts::INPUT) {
             true => self.look_at_input(Instant::now()),
@@ -192,7 +195,7 @@ impl Relay {
     }
 
     /// What the session does, as it was judged last.
-    pub(super) fn activity(&self) -> Snapshot {
+    pub(super) fn activity(&self, parts: Parts) -> Snapshot {
         let (activity, because) = self.judge.verdict();
         let since = match because {
             Because::Report => self.judge.report().map(|report| report.since),
@@ -218,7 +221,7 @@ impl Relay {
             foreground,
             front,
             folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
-            ..self.seen_as(Parts::ACTIVITY, self.judge.doing(), self.looked)
+            ..self.seen_as(parts, self.judge.doing(), self.looked)
         }
     }
 

@@ -340,6 +340,12 @@ impl SessionDir {
         self.trying(noted, "record the restart")
     }
 
+    /// How a dead session ended, as its exit record tells, or as far as can be told without one.
+    pub(crate) fn end(&self) -> Option<Notice> {
+        let late = || Notice::parse(self.late_exit_record(EndedBy::Unknown).json().into_bytes());
+        self.notice().or_else(late)
+    }
+
     /// The exit record of a dead session, if there is one by now.
     pub(crate) fn notice(&self) -> Option<Notice> {
         Notice::parse(self.folder.read(EXIT_RECORD, Notice::LONGEST).ok()?)
@@ -423,8 +429,8 @@ impl SessionDir {
         let tail = log.bytes(end.saturating_sub(LAST_LINE), end).ok()?;
         let lines = self.without_marks(&tail);
         let whole = memchr::memrchr(b'\n', &lines).map_or(0, |end| end + 1);
-        let before = if at_prompt { text::last_line_shown(&lines[..whole]) } else { None };
-        before.or_else(|| text::last_line_shown(&lines))
+        let before = if at_prompt { text::last_words_shown(&lines[..whole]) } else { None };
+        before.or_else(|| text::last_words_shown(&lines))
     }
 
     /// Its last report, as far as it is still valid.

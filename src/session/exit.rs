@@ -2,11 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde_json::Value;
+
 use crate::{
     json::Object,
     numbers::parse_seconds,
     session::{Handle, Name, Settings},
     sys::{child::ExitStatus, clock::unix_seconds, signals},
+    terminal::text,
 };
 
 /// The file that holds it.
@@ -98,6 +101,44 @@ impl ExitRecord {
     }
 }
 
+/// What everybody is told of how a session ended; nothing of one that is alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    ended_by: Option<EndedBy>,
+    timed_out: Option<bool>,
+    signal: Option<String>,
+    output_bytes: Option<i64>,
+    drained: Option<bool>,
+}
+
+impl End {
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        object
+            .bytes_or_null("ended_by", self.ended_by.map(|ended_by| ended_by.word().as_bytes()))
+            .truth_or_null("timed_out", self.timed_out)
+            .bytes_or_null("signal", self.signal.as_deref().map(str::as_bytes))
+    }
+
+    /// The same, and how much it has printed.
+    pub(crate) fn describe_in_full(&self, object: Object) -> Object {
+        self.describe(object)
+            .number_or_null("output_bytes", self.output_bytes)
+            .truth_or_null("drained", self.drained)
+    }
+
+    /// Of an object that has these fields.
+    pub(crate) fn parse(object: &Value) -> End {
+        let word = |name: &str| object[name].as_str();
+        End {
+            ended_by: word("ended_by").and_then(|word| EndedBy::parse(word.as_bytes())),
+            timed_out: object["timed_out"].as_bool(),
+            signal: word("signal").map(|signal| text::escaped(signal.as_bytes())),
+            output_bytes: object["output_bytes"].as_i64(),
+            drained: object["drained"].as_bool(),
+        }
+    }
+}
+
 /// An exit record as it was written: one line of JSON.
 ///
 /// A quote inside a JSON string has a backslash before it, so a comma, a quoted
@@ -140,11 +181,18 @@ impl Notice {
     /// The fields of an object that tells of an end: those of a session that is alive, of which
     /// there is no record, are null.
     pub(crate) fn describe(record: Option<&Notice>, object: Object) -> Object {
-        let ended_by = record.map(|record| record.ended_by().unwrap_or(EndedBy::Unknown).word().as_bytes());
-        object
-            .bytes_or_null("ended_by", ended_by)
-            .truth_or_null("timed_out", record.map(Notice::timed_out))
-            .bytes_or_null("signal", record.and_then(|record| record.word("signal")).map(str::as_bytes))
+        record.map(Notice::end).unwrap_or_default().describe(object)
+    }
+
+    /// How it ended, in short.
+    pub(crate) fn end(&self) -> End {
+        End {
+            ended_by: Some(self.ended_by().unwrap_or(EndedBy::Unknown)),
+            timed_out: Some(self.timed_out()),
+            signal: self.word("signal").map(str::to_owned),
+            output_bytes: field(&self.line, "output_bytes").and_then(|bytes| bytes.parse().ok()),
+            drained: field(&self.line, "drained").map(|drained| drained == "true"),
+        }
     }
 
     /// Is it this session's?

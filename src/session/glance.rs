@@ -8,12 +8,8 @@
 use std::time::SystemTime;
 
 use crate::{
-    json::Object,
-    session::{Handle, Name, SessionDir, Settings, dir},
-    sys::{
-        clock::unix_seconds,
-        files::{self, Folder},
-    },
+    session::{Handle, Name, SessionDir, dir},
+    sys::files::{self, Folder},
     terminal::text,
 };
 
@@ -29,6 +25,7 @@ pub(crate) struct Glance {
 }
 
 impl Glance {
+    /// Is it there? Every output has the same word for that.
     pub(crate) fn state(&self) -> &'static str {
         if self.alive { "alive" } else { "dead" }
     }
@@ -81,45 +78,6 @@ fn command(meta: &[u8]) -> Option<String> {
     let end = memchr::memchr(b'\n', rest).filter(|end| rest[*end..].starts_with(b"\nstart: "))?;
     // It is escaped already; what somebody has written there instead may not be.
     Some(text::escaped(&rest[..end]))
-}
-
-/// What a program is told of a session.
-pub(crate) struct Summary {
-    pub(crate) glance: Glance,
-    /// Byte for byte.
-    pub(crate) command: Vec<u8>,
-    /// Of a dead session, as far as files tell: since when it has been dead.
-    pub(crate) ended: Option<SystemTime>,
-    /// Of a dead session, where anybody knows it.
-    pub(crate) exit_code: Option<i32>,
-    pub(crate) settings: Settings,
-}
-
-impl Summary {
-    /// What there is to say besides.
-    pub(crate) fn of(session: &SessionDir, glance: Glance) -> Summary {
-        let alive = glance.alive;
-        Summary {
-            glance,
-            command: session.command().unwrap_or_default(),
-            ended: if alive { None } else { session.last_sign() },
-            exit_code: if alive { None } else { session.exit_code().unwrap_or(None) },
-            settings: session.settings(),
-        }
-    }
-
-    pub(crate) fn json(&self) -> Object {
-        let Glance { handle, name, started, .. } = &self.glance;
-        let object = Object::new()
-            .text("handle", handle.as_str())
-            .text("state", self.glance.state())
-            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
-            .bytes("command", &self.command)
-            .number_or_null("exit_code", self.exit_code.map(i64::from))
-            .seconds_or_null("started", started.map(unix_seconds))
-            .seconds_or_null("ended", self.ended.map(unix_seconds));
-        self.settings.describe(object)
-    }
 }
 
 #[cfg(test)]

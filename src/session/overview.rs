@@ -1,5 +1,6 @@
-//! All that is to be seen of a session at a glance: what it does, since when, where, and
-//! what it asks.
+//! All that is known of a session at one moment: what it is, what it does, since when, where,
+//! and what it asks. Every output of nbs that shows a session has this, and says it by the same
+//! fields ([`Overview::json`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,15 +11,16 @@ use crate::{
     numbers,
     outcome::{Failure, Result},
     session::{
-        Activity, Address, Because, Glance, Handle, Name, ProgramSaid, Report, ReportState, ScreenCache,
-        SessionDir, StateDir, Verdict,
+        Activity, Address, Because, Glance, Handle, Name, Notice, ProgramSaid, Report, ReportState,
+        ScreenCache, SessionDir, Settings, StateDir, Target, Verdict,
         client::{
-            Doing, RelayClient, ToldStanding,
-            snapshot::{Front, Reads},
+            Doing, Parts, RelayClient, ToldStanding,
+            snapshot::{Front, InputState, Reads},
         },
+        exit::End,
         rules, verdict,
     },
-    sys::{clock::unix_seconds, deadline::Deadline},
+    sys::{clock::unix_seconds, deadline::Deadline, pty::Size},
     terminal::{screen::Screen, text},
 };
 
@@ -40,7 +42,9 @@ pub(crate) struct Overview {
     /// What that stands on, where it is not plain.
     pub(crate) because: Option<Because>,
     pub(crate) doing: Option<Doing>,
-    /// Since 1970.
+    /// Whether a program waits for input.
+    pub(crate) input: Option<InputState>,
+    /// Since 1970; of a dead one, since when it is.
     pub(crate) since: Option<Duration>,
     pub(crate) program: Option<Vec<u8>>,
     pub(crate) folder: Option<Vec<u8>>,
@@ -55,12 +59,29 @@ pub(crate) struct Overview {
     pub(crate) said: ProgramSaid,
     /// Why its output cannot be written, in one line that can be shown; `None`: it can be.
     pub(crate) stalled: Option<String>,
+    /// Of its terminal; and why some of its output may not be on the disk, though it was written.
+    pub(crate) size: Option<Size>,
+    pub(crate) sync_error: Option<String>,
     /// A call waits on it, or has just been told that it waits.
     pub(crate) attended: bool,
+    /// Of a dead one, where anybody knows it.
+    pub(crate) exit_code: Option<i32>,
+    /// How it ended.
+    pub(crate) end: End,
+    /// What only its files tell, once they have been read.
+    pub(crate) files: Option<Box<Files>>,
     passes_on: bool,
     // What its relay has told, before anybody has looked at its screen.
     told: Verdict,
     front: Front,
+}
+
+/// What the files of a session tell of how it was started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// Byte for byte.
+    command: Vec<u8>,
+    settings: Settings,
 }
 
 impl Overview {
@@ -79,6 +100,7 @@ impl Overview {
             activity: None,
             because: None,
             doing: None,
+            input: None,
             since: None,
             program: None,
             folder: None,
@@ -88,7 +110,12 @@ impl Overview {
             report: None,
             said: ProgramSaid::default(),
             stalled: None,
+            size: None,
+            sync_error: None,
             attended: false,
+            exit_code: None,
+            end: End::default(),
+            files: None,
             passes_on: false,
             told: Verdict::default(),
             front: Front::default(),
@@ -100,12 +127,15 @@ impl Overview {
                 activity: now.activity,
                 because: now.because,
                 doing: Some(now.doing),
+                input: Some(now.input.state(unix_seconds(SystemTime::now()))),
                 since: Some(now.since),
                 program: now.foreground.map(String::into_bytes),
                 folder: now.folder,
                 report: now.report,
                 said: now.said,
                 stalled: now.stalled,
+                size: now.size,
+                sync_error: now.sync_error,
                 attended: now.attended,
                 passes_on: now.input.reads == Some(Reads::Far),
                 ..unknown
@@ -124,8 +154,8 @@ impl Overview {
         Overview::brief(glance, told)
     }
 
-    /// Of one that another machine tells of, by the line that `list --json` prints there, with
-    /// that machine's name in the handle; `None` where that is no such line. No control
+    /// Of one that another machine tells of, by the line that `list --json` prints there, with or
+    /// without that machine's name in the handle; `None` where that is no such line. No control
     /// characters are taken.
     pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<Overview> {
         let told: Value = serde_json::from_slice(line).ok()?;
@@ -150,6 +180,7 @@ impl Overview {
             activity: told["activity"].as_str().and_then(Activity::parse),
             because: told["because"].as_str().and_then(Because::parse),
             doing: told["terminal"].as_str().map(Doing::parse),
+            input: InputState::parse(&told["input"]),
             since: seconds(&told["since"]),
             program: text("program").map(<[u8]>::to_vec),
             folder: text("folder").map(<[u8]>::to_vec),
@@ -161,6 +192,8 @@ impl Overview {
                 .collect(),
             stalled: shown("stalled"),
             report,
+            exit_code: told["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
+            end: End::parse(&told),
             said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
             ..Overview::brief(glance, ToldStanding::Nothing)
         })
@@ -176,8 +209,16 @@ impl Overview {
         (self.machine.as_deref(), self.glance.handle.as_str())
     }
 
-    /// Looks what it shows, and asks; of a dead one, since when it is.
+    /// Looks what it shows, and asks; of a dead one, since when it is, and how it ended. Reads
+    /// what its files tell.
     pub(crate) fn look(&mut self, session: &SessionDir) {
+        // Somebody's meddling with these must not hide a session: what cannot be read is empty.
+        let (command, settings) = (session.command().unwrap_or_default(), session.settings());
+        self.files = Some(Box::new(Files { command, settings }));
+        if !self.glance.alive {
+            self.exit_code = session.exit_code().unwrap_or(None);
+            self.end = session.end().as_ref().map(Notice::end).unwrap_or_default();
+        }
         self.look_beside(session, None);
     }
 
@@ -280,8 +321,32 @@ impl Overview {
         Some(next.saturating_sub(lasted))
     }
 
-    /// The fields of an object that tells of a session, but for `terminal`.
-    pub(crate) fn describe(&self, object: Object) -> Object {
+    /// The object that tells of it, in every output.
+    pub(crate) fn json(&self) -> Object {
+        let Glance { name, command, started, alive, .. } = &self.glance;
+        let object = match &self.machine {
+            Some(machine) => Object::new().text("machine", machine),
+            None => Object::new(),
+        };
+        let object = object
+            .text("handle", &self.address().to_string())
+            .text("state", self.glance.state())
+            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()));
+        let object = match &self.files {
+            Some(files) => files.settings.describe(object.bytes("command", &files.command)),
+            None => object.text("command", command),
+        };
+        let object = object
+            .number_or_null("exit_code", self.exit_code.map(i64::from))
+            .seconds_or_null("started", started.map(unix_seconds))
+            .seconds_or_null("ended", self.since.filter(|_| !alive));
+        let object = self.end.describe_in_full(object);
+        // Its fields come last: who looks for the first `since` of a line finds that of what it does.
+        self.describe(object.bytes_or_null("terminal", self.terminal()))
+            .object_or_null("input", self.input.map(InputState::object))
+    }
+
+    fn describe(&self, object: Object) -> Object {
         let report = self.report.as_ref().map(|report| {
             Object::new()
                 .text("state", report.state.word())
@@ -348,32 +413,49 @@ impl SessionDir {
     }
 }
 
-/// A session that has been removed there, by the line that `list --follow` prints.
-pub(crate) fn removed_of(line: &[u8], machine: Option<&str>) -> Option<Address> {
+/// The object that tells of a session that has been removed.
+pub(crate) fn removed(address: &Address, name: Option<&Name>) -> Object {
+    let object = Object::new().text("handle", &address.to_string()).text("state", "removed");
+    object.bytes_or_null("name", name.map(|name| name.as_str().as_bytes()))
+}
+
+/// A session that has been removed there, by that object.
+pub(crate) fn removed_of(line: &[u8], machine: Option<&str>) -> Option<(Address, Option<Name>)> {
     let told: Value = serde_json::from_slice(line).ok()?;
     let handle = of_machine(told["handle"].as_str()?, machine)?;
-    (told["state"] == "removed").then(|| Address { machine: machine.map(str::to_owned), handle })
+    let name = told["name"].as_str().and_then(|name| Name::parse(name.as_bytes()));
+    (told["state"] == "removed").then(|| (Address { machine: machine.map(str::to_owned), handle }, name))
 }
 
 /// A handle as it is named here, without its machine.
 fn of_machine(handle: &str, machine: Option<&str>) -> Option<Handle> {
     let there = match machine {
-        Some(machine) => handle.strip_prefix(machine)?.strip_prefix(':')?,
+        Some(machine) => {
+            handle.strip_prefix(machine).and_then(|there| there.strip_prefix(':')).unwrap_or(handle)
+        }
         None => handle,
     };
     Handle::parse(there.as_bytes())
 }
 
+impl StateDir {
+    /// Looks at a session of which its relay has told this, if it has told anything; `None` where
+    /// it has been removed.
+    pub(crate) fn looked_at(&self, mut told: Overview) -> Option<Overview> {
+        let session = self.session(&Target::Handle(told.glance.handle.clone())).ok()?;
+        told.look(&session);
+        Some(told)
+    }
+}
+
 impl SessionDir {
-    /// What it does; `None` where it has been removed.
+    /// All that is known of it; `None` where it has been removed.
     pub(crate) fn overview(&self) -> Result<Option<Overview>> {
         let Some(glance) = Glance::at(self) else { return Ok(None) };
         let client = if glance.alive { RelayClient::open(self)? } else { None };
-        let told = match client {
-            Some(mut client) => self.really(client.standing()?),
-            None => ToldStanding::Ended,
-        };
-        Ok(Some(Overview::of(self, glance, told)))
+        let now = client.map_or(Ok(None), |mut client| client.snapshot(Parts::ACTIVITY.and(Parts::SAID)))?;
+        let told = now.map_or(ToldStanding::Ended, |now| ToldStanding::Standing(Box::new(now)));
+        Ok(Some(Overview::of(self, glance, self.really(told))))
     }
 }
 
@@ -443,7 +525,10 @@ mod tests {
         }
         let removed = LINE.replace("alive", "removed");
         assert!(removed_of(LINE.as_bytes(), Some("box")).is_none());
-        assert_eq!(removed_of(removed.as_bytes(), Some("box")).unwrap().to_string(), "box:1f3a9c02");
+        let (address, name) = removed_of(removed.as_bytes(), Some("box")).unwrap();
+        assert_eq!((&*address.to_string(), name), ("box:1f3a9c02", Name::parse(b"a")));
+        let bare = LINE.replace("box:", "");
+        assert_eq!(Overview::parse(bare.as_bytes(), Some("box")).unwrap().address(), address);
         assert!(removed_of(removed.as_bytes(), Some("other")).is_none());
     }
 

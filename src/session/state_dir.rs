@@ -17,9 +17,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{
-        EndedBy, Events, Glance, Handle, Name, Notice, Removal, SessionDir, Summary, Target, dir, handle,
-    },
+    session::{EndedBy, Events, Glance, Handle, Name, Notice, Removal, SessionDir, Target, dir, handle},
     sorted::Set,
     sys::{
         deadline::Deadline,
@@ -234,24 +232,6 @@ impl StateDir {
         Ok(glances)
     }
 
-    /// The same in full.
-    pub(crate) fn summaries(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Summary>> {
-        let mut summaries = Vec::new();
-        for glance in self.glances(wanted)? {
-            match self.summary(&glance) {
-                Ok(summary) => summaries.push(summary),
-                Err(Failure::NotFound(_)) => {}
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(summaries)
-    }
-
-    /// The details of a session for programs.
-    pub(crate) fn summary(&self, glance: &Glance) -> Result<Summary> {
-        Ok(Summary::of(&self.open_session(glance.handle.clone())?, glance.clone()))
-    }
-
     pub(super) fn names(&self) -> Result<Vec<OsString>> {
         match &self.sessions {
             Some(sessions) => {
@@ -321,8 +301,7 @@ impl StateDir {
 
     /// The end of a dead session, from its exit record, or as far as it is known without one.
     pub(crate) fn end_of(&self, session: &SessionDir) -> Option<Notice> {
-        let late = || Notice::parse(session.late_exit_record(EndedBy::Unknown).json().into_bytes());
-        self.notice(session).or_else(late)
+        self.notice(session).or_else(|| session.end())
     }
 
     /// Is a session of this handle being made?
@@ -427,25 +406,39 @@ impl StateDir {
 
     /// Removes those dead sessions that are not retained, and whatever was left
     /// half made or half removed.
-    pub(crate) fn collect(&self, retention: &Retention) -> Result<Collected> {
-        let (alive, dead): (Vec<Summary>, Vec<Summary>) =
-            self.summaries(&|_| true)?.into_iter().partition(|summary| summary.glance.alive);
-        let mut collected = Collected { alive: alive.len(), ..Collected::default() };
+    /// Each is described before it goes.
+    pub(crate) fn collect(
+        &self,
+        retention: &Retention,
+        describe: impl Fn(&Glance) -> String,
+    ) -> Result<Collected> {
+        let mut collected = Collected::default();
+        let mut dead = Vec::new();
+        for glance in self.glances(&|_| true)? {
+            match self.open_session(glance.handle.clone()) {
+                Err(Failure::NotFound(_)) => {}
+                Err(failure) => return Err(failure),
+                Ok(_) if glance.alive => collected.alive += 1,
+                Ok(session) => dead.push((session.last_sign(), glance)),
+            }
+        }
         let mut last_first: Vec<(Option<SystemTime>, &Handle)> =
-            dead.iter().map(|summary| (summary.ended, &summary.glance.handle)).collect();
+            dead.iter().map(|(ended, glance)| (*ended, &glance.handle)).collect();
         last_first.sort_by(|a, b| b.cmp(a));
         let most = retention.most.unwrap_or(usize::MAX);
         let last: Set<Handle> = last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
-        for summary in dead {
-            let dead_for = summary.ended.map(ago);
+        for (ended, glance) in dead {
+            let dead_for = ended.map(ago);
             let is_recent =
                 retention.oldest.is_none_or(|oldest| dead_for.is_some_and(|dead_for| dead_for < oldest));
-            if is_recent && last.contains(&summary.glance.handle) {
+            if is_recent && last.contains(&glance.handle) {
                 collected.recent += 1;
-            } else if let Err(failure) = self.remove(&summary.glance.handle, EndedBy::Unknown) {
-                collected.failures.push(failure);
-            } else {
-                collected.removed.push((summary, dead_for));
+                continue;
+            }
+            let told = describe(&glance);
+            match self.remove(&glance.handle, EndedBy::Unknown) {
+                Err(failure) => collected.failures.push(failure),
+                Ok(()) => collected.removed.push((glance, told, dead_for)),
             }
         }
         let leftovers = [self.collect_leftovers(), self.collect_events(retention)];
@@ -537,8 +530,8 @@ impl Retention {
 /// The result of [`StateDir::collect`].
 #[derive(Default)]
 pub(crate) struct Collected {
-    /// Each with how long it had been dead, if that is known.
-    pub(crate) removed: Vec<(Summary, Option<Duration>)>,
+    /// Each with its description, and how long it had been dead, if that is known.
+    pub(crate) removed: Vec<(Glance, String, Option<Duration>)>,
     pub(crate) alive: usize,
     pub(crate) recent: usize,
     pub(crate) failures: Vec<Failure>,

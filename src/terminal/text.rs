@@ -10,7 +10,9 @@ mod prompt;
 mod runs;
 mod strip;
 
-pub(crate) use display::{asks, escaped, is_misleading, last_line_shown, last_visible_lines};
+pub(crate) use display::{
+    asks, escaped, is_misleading, last_line_shown, last_visible_lines, last_words_shown,
+};
 pub(crate) use find::Finder;
 pub(crate) use prompt::{AnsweredPrompt, Prompts, begin_alike};
 pub(crate) use runs::Runs;

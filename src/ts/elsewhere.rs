@@ -41,7 +41,6 @@ use crate::{
         listing, output, secret,
     },
 };
-pub(crate) use printer::said_in_json;
 
 /// Commands that print a line for each session as it comes.
 const AT_ONCE: [&str; 3] = ["wait", "kill", "events"];

@@ -4,7 +4,6 @@
 //! report output. While nothing happens, it sleeps until a displayed age changes.
 
 pub(crate) mod drawing;
-mod far;
 mod keys;
 mod model;
 
@@ -17,6 +16,7 @@ use std::{
 };
 
 use crate::{
+    feed::{Feed, FeedEvent, FeedNews},
     machine::{
         call::{self, Came},
         far_lines::keep_last,
@@ -24,9 +24,8 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     session::{
-        Address, Glance, Handle, OutputLog, Overview, Roster, RosterEvent, RosterNews, SESSION_ENV,
-        ScreenCache, SessionDir, StateDir, Target, VIEWER,
-        client::{News, RelayClient, ToldStanding},
+        Address, Handle, OutputLog, Overview, SESSION_ENV, ScreenCache, SessionDir, StateDir, Target, VIEWER,
+        client::{News, RelayClient},
     },
     sys::{child, deadline::Deadline, poll::PollSet, term},
     terminal::{screen::Screen, text},
@@ -37,7 +36,6 @@ use crate::{
     },
 };
 use drawing::{Frame, Layout, Shown};
-use far::{Far, FarNews};
 use keys::Keys;
 use model::{Act, Model, Wanted};
 
@@ -119,11 +117,10 @@ pub(crate) fn show(scope: &Scope) -> Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TopEvent {
     Keys,
-    Roster(RosterEvent),
+    Feed(FeedEvent),
     /// Something was printed in this one of the window.
     Printed(usize),
     Errand(usize),
-    Far(usize),
     FarPreview,
     Room,
     Person(PersonEvent),
@@ -237,9 +234,7 @@ impl FarPreview {
 struct Top<'a> {
     state_dir: &'a StateDir,
     terminal: PersonTerminal,
-    // `None`: those here are not shown.
-    roster: Option<Roster>,
-    far: Vec<Far>,
+    feed: Feed,
     model: Model,
     keys: Keys,
     tickers: Vec<Ticker>,
@@ -260,16 +255,11 @@ struct Top<'a> {
 /// person has enough. `parent` is a pipe to who gives the terminal back where we cannot.
 pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
-    let is_here = scope.machines.contains(&None);
-    let begun = if is_here { Some(Roster::begin(state_dir, scope.pattern.clone())?) } else { None };
-    let (roster, glances) = begun.map_or((None, Vec::new()), |(roster, glances)| (Some(roster), glances));
-    let machines = scope.machines.into_iter().flatten();
-    let far = machines.map(|machine| Far::begin(machine, scope.pattern.as_deref()));
+    let (feed, there_are) = Feed::begin(state_dir, scope.pattern.as_deref(), &scope.machines)?;
     let mut top = Top {
         state_dir,
         terminal,
-        roster,
-        far: far.collect::<Result<_>>()?,
+        feed,
         model: Model::new(),
         keys: Keys::default(),
         tickers: Vec::new(),
@@ -283,7 +273,8 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
         older: Deadline::NEVER,
         begun: Instant::now(),
     };
-    top.take_all(glances);
+    // What the live ones do, their relays will tell.
+    top.model.put(there_are.into_iter().filter(is_others).collect());
     let end = top.enter().and_then(|()| top.serve(parent));
     top.leave()?;
     top.terminal.give_back()?;
@@ -293,9 +284,10 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
     }
 }
 
-/// Is it the session that we are in? To show that would be news for us.
-fn is_ours(handle: &Handle) -> bool {
-    env::var_os(SESSION_ENV).is_some_and(|ours| ours == handle.as_str())
+/// Is it none that we are in? To show that would be news for us.
+fn is_others(overview: &Overview) -> bool {
+    let ours = || env::var_os(SESSION_ENV).is_some_and(|ours| ours == overview.glance.handle.as_str());
+    overview.machine.is_some() || !ours()
 }
 
 enum End {
@@ -306,12 +298,6 @@ enum End {
 }
 
 impl Top<'_> {
-    /// Takes the current sessions; the relays of the live ones will report their activity.
-    fn take_all(&mut self, glances: Vec<Glance>) {
-        let glances = glances.into_iter().filter(|glance| !is_ours(&glance.handle));
-        self.model.put(glances.map(Overview::untold).collect());
-    }
-
     fn enter(&mut self) -> Result<()> {
         self.terminal.make_raw()?;
         // The alternate screen, without wrapping: what is as wide as the row stays there.
@@ -348,16 +334,11 @@ impl Top<'_> {
             self.tickers.retain_mut(|ticker| ticker.due > now || ticker.client.follow().unwrap_or(false));
             let mut poll_set = PollSet::new();
             poll_set.readable(&stdin, TopEvent::Keys);
-            if let Some(roster) = &self.roster {
-                roster.watch(&mut poll_set, TopEvent::Roster);
-            }
-            for (index, far) in self.far.iter().enumerate() {
-                far.watch(&mut poll_set, TopEvent::Far(index));
-            }
+            self.feed.watch(&mut poll_set, TopEvent::Feed);
             if let Some(call) = self.far_preview.as_ref().and_then(|preview| preview.call.as_ref()) {
                 call.watch(&mut poll_set, TopEvent::FarPreview);
             }
-            let mut deadline = self.older;
+            let mut deadline = self.older.min(self.feed.deadline());
             for (index, ticker) in self.tickers.iter().enumerate() {
                 match ticker.due > now {
                     true => deadline = deadline.min(Deadline::at(ticker.due)),
@@ -391,11 +372,10 @@ impl Top<'_> {
                         // The terminal has gone.
                         None => return Ok(End::Told),
                     },
-                    TopEvent::Roster(event) => self.roster.iter_mut().for_each(|roster| roster.note(event)),
+                    TopEvent::Feed(event) => self.feed.note(event),
                     TopEvent::Printed(index) => self.hear_printed(index),
                     // Once for each of its streams that can be read.
                     TopEvent::Errand(index) => stirred.push(index),
-                    TopEvent::Far(index) => self.hear_far(index)?,
                     TopEvent::FarPreview => self.far_preview.iter_mut().try_for_each(FarPreview::hear)?,
                     TopEvent::Room => {}
                     TopEvent::Person(event) => {
@@ -502,29 +482,26 @@ impl Top<'_> {
     }
 
     fn take_news(&mut self) -> Result<()> {
-        let (mut told, mut ended, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        let Some(roster) = &mut self.roster else { return Ok(()) };
-        roster.take_news(self.state_dir, &mut |news| match news {
-            RosterNews::Told(session, standing) => {
-                if let Some(glance) = Glance::at(session).filter(|glance| !is_ours(&glance.handle)) {
-                    told.push(Overview::brief(glance, standing));
+        let (mut told, mut removed) = (Vec::new(), Vec::new());
+        let Top { feed, model, .. } = self;
+        feed.take_news(self.state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => told.extend(Some(*overview).filter(is_others)),
+            FeedNews::Removed(address, _) => {
+                // News of it may have come before.
+                told.retain(|overview: &Overview| overview.key() != address.key());
+                removed.push(address);
+            }
+            FeedNews::Lost { machine, why, is_over } => {
+                model.message = Some(format!("{machine}: {why}"));
+                if is_over {
+                    model.forget(&machine);
                 }
             }
-            RosterNews::Ended(handle) => ended.push(handle),
-            RosterNews::Removed(handle) => removed.push(Address { machine: None, handle }),
         })?;
-        for handle in ended.into_iter().filter(|handle| !is_ours(handle)) {
-            // A removed session is handled as well.
-            let session = self.state_dir.session(&Target::Handle(handle.clone())).ok();
-            match session.and_then(|session| Glance::at(&session)) {
-                Some(glance) => told.push(Overview::brief(glance, ToldStanding::Ended)),
-                None => removed.push(Address { machine: None, handle }),
-            }
-        }
+        self.model.remove(&removed);
         if !told.is_empty() {
             self.model.put(told);
         }
-        self.model.remove(&removed);
         Ok(())
     }
 
@@ -650,27 +627,6 @@ impl Top<'_> {
             let (address, call) = (address.clone(), FarPreview::ask(address));
             self.far_preview = Some(FarPreview { address, call, rows: Vec::new(), screen: None });
         }
-    }
-
-    /// Takes messages of another machine.
-    fn hear_far(&mut self, index: usize) -> Result<()> {
-        let (mut told, mut removed) = (Vec::new(), Vec::new());
-        for news in self.far[index].hear()? {
-            match news {
-                FarNews::Told(overview) => told.push(*overview),
-                FarNews::Removed(address) => removed.push(address),
-                FarNews::Lost(why) => {
-                    self.model.message = Some(why);
-                    let machine = self.far[index].machine.as_str();
-                    self.model.forget(machine);
-                }
-            }
-        }
-        if !told.is_empty() {
-            self.model.put(told);
-        }
-        self.model.remove(&removed);
-        Ok(())
     }
 
     fn look_at_screen(&mut self, handle: &Handle) {

@@ -456,3 +456,37 @@ fn follow_sees_that_a_read_with_a_timeout_has_ended() {
     listing.tells(&patient, "activity", "waiting");
     listing.tells(&patient, "activity", "working");
 }
+
+#[test]
+fn the_last_line_is_words_and_no_border() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("printf '╭───╮\\n│ box │\\n╰───╯\\n'; exec sleep 1000");
+    scratch.ts(&["wait-pattern", &handle, "╰"]).code(0);
+    assert_eq!(told(&scratch, &handle, "last_line"), "\"│ box │\"");
+}
+
+#[test]
+fn a_follower_of_the_list_is_told_all_of_a_session_at_once_and_its_name_when_it_goes() {
+    let scratch = Scratch::new();
+    let handle = scratch.create_with(&["--name=one"], LINE);
+    is(&scratch, &handle, "waiting");
+    let file = scratch.path.join("told");
+    let mut command = scratch.command("nbs-ts");
+    command.args(["list", "--json", "--follow"]).stdout(fs::File::create(&file).unwrap());
+    let mut follower = command.spawn().unwrap();
+    let first = lines(&file, 1);
+    assert_eq!(field(&first[0], "activity"), "\"waiting\"");
+    assert!(field(&first[0], "input").starts_with("{\"state\":\"waiting\",\"cause\":\"line\""), "{first:?}");
+    // The same fields as everywhere.
+    let names = |line: &str| {
+        line.split("\":").map(|part| part.rsplit('"').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&first[0]), names(scratch.ts(&["list", "--json"]).code(0).out().trim_end()));
+    scratch.ts(&["kill", &handle]).code(0);
+    eventually("the removal", || {
+        let told = whole_lines(&file);
+        told.last().is_some_and(|line| line.contains("\"removed\"") && line.contains("\"name\":\"one\""))
+    });
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+}

@@ -177,7 +177,7 @@ impl Events {
     }
 
     /// Reads on until a session is like that.
-    fn until_about(&mut self, handle: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until_about(&mut self, handle: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let about = self.abouts.iter().find(|(other, about)| other == handle && is_it(about));
             if let Some((_, about)) = about {

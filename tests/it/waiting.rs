@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::{
     integrate::Sshd,
+    page::Page,
     support::{Scratch, eventually, field, whole_lines},
 };
 
@@ -112,6 +113,11 @@ fn say_all(scratch: &Scratch, handle: &str, command: &str, ready: &str, expected
     ];
     assert!(activities.iter().all(|activity| *activity == quoted), "{activities:?}");
     assert_eq!(line(&["list", "--waiting"]).contains(handle), matches!(expected, Waits(_)));
+    Page::start_with(scratch, &[])
+        .open("")
+        .until_about(handle, |about| about["activity"] == expected.activity());
+    let input = status.field("input");
+    assert_eq!(input.contains("\"waiting\""), expected != Works, "{input}");
 
     follower.kill().unwrap();
     follower.wait().unwrap();

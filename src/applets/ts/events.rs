@@ -29,12 +29,10 @@ use std::{
 use crate::{
     call::CommandLine,
     cli,
+    feed::{Feed, FeedEvent, FeedNews},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{
-        self, Activity, Events, Glance, Handle, Name, Notice, Overview, Report, Roster, RosterEvent,
-        RosterNews, SessionDir, StateDir, client::ToldStanding,
-    },
+    session::{self, Activity, Events, Handle, Name, Notice, Overview, Report, StateDir},
     sorted::{Map, Set},
     sys::{
         clock::unix_seconds,
@@ -53,8 +51,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let mut teller = Teller { state_dir, events, pattern, told: Set::new() };
     if follow {
         let begun = unix_seconds(SystemTime::now());
-        let roster = waiting.then(|| Roster::begin(&teller.state_dir, teller.pattern.clone())).transpose()?;
-        return teller.follow(roster.map(|(roster, _)| Following { roster, told: Map::new(), begun }));
+        let pattern = teller.pattern.as_deref();
+        let feed = waiting.then(|| Feed::begin(&teller.state_dir, pattern, &[None])).transpose()?;
+        return teller.follow(feed.map(|(feed, _)| Following { feed, told: Map::new(), begun }));
     }
     let searched = teller.state_dir.tell_ends(&teller.events);
     teller.tell(teller.events.handles().trying("read the events")?)?;
@@ -82,7 +81,7 @@ struct Look {
 #[derive(Clone, Copy)]
 enum TellerEvent {
     Changed,
-    Roster(RosterEvent),
+    Feed(FeedEvent),
     ReaderGone,
 }
 
@@ -125,19 +124,20 @@ impl Teller {
             if let Some(following) = &mut following {
                 cli::print(following.take_news(&self.state_dir)?)?;
             }
-            let mut poll_set = PollSet::new();
+            let (mut poll_set, mut deadline) = (PollSet::new(), retry);
             poll_set.readable(&watch, TellerEvent::Changed);
             poll_set.gone(&stdout, TellerEvent::ReaderGone);
             if let Some(following) = &following {
-                following.roster.watch(&mut poll_set, TellerEvent::Roster);
+                following.feed.watch(&mut poll_set, TellerEvent::Feed);
+                deadline = deadline.min(following.feed.deadline());
             }
-            let events = poll_set.wait(retry).trying(what)?;
+            let events = poll_set.wait(deadline).trying(what)?;
             if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
                 return Err(Failure::ReaderGone);
             }
             for event in events {
-                if let (TellerEvent::Roster(event), Some(following)) = (event, &mut following) {
-                    following.roster.note(event);
+                if let (TellerEvent::Feed(event), Some(following)) = (event, &mut following) {
+                    following.feed.note(event);
                 }
             }
             look = self.heed(watch.changes().trying(what)?)?;
@@ -178,7 +178,7 @@ impl Teller {
 
 /// The reports of live sessions, and which of them were printed.
 struct Following {
-    roster: Roster,
+    feed: Feed,
     told: Map<Handle, ToldOfOne>,
     /// Since 1970: earlier changes are not printed.
     begun: Duration,
@@ -197,27 +197,28 @@ impl Following {
     /// Gives the lines of what is new.
     fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
         let mut lines = String::new();
-        self.roster.take_news(state_dir, &mut |news| match news {
-            RosterNews::Told(session, standing) => {
-                self.told
-                    .or_insert(session.handle().clone(), ToldOfOne::default())
-                    .tell(session, standing, self.begun, &mut lines);
+        self.feed.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) if overview.glance.alive => {
+                let Some(overview) = state_dir.looked_at(*overview) else { return };
+                let handle = overview.glance.handle.clone();
+                self.told.or_insert(handle, ToldOfOne::default()).tell(overview, self.begun, &mut lines);
             }
-            RosterNews::Ended(handle) | RosterNews::Removed(handle) => drop(self.told.remove(&handle)),
+            FeedNews::Told(overview) => drop(self.told.remove(&overview.glance.handle)),
+            FeedNews::Removed(address, _) => drop(self.told.remove(&address.handle)),
+            FeedNews::Lost { .. } => {}
         })?;
         Ok(lines)
     }
 }
 
 impl ToldOfOne {
-    fn tell(&mut self, session: &SessionDir, standing: ToldStanding, begun: Duration, lines: &mut String) {
-        let Some(glance) = Glance::at(session) else { return };
+    fn tell(&mut self, overview: Overview, begun: Duration, lines: &mut String) {
+        let glance = &overview.glance;
         let pane = glance.name.as_ref().map_or(glance.handle.as_str(), Name::as_str).to_owned();
         let begin = |kind| {
-            let object = Object::new().text("type", kind).text("session_id", session.handle().as_str());
+            let object = Object::new().text("type", kind).text("session_id", glance.handle.as_str());
             object.text("pane_id", &pane)
         };
-        let overview = Overview::of(session, glance, standing);
         if let Some(report) = &overview.report
             && self.report.as_ref() != Some(report)
         {

@@ -25,7 +25,7 @@ use crate::{
     call::CommandLine,
     cli,
     outcome::{Failure, Result},
-    session::{Glance, Name, Retention, StateDir},
+    session::{Glance, Name, Overview, Retention, StateDir},
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -35,13 +35,19 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let oldest = if most.is_some() { oldest } else { oldest.or(Some(Retention::DEFAULT)) };
 
-    let collected = StateDir::open()?.collect(&Retention { oldest, most })?;
-    for (summary, dead_for) in &collected.removed {
+    let state_dir = StateDir::open()?;
+    let describe = |glance: &Glance| match call.json() {
+        true => state_dir.looked_at(Overview::untold(glance.clone())).map(|dead| dead.json().line()),
+        false => None,
+    };
+    let collected =
+        state_dir.collect(&Retention { oldest, most }, |glance| describe(glance).unwrap_or_default())?;
+    for (glance, told, dead_for) in &collected.removed {
         if call.json() {
-            cli::print(summary.json().line())?;
+            cli::print(told)?;
             continue;
         }
-        let Glance { handle, name, .. } = &summary.glance;
+        let Glance { handle, name, .. } = glance;
         let name = name.as_ref().map_or("-", Name::as_str);
         let hours = dead_for.map(|dead_for| format!("{}h", dead_for.as_secs() / 3_600));
         let dead_for = hours.as_deref().unwrap_or("unknown time");

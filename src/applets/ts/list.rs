@@ -34,20 +34,17 @@ use std::io;
 use crate::{
     call::CommandLine,
     cli,
-    json::Object,
+    feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
-    session::{
-        Activity, Glance, Handle, Name, Overview, Roster, RosterEvent, RosterNews, StateDir, Target,
-        client::ToldStanding,
-    },
-    sys::{deadline::Deadline, poll::PollSet},
+    session::{Activity, Glance, Name, Overview, StateDir, removed},
+    sys::poll::PollSet,
     ts::listing,
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (pattern, long, waiting) = (call.optional("name", cli::text)?, call.has("long"), call.has("waiting"));
     if call.has("follow") {
-        return follow(&StateDir::open_or_make()?, pattern);
+        return follow(&StateDir::open_or_make()?, pattern.as_deref());
     }
     let wanted = |name: Option<&Name>| Name::is_wanted(name, pattern.as_deref());
     let state_dir = StateDir::open()?;
@@ -61,7 +58,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         overviews.sort_by(listing::order);
     }
     match call.json() {
-        true => cli::print(objects(&state_dir, overviews)?),
+        true => cli::print(objects(&overviews)),
         false => cli::print(listing::table(&overviews)),
     }
 }
@@ -80,64 +77,40 @@ pub(super) fn long(state_dir: &StateDir, pattern: Option<&str>) -> Result<String
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEvent {
-    Roster(RosterEvent),
+    Feed(FeedEvent),
     ReaderGone,
 }
 
 /// Prints the activity of sessions as their relays report it.
-fn follow(state_dir: &StateDir, pattern: Option<String>) -> Result<()> {
-    let (mut roster, glances) = Roster::begin(state_dir, pattern)?;
-    let looked = |glance: Glance, told| {
-        let session = state_dir.session(&Target::Handle(glance.handle.clone())).ok()?;
-        Some(Overview::of(&session, glance, told))
-    };
-    let all = glances.into_iter().filter_map(|glance| {
-        let told = if glance.alive { ToldStanding::Nothing } else { ToldStanding::Ended };
-        looked(glance, told)
-    });
-    cli::print(objects(state_dir, all.collect())?)?;
+fn follow(state_dir: &StateDir, pattern: Option<&str>) -> Result<()> {
+    let (mut feed, there_are) = Feed::begin(state_dir, pattern, &[None])?;
+    let looked = |overview: Overview| state_dir.looked_at(overview);
+    // The relays of the live ones will report them.
+    let dead = there_are.into_iter().filter(|overview| !overview.glance.alive).filter_map(looked);
+    cli::print(objects(&dead.collect::<Vec<_>>()))?;
     let stdout = io::stdout();
     loop {
-        let (mut changed, mut removed) = (Vec::new(), Vec::new());
-        roster.take_news(state_dir, &mut |news| match news {
-            RosterNews::Told(session, told) => {
-                changed.extend(Glance::at(session).map(|glance| Overview::of(session, glance, told)));
+        let mut lines = String::new();
+        feed.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => {
+                lines.extend(looked(*overview).map(|overview| overview.json().line()));
             }
-            RosterNews::Ended(handle) => {
-                let session = state_dir.session(&Target::Handle(handle)).ok();
-                let glance = session.and_then(|session| Glance::at(&session));
-                changed.extend(glance.and_then(|glance| looked(glance, ToldStanding::Ended)));
-            }
-            RosterNews::Removed(handle) => removed.push(handle),
+            FeedNews::Removed(address, name) => lines += &removed(&address, name.as_ref()).line(),
+            FeedNews::Lost { .. } => {}
         })?;
-        let removed = removed.iter().map(|handle: &Handle| {
-            Object::new().text("handle", handle.as_str()).text("state", "removed").line()
-        });
-        cli::print(removed.collect::<String>() + &objects(state_dir, changed)?)?;
+        cli::print(lines)?;
         let mut poll_set = PollSet::new();
-        roster.watch(&mut poll_set, FollowEvent::Roster);
+        feed.watch(&mut poll_set, FollowEvent::Feed);
         poll_set.gone(&stdout, FollowEvent::ReaderGone);
-        for event in poll_set.wait(Deadline::NEVER).trying("watch the sessions")? {
+        for event in poll_set.wait(feed.deadline()).trying("watch the sessions")? {
             match event {
-                FollowEvent::Roster(event) => roster.note(event),
+                FollowEvent::Feed(event) => feed.note(event),
                 FollowEvent::ReaderGone => return Err(Failure::ReaderGone),
             }
         }
     }
 }
 
-fn objects(state_dir: &StateDir, overviews: Vec<Overview>) -> Result<String> {
-    let mut lines = String::new();
-    for overview in overviews {
-        match state_dir.summary(&overview.glance) {
-            Ok(summary) => {
-                let object = summary.json().bytes_or_null("terminal", overview.terminal());
-                lines += &overview.describe(object).line();
-            }
-            // Removed meanwhile.
-            Err(Failure::NotFound(_)) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(lines)
+fn objects(overviews: &[Overview]) -> String {
+    overviews.iter().map(|overview| overview.json().line()).collect()
 }

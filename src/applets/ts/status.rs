@@ -24,10 +24,7 @@ use crate::{
     cli,
     json::Object,
     outcome::Result,
-    session::{
-        EndedBy, Notice, SessionDir, StateDir, Summary,
-        client::{Parts, RelayClient, Snapshot},
-    },
+    session::{EndedBy, Notice, SessionDir, StateDir},
     ts::frames,
 };
 
@@ -51,36 +48,26 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let mut overview = session.overview()?.ok_or_else(|| session.removed())?;
-    let mut summary = Summary::of(session, overview.glance.clone());
     // `list` shows an unreadable field as empty; here it is an error.
-    summary.command = session.command()?;
-    let alive = summary.glance.alive;
-    if !alive {
-        summary.exit_code = session.exit_code()?;
+    session.command()?;
+    if !overview.glance.alive {
+        session.exit_code()?;
+        overview.end = state_dir.end_of(session).as_ref().map(Notice::end).unwrap_or_default();
     }
-    let end = if alive { None } else { state_dir.end_of(session) };
-    let mut client = if alive { RelayClient::open(session)? } else { None };
-    let now = client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::TERMINAL.and(Parts::SAID)))?;
-    let doing = now.as_ref().map(|now| now.doing);
-    if let Some(now) = &now {
-        overview.said = now.said.clone();
-        overview.stalled = now.stalled.clone();
-    }
-    let Snapshot { size, sync_error, .. } = now.unwrap_or_default();
-    let size = size.map(|size| frames::size(size.cols, size.rows));
+    let size = overview.size.map(|size| frames::size(size.cols, size.rows));
     // One whose log has been removed is still worth a look.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
     let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
-    Ok(Notice::describe(end.as_ref(), overview.describe(summary.json()))
+    Ok(overview
+        .json()
         .number_or_null("pid", session.pid().map(i64::from))
         .bytes_or_null(
             "restarted_as",
             session.restarted_as().as_ref().map(|handle| handle.as_str().as_bytes()),
         )
-        .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .object_or_null("size", size)
         .object_or_null("log", log)
-        .bytes_or_null("sync_error", sync_error.as_deref().map(str::as_bytes))
+        .bytes_or_null("sync_error", overview.sync_error.as_deref().map(str::as_bytes))
         .line())
 }

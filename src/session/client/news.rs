@@ -192,18 +192,6 @@ impl RelayClient {
         })
     }
 
-    /// What the session does.
-    pub(crate) fn standing(&mut self) -> Result<ToldStanding> {
-        if !self.ask_standing()? {
-            return Ok(ToldStanding::Ended);
-        }
-        let patience = self.patience();
-        match self.hear_standing(patience)? {
-            ToldStanding::Nothing if patience.has_passed() => Err(self.silent()),
-            told => Ok(told),
-        }
-    }
-
     /// What it was at the last news.
     pub(crate) fn last_size(&self) -> Option<SizeSince> {
         self.size

@@ -7,7 +7,10 @@ use super::protocol::{
     Doing, Holder, Prompt,
     words::{value, word},
 };
+use serde_json::Value;
+
 use crate::{
+    json::Object,
     numbers::{hex, parse_hex, parse_seconds, seconds},
     session::{Activity, Because, ProgramSaid, Report, ReportState},
     sys::pty::Size,
@@ -89,6 +92,26 @@ impl Input {
         self.reads.is_some() && self.held >= held.max(self.least)
     }
 
+    /// How long it must have waited for those who look at many sessions: a program that has the
+    /// keyboard may draw something yet.
+    pub(crate) fn needed(&self) -> Duration {
+        match self.reads {
+            Some(Reads::Raw | Reads::Far) => HELD_LONG,
+            _ => HELD,
+        }
+    }
+
+    /// What there is to tell of it at `now`, which is since 1970.
+    pub(crate) fn state(&self, now: Duration) -> InputState {
+        match self.reads {
+            None => InputState::No,
+            Some(reads) if self.is_waiting(self.needed()) => {
+                InputState::Waiting { reads, since: now.saturating_sub(self.held) }
+            }
+            Some(reads) => InputState::Perhaps { reads, since: now.saturating_sub(self.held) },
+        }
+    }
+
     fn decode(told: &str) -> Option<Input> {
         let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
         let [reads, held, least, timer] = told.split(',').collect::<Vec<_>>()[..] else { return None };
@@ -103,6 +126,53 @@ impl Input {
     /// How long until it will have, if nothing happens; `None`: nobody reads.
     pub(crate) fn remaining(&self, held: Duration) -> Option<Duration> {
         self.reads.map(|_| held.max(self.least).saturating_sub(self.held))
+    }
+}
+
+/// How long a program must have waited for who is going to type, and for who is told of a line
+/// or a secret that is asked for.
+pub(crate) const HELD: Duration = Duration::from_millis(30);
+
+/// The same for whoever is told of one that has the keyboard: it may draw something yet.
+pub(crate) const HELD_LONG: Duration = Duration::from_secs(1);
+
+/// The verdict as everybody is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputState {
+    No,
+    /// A program reads the terminal, but not for long enough; since 1970.
+    Perhaps {
+        reads: Reads,
+        since: Duration,
+    },
+    Waiting {
+        reads: Reads,
+        since: Duration,
+    },
+}
+
+impl InputState {
+    pub(crate) fn object(self) -> Object {
+        let (state, told) = match self {
+            InputState::No => ("no", None),
+            InputState::Perhaps { reads, since } => ("perhaps", Some((reads, since))),
+            InputState::Waiting { reads, since } => ("waiting", Some((reads, since))),
+        };
+        Object::new()
+            .text("state", state)
+            .bytes_or_null("cause", told.map(|(reads, _)| word(&Reads::WORDS, reads).as_bytes()))
+            .seconds_or_null("since", told.map(|(_, since)| since))
+    }
+
+    /// Of such an object.
+    pub(crate) fn parse(told: &Value) -> Option<InputState> {
+        let reads = told["cause"].as_str().and_then(|cause| value(&Reads::WORDS, cause));
+        let since = told["since"].as_number().and_then(|since| parse_seconds(since.as_str().as_bytes()));
+        Some(match (told["state"].as_str()?, reads.zip(since)) {
+            ("perhaps", Some((reads, since))) => InputState::Perhaps { reads, since },
+            ("waiting", Some((reads, since))) => InputState::Waiting { reads, since },
+            _ => InputState::No,
+        })
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+pub(crate) use crate::session::client::snapshot::{HELD, HELD_LONG};
 use crate::{
     outcome::Result,
     session::{
@@ -15,13 +16,6 @@ use crate::{
     sys::deadline::Deadline,
     terminal::text,
 };
-
-/// How long a program must have waited for who is going to type, and for who is told of a line
-/// or a secret that is asked for.
-pub(crate) const HELD: Duration = Duration::from_millis(30);
-
-/// The same for whoever is told of one that has the keyboard: it may draw something yet.
-pub(crate) const HELD_LONG: Duration = Duration::from_secs(1);
 
 /// It is told to the millisecond, and then it is over.
 pub(crate) const OVER: Duration = Duration::from_millis(1);

@@ -107,15 +107,6 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
     lines(script.as_bytes())
 }
 
-/// What has `run`'s text read; it ends the line, too.
-pub(crate) fn reading(dialect: Dialect) -> &'static [u8] {
-    match dialect {
-        // Of what was typed before an interrupt fish may draw something only behind the next prompt.
-        Dialect::Fish => b"\x1b[25;6~ eval (__nbs_read)\r",
-        _ => b" eval \"$(__nbs_read)\"\r",
-    }
-}
-
 /// What is typed unseen then: what is shown in the place of the line that was `drawn`, and
 /// the text, for the command of this number.
 pub(crate) fn text(secret: &str, seq: u64, drawn: &Drawn, command: &[u8]) -> Vec<u8> {

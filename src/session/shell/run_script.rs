@@ -10,7 +10,7 @@
 
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-use crate::session::shell::{Beginning, Dialect, inner};
+use crate::session::shell::{Beginning, Dialect};
 
 /// Has the shell take the command, and execute it.
 pub(crate) const TAKE: &[u8] = b"\x1b[25;8~";
@@ -174,7 +174,7 @@ impl Handover {
             (_, true) => Beginning::Mark,
         };
         Handover {
-            keys: if typed { line.to_owned() } else { inner::reading(dialect).to_owned() },
+            keys: if typed { line.to_owned() } else { reading(dialect).to_owned() },
             before_again: b"",
             is_taken: false,
             can_look: false,
@@ -289,6 +289,15 @@ fn quoted_bytes(bytes: &[u8]) -> String {
     }
     word.push('\'');
     word
+}
+
+/// What has `run`'s text read; it ends the line, too.
+fn reading(dialect: Dialect) -> &'static [u8] {
+    match dialect {
+        // Of what was typed before an interrupt fish may draw something only behind the next prompt.
+        Dialect::Fish => b"\x1b[25;6~ eval (__nbs_read)\r",
+        _ => b" eval \"$(__nbs_read)\"\r",
+    }
 }
 
 #[cfg(test)]

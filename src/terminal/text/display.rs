@@ -59,9 +59,25 @@ pub(crate) fn last_visible_lines(tail: &[u8], count: usize) -> Vec<Vec<u8>> {
 ///
 /// Where a progress bar overwrote itself with `\r`, only what it wrote last.
 pub(crate) fn last_line_shown(tail: &[u8]) -> Option<String> {
-    let text = visible_lines(tail).last()?.text;
-    let part = text.rsplit(|&byte| byte == b'\r').find(|part| is_visible(part))?;
+    line_shown(&visible_lines(tail).last()?)
+}
+
+/// The same; if that is a border, the last line that is none, if there is any.
+pub(crate) fn last_words_shown(tail: &[u8]) -> Option<String> {
+    let shown: Vec<String> = visible_lines(tail).filter_map(|line| line_shown(&line)).collect();
+    shown.iter().rev().find(|line| !is_border(line)).or(shown.last()).cloned()
+}
+
+fn line_shown(line: &VisibleLine) -> Option<String> {
+    let part = line.text.rsplit(|&byte| byte == b'\r').find(|part| is_visible(part))?;
     Some(shortened(escaped(part.trim_ascii()).trim()))
+}
+
+/// Is it the edge of a box, or a rule across the screen? No words are in it.
+fn is_border(row: &str) -> bool {
+    let is_drawn = |character| ('\u{2500}'..='\u{259f}').contains(&character);
+    let is_rule = || row.chars().count() > 3 && row.chars().all(|character| "-=_+|".contains(character));
+    !row.contains(char::is_alphanumeric) && (row.contains(is_drawn) || is_rule())
 }
 
 struct VisibleLine<'a> {

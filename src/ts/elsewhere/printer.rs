@@ -46,12 +46,6 @@ pub(super) fn voice(verb: &str) -> &'static str {
     if verb == WORKER { "nbs-spawn-worker" } else { "nbs-ts" }
 }
 
-/// The text of an error that `--json` printed.
-pub(crate) fn said_in_json(line: &str) -> Option<String> {
-    let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
-    object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
-}
-
 /// Does a line begin with the handle of a worker, and is not a state?
 fn is_of_worker(line: &str) -> bool {
     WorkerHandle::parse(line.split('\t').next().unwrap_or_default().as_bytes()).is_some()
@@ -186,7 +180,7 @@ impl Printer {
 
     fn error_shown(&self, line: &str) -> String {
         let who = voice(&self.verb);
-        let said = |line: &str| said_in_json(line).filter(|_| self.table);
+        let said = |line: &str| json::error_of(line).filter(|_| self.table);
         let Some(machine) = &self.machine else {
             return said(line).map_or_else(|| format!("{line}\n"), |said| format!("{who}: {said}\n"));
         };

@@ -1,15 +1,16 @@
-//! All live sessions, each with a connection on which its relay tells when what it does
+//! All live sessions here, each with a connection on which its relay tells when what it does
 //! has changed. Nothing is looked for by the clock.
 
 use std::time::Duration;
 
 use crate::{
+    feed::news::FeedNews,
     outcome::{Failure, Result, Trying},
     session::{
-        Glance, Handle, Name, SessionDir, StateDir, Target,
+        Address, Glance, Handle, Name, Overview, SessionDir, StateDir, Target,
         client::{News, RelayClient, ToldStanding},
     },
-    sorted::Set,
+    sorted::{Map, Set},
     sys::{
         child,
         deadline::Deadline,
@@ -18,12 +19,12 @@ use crate::{
     },
 };
 
-pub(crate) struct Roster {
+pub(super) struct Roster {
     // Of the folder of all sessions.
     folder: Watch,
     pattern: Option<String>,
     // Those that we have told of, and that have not been removed.
-    known: Set<Handle>,
+    known: Map<Handle, Option<Name>>,
     followed: Vec<Followed>,
     // Those that are to be followed: as they were when we began, and those that could not be
     // when we tried, which is tried again when something comes or goes.
@@ -31,14 +32,20 @@ pub(crate) struct Roster {
     unreached: Vec<Handle>,
     // The folder has something to tell.
     stirred: bool,
+    // Of relays that have told nothing by then, it is told that they do not tell.
+    patience: Deadline,
 }
 
 struct Followed {
     session: SessionDir,
     client: RelayClient,
-    // Its relay has something to tell.
+    // Its relay has something to tell; and has told nothing yet.
     stirred: bool,
+    is_silent: bool,
 }
+
+/// How long a relay may take to tell the first time. One that has been stopped tells nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What of the roster can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,21 +54,10 @@ pub(crate) enum RosterEvent {
     Session(usize),
 }
 
-/// What has become known.
-pub(crate) enum RosterNews<'a> {
-    /// What this one does; nothing, where it does not let us follow it.
-    Told(&'a SessionDir, ToldStanding),
-    /// It has ended, though its lock may be held for a moment yet.
-    Ended(Handle),
-    /// It has been removed.
-    Removed(Handle),
-}
-
 impl Roster {
     /// Of those with this in their name, if it is given. Gives all of these that there are,
-    /// also the dead ones; of the live ones there will be news, once each at the least, but
-    /// where a relay has been stopped.
-    pub(crate) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<Glance>)> {
+    /// also the dead ones; of the live ones there will be news, once each at the least.
+    pub(super) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<Glance>)> {
         let what = "watch the sessions";
         child::raise_open_files().trying(what)?;
         // Watched first, looked at second.
@@ -71,16 +67,17 @@ impl Roster {
         let roster = Roster {
             folder,
             pattern,
-            known: glances.iter().map(|glance| glance.handle.clone()).collect(),
+            known: glances.iter().map(|glance| (glance.handle.clone(), glance.name.clone())).collect(),
             followed: Vec::new(),
             first: first.collect(),
             unreached: Vec::new(),
             stirred: false,
+            patience: Deadline::after(PATIENCE),
         };
         Ok((roster, glances))
     }
 
-    pub(crate) fn watch<'a, Event: Copy>(
+    pub(super) fn watch<'a, Event: Copy>(
         &'a self,
         poll_set: &mut PollSet<'a, Event>,
         event: impl Fn(RosterEvent) -> Event,
@@ -91,8 +88,17 @@ impl Roster {
         }
     }
 
+    /// When to ask for news though there is nothing to be read.
+    pub(super) fn deadline(&self) -> Deadline {
+        match self.followed.iter().any(|followed| followed.is_silent) {
+            true => self.patience,
+            false if !self.first.is_empty() => Deadline::after(Duration::ZERO),
+            false => Deadline::NEVER,
+        }
+    }
+
     /// Something can be read there; to be called before [`Roster::take_news`].
-    pub(crate) fn note(&mut self, event: RosterEvent) {
+    pub(super) fn note(&mut self, event: RosterEvent) {
         match event {
             RosterEvent::Folder => self.stirred = true,
             RosterEvent::Session(index) => self.followed[index].stirred = true,
@@ -100,7 +106,7 @@ impl Roster {
     }
 
     /// Gives what has become known, and follows those that have come.
-    pub(crate) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(RosterNews)) -> Result<()> {
+    pub(super) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(FeedNews)) -> Result<()> {
         let mut came = std::mem::take(&mut self.first);
         if std::mem::take(&mut self.stirred) {
             came.append(&mut self.unreached);
@@ -115,10 +121,10 @@ impl Roster {
                     FolderChange::Missed => {
                         let there = state_dir.glances(&|_| true)?.into_iter().map(|glance| glance.handle);
                         let there: Set<Handle> = there.collect();
-                        let mut gone = self.known.clone();
-                        gone.retain(|handle| !there.contains(handle));
+                        let known = self.known.iter().map(|(handle, _)| handle.clone());
+                        let gone: Vec<Handle> = known.filter(|handle| !there.contains(handle)).collect();
                         gone.into_iter().for_each(|handle| self.remove(handle, tell));
-                        came.extend(there.into_iter().filter(|handle| !self.known.contains(handle)));
+                        came.extend(there.into_iter().filter(|handle| !self.known.contains_key(handle)));
                     }
                     FolderChange::Written(_) => {}
                     FolderChange::FolderWent => {
@@ -132,59 +138,65 @@ impl Roster {
         for handle in came {
             self.follow(state_dir, handle, tell);
         }
-        let unreached = &mut self.unreached;
-        self.followed.retain_mut(|followed| match followed.hear(tell) {
-            Ok(true) => true,
-            Ok(false) => {
-                match followed.session.really(ToldStanding::Ended) {
-                    ToldStanding::Ended => tell(RosterNews::Ended(followed.session.handle().clone())),
-                    told => tell(RosterNews::Told(&followed.session, told)),
+        let (unreached, is_late) = (&mut self.unreached, self.patience.has_passed());
+        self.followed.retain_mut(|followed| {
+            let (stays, told) = match followed.hear(tell) {
+                Ok(true) if !is_late || !std::mem::take(&mut followed.is_silent) => return true,
+                Ok(true) => (true, ToldStanding::Nothing),
+                Ok(false) => (false, followed.session.really(ToldStanding::Ended)),
+                Err(_) => {
+                    unreached.push(followed.session.handle().clone());
+                    (false, ToldStanding::Nothing)
                 }
-                false
-            }
-            Err(_) => {
-                unreached.push(followed.session.handle().clone());
-                tell(RosterNews::Told(&followed.session, ToldStanding::Nothing));
-                false
-            }
+            };
+            tell_of(&followed.session, told, tell);
+            stays
         });
         Ok(())
     }
 
-    fn remove(&mut self, handle: Handle, tell: &mut dyn FnMut(RosterNews)) {
-        if self.known.remove(&handle) {
-            tell(RosterNews::Removed(handle));
+    fn remove(&mut self, handle: Handle, tell: &mut dyn FnMut(FeedNews)) {
+        if let Some(name) = self.known.remove(&handle) {
+            tell(FeedNews::Removed(Address { machine: None, handle }, name));
         }
     }
 
-    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut dyn FnMut(RosterNews)) {
+    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut dyn FnMut(FeedNews)) {
         if self.followed.iter().any(|followed| *followed.session.handle() == handle) {
             return;
         }
         let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) else {
             return self.remove(handle, tell);
         };
-        if self.pattern.is_some() && !Name::is_wanted(session.name().as_ref(), self.pattern.as_deref()) {
+        let name = session.name();
+        if self.pattern.is_some() && !Name::is_wanted(name.as_ref(), self.pattern.as_deref()) {
             return;
         }
-        self.known.insert(handle.clone());
+        self.known.insert(handle.clone(), name);
         match RelayClient::open(&session) {
             Ok(Some(client)) => {
                 let client = client.of_standing(false);
-                self.followed.push(Followed { session, client, stirred: false });
+                self.followed.push(Followed { session, client, stirred: false, is_silent: true });
             }
-            Ok(None) => tell(RosterNews::Ended(handle)),
+            Ok(None) => tell_of(&session, ToldStanding::Ended, tell),
             Err(_) => {
                 self.unreached.push(handle);
-                tell(RosterNews::Told(&session, ToldStanding::Nothing));
+                tell_of(&session, ToldStanding::Nothing, tell);
             }
         }
     }
 }
 
+/// Of one that is removed meanwhile, the folder tells.
+fn tell_of(session: &SessionDir, told: ToldStanding, tell: &mut dyn FnMut(FeedNews)) {
+    if let Some(glance) = Glance::at(session) {
+        tell(FeedNews::Told(Box::new(Overview::brief(glance, told))));
+    }
+}
+
 impl Followed {
     /// `false` where it has ended.
-    fn hear(&mut self, tell: &mut dyn FnMut(RosterNews)) -> Result<bool> {
+    fn hear(&mut self, tell: &mut dyn FnMut(FeedNews)) -> Result<bool> {
         while self.client.follow()? {
             if !self.stirred {
                 return Ok(true);
@@ -192,7 +204,8 @@ impl Followed {
             match self.client.hear_news(Deadline::after(Duration::ZERO), None)? {
                 News::Changed => {
                     if let Some(standing) = self.client.last_standing().cloned() {
-                        tell(RosterNews::Told(&self.session, ToldStanding::Standing(Box::new(standing))));
+                        self.is_silent = false;
+                        tell_of(&self.session, ToldStanding::Standing(Box::new(standing)), tell);
                     }
                 }
                 News::TimedOut => self.stirred = false,

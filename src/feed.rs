@@ -1,0 +1,86 @@
+//! The feed of sessions: those there are, here and on other machines, and then each change, as
+//! whoever knows of it tells. Nothing is looked for by the clock. `top`, the page, `events` and
+//! `list --follow` take this one.
+
+mod far;
+mod here;
+mod news;
+
+use crate::{
+    machine::name::MachineName,
+    outcome::Result,
+    session::{Overview, StateDir},
+    sys::{deadline::Deadline, poll::PollSet},
+};
+use far::Far;
+use here::{Roster, RosterEvent};
+pub(crate) use news::FeedNews;
+
+pub(crate) struct Feed {
+    // `None`: those here are not wanted.
+    here: Option<Roster>,
+    far: Vec<Far>,
+}
+
+/// What of it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FeedEvent {
+    Here(RosterEvent),
+    Far(usize),
+}
+
+impl Feed {
+    /// Of those with this in their name, if it is given, on these machines, `None` being this one.
+    /// Gives all that there are here, also the dead ones; of the live ones, and of all on other
+    /// machines, there will be news.
+    pub(crate) fn begin(
+        state_dir: &StateDir,
+        pattern: Option<&str>,
+        machines: &[Option<MachineName>],
+    ) -> Result<(Feed, Vec<Overview>)> {
+        let (mut here, mut there_are) = (None, Vec::new());
+        if machines.contains(&None) {
+            let (roster, glances) = Roster::begin(state_dir, pattern.map(str::to_owned))?;
+            here = Some(roster);
+            there_are.extend(glances.into_iter().map(Overview::untold));
+        }
+        let far = machines.iter().flatten().map(|machine| Far::new(machine.clone(), pattern)).collect();
+        Ok((Feed { here, far }, there_are))
+    }
+
+    pub(crate) fn watch<'a, Event: Copy>(
+        &'a self,
+        poll_set: &mut PollSet<'a, Event>,
+        event: impl Fn(FeedEvent) -> Event,
+    ) {
+        if let Some(here) = &self.here {
+            here.watch(poll_set, |what| event(FeedEvent::Here(what)));
+        }
+        for (index, far) in self.far.iter().enumerate() {
+            far.watch(poll_set, event(FeedEvent::Far(index)));
+        }
+    }
+
+    /// When to ask for news though there is nothing to be read.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let here = self.here.as_ref().map_or(Deadline::NEVER, Roster::deadline);
+        self.far.iter().map(Far::deadline).fold(here, Deadline::min)
+    }
+
+    /// Something can be read there; to be called before [`Feed::take_news`].
+    pub(crate) fn note(&mut self, event: FeedEvent) {
+        match event {
+            FeedEvent::Here(event) => self.here.iter_mut().for_each(|here| here.note(event)),
+            FeedEvent::Far(index) => self.far[index].note(),
+        }
+    }
+
+    /// Gives what has become known, and follows those that have come.
+    pub(crate) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(FeedNews)) -> Result<()> {
+        if let Some(here) = &mut self.here {
+            here.take_news(state_dir, tell)?;
+        }
+        self.far.iter_mut().for_each(|far| far.take_news(tell));
+        Ok(())
+    }
+}
