@@ -40,8 +40,9 @@ use std::{
 use crate::{
     call::CommandLine,
     cli,
+    feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
-    session::{Glance, Handle, Overview, Roster, RosterEvent, RosterNews, StateDir, Target},
+    session::{Handle, StateDir, Target},
     sorted::Map,
     sys::{
         deadline::Deadline,
@@ -78,10 +79,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
     let state_dir = StateDir::open_or_make()?;
     let ended = Signals::catch(&[SIGCHLD]).trying("wait for commands")?;
-    let (roster, _) = Roster::begin(&state_dir, pattern)?;
+    let (feed, _) = Feed::begin(&state_dir, pattern.as_deref(), &[None])?;
     let notices = Notices::new(every);
     let again = Map::new();
-    Notifier { state_dir, roster, notices, ways, quiet, ended, running: Vec::new(), again }.run()
+    Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again }.run()
 }
 
 /// How a person is told.
@@ -94,7 +95,7 @@ struct Ways {
 
 struct Notifier {
     state_dir: StateDir,
-    roster: Roster,
+    feed: Feed,
     notices: Notices,
     ways: Ways,
     quiet: Option<QuietHours>,
@@ -106,7 +107,7 @@ struct Notifier {
 
 #[derive(Clone, Copy)]
 enum NotifyEvent {
-    Roster(RosterEvent),
+    Feed(FeedEvent),
     CommandEnded,
 }
 
@@ -114,14 +115,14 @@ impl Notifier {
     fn run(mut self) -> Result<()> {
         loop {
             self.take_news()?;
-            let mut until = self.look_again()?;
+            let mut until = self.look_again()?.min(self.feed.deadline());
             until = until.min(self.notices.deadline()).min(self.tell()?);
             let mut poll_set = PollSet::new();
-            self.roster.watch(&mut poll_set, NotifyEvent::Roster);
+            self.feed.watch(&mut poll_set, NotifyEvent::Feed);
             poll_set.readable(&self.ended, NotifyEvent::CommandEnded);
             for event in poll_set.wait(until).trying("watch the sessions")? {
                 match event {
-                    NotifyEvent::Roster(event) => self.roster.note(event),
+                    NotifyEvent::Feed(event) => self.feed.note(event),
                     NotifyEvent::CommandEnded => drop(self.ended.take()),
                 }
             }
@@ -137,23 +138,24 @@ impl Notifier {
     }
 
     fn take_news(&mut self) -> Result<()> {
-        let Notifier { state_dir, roster, notices, again, .. } = self;
-        roster.take_news(state_dir, &mut |news| match news {
-            RosterNews::Told(session, standing) => {
-                let Some(glance) = Glance::at(session) else { return };
-                let overview = Overview::of(session, glance, standing);
+        let Notifier { state_dir, feed, notices, again, .. } = self;
+        feed.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => {
+                let Some(overview) = state_dir.looked_at(*overview) else { return };
+                let handle = &overview.glance.handle;
+                if !overview.glance.alive {
+                    let code = overview.exit_code;
+                    notices.end(handle, code.map_or_else(String::new, |code| format!("exit code {code}")));
+                    again.remove(handle);
+                    return;
+                }
                 if overview.wants_look() {
-                    again.insert(session.handle().clone(), Instant::now() + LOOK_AGAIN);
+                    again.insert(handle.clone(), Instant::now() + LOOK_AGAIN);
                 }
                 notices.see(&overview);
             }
-            RosterNews::Ended(handle) => {
-                let session = state_dir.session(&Target::Handle(handle.clone())).ok();
-                let code = session.and_then(|session| session.exit_code().ok()).flatten();
-                notices.end(&handle, code.map_or_else(String::new, |code| format!("exit code {code}")));
-                again.remove(&handle);
-            }
-            RosterNews::Removed(handle) => drop(again.remove(&handle)),
+            FeedNews::Removed(address, _) => drop(again.remove(&address.handle)),
+            FeedNews::Lost { .. } => {}
         })
     }
 
