@@ -592,7 +592,10 @@ mod tests {
             ("program a\nasks x", "line 2: 'asks' is followed by digit, arrows, row, letter or line"),
             ("program a\ntitle x y", "line 2: 'title' and 'notice' are followed by"),
             ("program a\nwoks x", "line 2: 'woks' is not program, asks"),
-            ("program a\nworks ((a{1,20}){1,20}){1,20}b", "line 2: this is not a regular expression: compiled"),
+            (
+                "program a\nworks ((a{1,20}){1,20}){1,20}b",
+                "line 2: this is not a regular expression: compiled",
+            ),
             (&format!("program a\n{}", "works x\n".repeat(101)), "line 102: a stanza has at most 100 lines"),
             ("program a\nworks x\nprogram b\nwo\u{1b}ks x", "line 4: 'wo\\eks' is not"),
         ] {
