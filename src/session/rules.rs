@@ -533,7 +533,7 @@ mod tests {
                 "╭─────────╮\n│ Action Required │\n│ ?  Shell touch x │\n│ Allow execution of [Shell]?  │\n│                │\n│ ● 1. Allow once │\n│   2. Allow for this session │\n│   3. No, suggest changes (esc) │\n╰─────────╯",
                 asks(
                     Digit,
-                    "Allow execution of [Shell]?",
+                    "?  Shell touch x Allow execution of [Shell]?",
                     &["Allow once", "Allow for this session", "No, suggest changes (esc)"],
                 ),
             ),
