@@ -78,11 +78,9 @@ fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
             match code {
                 9 => {
                     let whole = format!("{round}a\n{round}b\n");
-                    assert!(whole.ends_with(&rest_out), "{context}");
-                    assert!(
-                        rest_out == whole || format!("{}{rest_out}", ran.out()).ends_with(&whole),
-                        "{context}"
-                    );
+                    // Nothing is lost; output comes twice if the call was killed before it confirmed it.
+                    assert!(whole.starts_with(&ran.out()) && whole.ends_with(&rest_out), "{context}");
+                    assert!(ran.out().len() + rest_out.len() >= whole.len(), "{context}");
                     assert_eq!(made(), "x\n", "{context}");
                 }
                 // It was not asked for yet, or all of it was told.

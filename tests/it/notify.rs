@@ -93,7 +93,7 @@ server.serve_forever()
             .contains(&format!("\x1b]9;{asks} waiting: Delete build/? [y/N]\x07"))
     });
     fs::write(scratch.path.join("none"), "not a url\n").unwrap();
-    scratch.ts(&["notify", "--webhook-file=none"]).code(1).complains("its first line is no URL");
+    scratch.ts(&["notify", "--webhook-file=none"]).code(1).complains("its first line is not a URL");
 }
 
 #[test]

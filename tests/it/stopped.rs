@@ -52,7 +52,7 @@ use Comes::{Short, To};
 
 /// Every verb that takes a session, its options before the session, what follows it, and
 /// what that comes to.
-const CALLS: [(&[&str], &[&str], Comes); 44] = [
+const CALLS: [(&[&str], &[&str], Comes); 45] = [
     (&["answer", "--timeout=1"], &["y"], Short(1)),
     (&["ask", "--timeout=1"], &["echo typed late"], Short(1)),
     (&["ask", "--timeout=0"], &["echo typed late"], Short(1)),
@@ -61,6 +61,7 @@ const CALLS: [(&[&str], &[&str], Comes); 44] = [
     (&["attach", "--json"], &[], Short(1)),
     (&["attach", "--interactive"], &[], To(1)),
     (&["cast"], &[], To(0)),
+    (&["clipboard"], &[], To(1)),
     (&["eof", "--timeout=1"], &[], Short(1)),
     (&["exit-code"], &[], To(0)),
     (&["send", "--submit", "--timeout=1"], &["typed late"], Short(1)),

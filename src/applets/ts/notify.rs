@@ -1,15 +1,15 @@
-//! notify - tell a person when a session waits, is done, fails or ends
+//! notify - notify a person when a session waits, is done, fails or ends
 //!
 //! Usage: nbs-ts notify [--command=CMD] [--osc] [--webhook-file=FILE] [options]
 //!
-//! Runs until it is ended (SIGTERM, C-c), and tells once of each session that
-//! starts to wait for input and no call waits on it, that is done or has failed,
-//! or that ends. Of sessions that wait already it tells at the start. It sleeps
-//! while nothing happens. For other machines, run it there.
+//! Runs until SIGTERM or C-c. Sends a notice once for each session that starts to
+//! wait for input, is done, fails or ends. A session that a call waits on needs
+//! no notice. Sessions that already wait get one at the start. It sleeps while
+//! nothing happens. For other machines, run it there.
 //!
-//! CMD is run by sh, with the notice as an object on its standard input (event,
-//! handle, name, text) and in NBS_EVENT (waiting, done, failed or ended),
-//! NBS_HANDLE, NBS_NAME, NBS_TEXT and NBS_LINE (all of it in one line).
+//! sh runs CMD. Its standard input has the notice as an object: event, handle,
+//! name, text. Its environment has NBS_EVENT (waiting, done, failed or ended),
+//! NBS_HANDLE, NBS_NAME, NBS_TEXT and NBS_LINE (the notice in one line).
 //!
 //! Options:
 //!   --command=CMD     run this for each notice
@@ -18,11 +18,11 @@
 //!                     post it with curl to the URL in FILE, as an object with
 //!                     the line in `text`
 //!   --plain           post only the line, as ntfy wants it
-//!   --every=TIME      tell of a session at most once in TIME; the last notice is
-//!                     told then if it still holds (default: 5)
+//!   --every=TIME      send at most one notice per session in TIME, the last one
+//!                     if it still holds (default: 5)
 //!   --quiet=HH:MM-HH:MM
-//!                     tell nothing from the one time of day to the other, and
-//!                     then what still holds
+//!                     send nothing between these times of day; afterwards send
+//!                     what still holds
 //!   --name=PATTERN    only sessions with this in their name
 //!   --json            print errors as an object
 //!
@@ -270,7 +270,7 @@ fn url_in(path: &OsStr) -> Result<String> {
     let url = text.lines().next().unwrap_or_default().trim();
     let is_one = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     if !is_one || url.contains(char::is_control) {
-        return Err(Failure::failed(format!("cannot use '{}': its first line is no URL", path.display())));
+        return Err(Failure::failed(format!("cannot use '{}': its first line is not a URL", path.display())));
     }
     let there = Command::new("curl").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     match there {

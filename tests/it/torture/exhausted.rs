@@ -250,7 +250,7 @@ fn a_read_only_state_folder_can_be_looked_at() {
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: 7\n");
     scratch.ts(&["read", &handle]).code(0).stdout("L0\r\n");
     scratch.ts(&["screen", &handle]).code(0).stdout_has("L0");
-    scratch.ts(&["doctor"]).code(1).stdout_has("bad  state folder").stdout_has("all in order");
+    scratch.ts(&["doctor"]).code(1).stdout_has("bad  state directory").stdout_has("all in order");
     scratch.ts(&["create", "--no-helper", "true"]).code(1);
     mounted.remount("rw");
     cleared(&scratch);
