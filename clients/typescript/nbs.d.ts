@@ -115,9 +115,16 @@ export interface SendOptions extends CallOptions {
     /** Whether Enter is typed after the text (default: true). */
     enter?: boolean
     paste?: boolean
+    /** Gives a task to a program such as a coding agent; throws if the program did not take it. */
+    submit?: boolean
     prompt?: string
     noSecret?: boolean
     timeout?: Time
+}
+
+export interface AnswerOptions extends TimeoutOptions {
+    /** Throws if the question is not the one with this id. */
+    questionId?: string
 }
 
 export interface KeyOptions extends CallOptions {
@@ -347,7 +354,7 @@ export class Session implements AsyncDisposable {
     /** Types keys by their names: `C-c`, `Up`, `F5`. The last argument may be options. */
     key(...keys: (string | KeyOptions)[]): Promise<void>
     /** Types the answer to a question. Throws if the session asks none. */
-    answer(text: string, options?: CallOptions): Promise<void>
+    answer(text: string, options?: AnswerOptions): Promise<void>
     /** Ends the input of the session's program. */
     eof(options?: TimeoutOptions): Promise<void>
     /** Waits until one of the conditions is met, and returns which. */
@@ -370,6 +377,8 @@ export class Session implements AsyncDisposable {
     exitCode(options?: CallOptions): Promise<Exit>
     /** The current directory of the session's foreground process. */
     pwd(options?: CallOptions): Promise<string>
+    /** The text that a program copied last. Throws if there is none. */
+    clipboard(options?: CallOptions): Promise<string>
     /** Changes the size of the session's terminal. */
     resize(columns: number, rows: number, options?: CallOptions): Promise<void>
     /** Makes `run` work in a nested shell: of ssh, su or a container. */

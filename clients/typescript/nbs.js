@@ -365,11 +365,7 @@ export class Session {
     }
 
     async answer(text, options = {}) {
-        const { question } = await this.status(options)
-        if (question === null) {
-            throw new NbsError(`cannot answer session '${this.handle}': it does not wait for input`, { answer: { handle: this.handle } })
-        }
-        await this.send(text, options)
+        await object(['answer', '--json', ...wordsOf(options), this.handle, text], options)
     }
 
     async eof(options = {}) {
@@ -410,6 +406,10 @@ export class Session {
 
     async exitCode(options = {}) {
         return exitOf(await object(['exit-code', '--json', this.handle], options))
+    }
+
+    async clipboard(options = {}) {
+        return (await object(['clipboard', '--json', this.handle], options)).text
     }
 
     async pwd(options = {}) {

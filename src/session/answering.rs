@@ -54,7 +54,7 @@ pub(crate) fn answer(
     let cannot =
         |why: String| Failure::failed(format!("cannot answer session '{}': {why}", session.handle()));
     let Some((question, question_id)) = wait_until_seen(&mut scene, deadline)? else {
-        return Err(cannot("it asks nothing".into()));
+        return Err(cannot("it does not ask a question".into()));
     };
     if let Some(id) = id
         && *id != *question_id

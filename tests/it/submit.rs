@@ -260,7 +260,7 @@ fn a_question_is_answered_by_the_keys_that_the_program_wants() {
                 "{name} {keys} {given}"
             );
         }
-        agent.answer("yes").code(1).complains("it asks nothing");
+        agent.answer("yes").code(1).complains("it does not ask a question");
         assert_eq!(agent.taken().len(), 10);
     }
 }
@@ -290,7 +290,7 @@ fn only_the_question_that_was_seen_is_answered() {
     answer(&id, "yes")
         .code(0)
         .stdout(format!("{{\"handle\":\"{}\",\"question_id\":\"{id}\",\"answer\":\"Yes\"}}\n", agent.handle));
-    answer(&id, "yes").code(1).complains("it asks nothing");
+    answer(&id, "yes").code(1).complains("it does not ask a question");
     assert_eq!(agent.taken().len(), 2);
 }
 
@@ -321,10 +321,10 @@ fn a_line_that_is_asked_for_is_typed_and_a_secret_never() {
     waits(&secret);
     scratch.ts(&["answer", &secret, "yes"]).code(1).complains("it is at a secret prompt");
     let works = scratch.create("exec sleep 1000");
-    scratch.ts(&["answer", &works, "yes"]).code(1).complains("it asks nothing");
+    scratch.ts(&["answer", &works, "yes"]).code(1).complains("it does not ask a question");
     let shell = scratch.create("bash");
     scratch.ts(&["wait", &shell, "--input"]).code(0);
-    scratch.ts(&["answer", &shell, "yes"]).code(1).complains("it asks nothing");
+    scratch.ts(&["answer", &shell, "yes"]).code(1).complains("it does not ask a question");
     scratch.ts(&["kill", "--keep", &works]).code(0);
     scratch.ts(&["answer", &works, "yes"]).code(1).complains("has ended");
 }

@@ -225,6 +225,7 @@ class Session(_Base):
     resume = _method_now(_verbs.resume)
     ask = _method_now(_verbs.ask)
     send = _method_now(_verbs.send)
+    answer = _method_now(_verbs.answer)
     key = _method_now(_verbs.key)
     eof = _method_now(_verbs.eof)
     wait = _method_now(_verbs.wait_one)
@@ -236,6 +237,7 @@ class Session(_Base):
     read_new = _method_now(_verbs.read_new)
     status = _method_now(_verbs.status)
     exit_code = _method_now(_verbs.exit_code)
+    clipboard = _method_now(_verbs.clipboard)
     pwd = _method_now(_verbs.pwd)
     resize = _method_now(_verbs.resize)
     integrate = _method_now(_verbs.integrate)
@@ -249,12 +251,6 @@ class Session(_Base):
         again = type(self).open(call_now(_verbs.restart(self.handle, **options)))
         again._begun = self._begun
         return again
-
-    def answer(self, text: str) -> None:
-        """Types the answer to a question. Raises `Error` if the session asks none."""
-        self.start()
-        _must_ask(self.handle, self.status().question)
-        self.send(text)
 
     def follow(self, *, last: Optional[int] = None, new: bool = False) -> Follow:
         """The output as it arrives, from its start, until the session ends."""
@@ -327,6 +323,7 @@ class AsyncSession(_Base):
     resume = _method_later(_verbs.resume)
     ask = _method_later(_verbs.ask)
     send = _method_later(_verbs.send)
+    answer = _method_later(_verbs.answer)
     key = _method_later(_verbs.key)
     eof = _method_later(_verbs.eof)
     wait = _method_later(_verbs.wait_one)
@@ -338,6 +335,7 @@ class AsyncSession(_Base):
     read_new = _method_later(_verbs.read_new)
     status = _method_later(_verbs.status)
     exit_code = _method_later(_verbs.exit_code)
+    clipboard = _method_later(_verbs.clipboard)
     pwd = _method_later(_verbs.pwd)
     resize = _method_later(_verbs.resize)
     integrate = _method_later(_verbs.integrate)
@@ -352,19 +350,9 @@ class AsyncSession(_Base):
         again._begun = self._begun
         return again
 
-    async def answer(self, text: str) -> None:
-        """Types the answer to a question. Raises `Error` if the session asks none."""
-        _must_ask(self.handle, (await self.status()).question)
-        await self.send(text)
-
     def follow(self, *, last: Optional[int] = None, new: bool = False) -> AsyncFollow:
         """The output as it arrives, from its start, until the session ends."""
         return AsyncFollow(_verbs.attach(self.handle, last=last, new=new), self.handle)
-
-
-def _must_ask(session: str, question: Optional[str]) -> None:
-    if question is None:
-        raise Error(f"cannot answer session '{session}': it does not wait for input", answer={"handle": session})
 
 
 class _Lines(Generic[T]):

@@ -344,22 +344,34 @@ def send(
     secret: Optional[str] = None,
     enter: bool = True,
     paste: bool = False,
+    submit: bool = False,
     prompt: Optional[str] = None,
     no_secret: bool = False,
     timeout: Optional[Time] = None,
 ) -> Call[None]:
-    """Types a text, and Enter unless `enter` is false. `secret` is typed instead of a text, and
-    only at a prompt for a secret (or one that matches the regex `prompt`)."""
+    """Types a text, and Enter unless `enter` is false. `submit` gives a task to a program such as a
+    coding agent, and raises `Error` if the program did not take it. `secret` is typed instead of a
+    text, and only at a prompt for a secret (or one that matches the regex `prompt`)."""
     options = words_of(
         no_enter=not enter,
         stdin=secret is None,
         secret_stdin=secret is not None,
         paste=paste,
+        submit=submit,
         prompt=prompt,
         no_secret=no_secret,
         timeout=timeout,
     )
     return Call(["send", "--json", *options, session], _typed, _bytes(text if secret is None else secret))
+
+
+def answer(
+    session: str, text: str, *, question_id: Optional[str] = None, timeout: Optional[Time] = None
+) -> Call[None]:
+    """Answers the session's question: by the number or the text of a choice, `yes`, `no`, or a line.
+    Raises `Error` if the session asks none, or not the one of `question_id`."""
+    options = words_of(question_id=question_id, timeout=timeout)
+    return Call(["answer", "--json", *options, session, text], _nothing)
 
 
 def key(
@@ -558,6 +570,11 @@ def status(session: str) -> Call[SessionInfo]:
 def exit_code(session: str) -> Call[Exit]:
     """How the session ended."""
     return Call(["exit-code", "--json", session], lambda printed: exit_of(printed.object()))
+
+
+def clipboard(session: str) -> Call[str]:
+    """The text that a program copied last."""
+    return Call(["clipboard", "--json", session], lambda printed: str(printed.object()["text"]))
 
 
 def pwd(session: str) -> Call[str]:

@@ -22,6 +22,8 @@ def home(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("state")
     folder.chmod(0o700)
     monkeypatch.setenv("NBS_TS_HOME", str(folder))
+    # The startup files in the real home directory may take any time.
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("PS1", "$ ")
     yield folder
     left = [session.handle for session in nbs.sessions() if session.alive]

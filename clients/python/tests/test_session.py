@@ -64,7 +64,7 @@ def test_a_question_is_answered():
         assert [info.handle for info in nbs.sessions(waiting=True)] == [shell.handle]
         shell.answer("yes")
         assert shell.resume().check().output.endswith("you said yes\n")
-        with pytest.raises(nbs.Error, match="does not wait"):
+        with pytest.raises(nbs.Error, match="does not ask"):
             shell.answer("yes")
 
 

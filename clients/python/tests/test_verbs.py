@@ -14,6 +14,7 @@ LEFT_OUT = {
     "help": "for a person",
     "hooks": "for a person: it changes the settings of an agent",
     "machine": "for a person: machines are set up once",
+    "notify": "for a person",
     "top": "for a person",
 }
 LEFT_OUT_OPTIONS = {
@@ -24,7 +25,9 @@ LEFT_OUT_OPTIONS = {
     "list --follow": "watch tells of changes",
     "report --hook": "for the hooks of agents",
     "report --quiet": "an exception can be ignored",
+    "render --png": "render draws an SVG",
     "restart --boot": "for the start of a machine",
+    "screen --png": "Screen.svg draws the picture",
     "screen --svg": "Screen.svg draws the picture",
     "send --secret-fd": "secret is typed",
 }
