@@ -10,7 +10,7 @@ use crate::{
     help::{self, page::Page, texts::Text, topics::Topic},
     json::Object,
     outcome::{Failure, Result},
-    ts::elsewhere,
+    ts::remote,
 };
 
 /// One thing that can be called by name.
@@ -65,14 +65,14 @@ pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
     let done = match applet.run {
         Run::Words(run) => run(args),
         Run::Call(run) => CommandLine::read(applet.syntax, args).and_then(|call| {
-            if let Some(done) = elsewhere::call(applet.name, &call) {
+            if let Some(done) = remote::call(applet.name, &call) {
                 return done;
             }
             if let Some(option) = call.option_in_text() {
                 cli::warn("nbs-ts", &format!("'--{option}' is typed as text; options go before SESSION"));
             }
             run(&call)?;
-            call.check_heeded();
+            call.check_processed();
             Ok(())
         }),
     };

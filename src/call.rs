@@ -401,12 +401,12 @@ impl CommandLine {
     }
 
     /// To be called when the command is done: has it heeded all options that were given?
-    pub(crate) fn check_heeded(&self) {
-        let is_heeded = |name: &&str| {
+    pub(crate) fn check_processed(&self) {
+        let is_processed = |name: &&str| {
             let place = self.syntax.options.iter().position(|option| option.name == *name);
             ["json", "on"].contains(name) || place.is_none_or(|place| self.looked_at.get() & 1 << place != 0)
         };
-        debug_assert_eq!(self.given().find(|name| !is_heeded(name)), None, "nothing looks at this option");
+        debug_assert_eq!(self.given().find(|name| !is_processed(name)), None, "nothing looks at this option");
     }
 }
 

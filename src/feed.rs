@@ -9,17 +9,17 @@ mod news;
 use crate::{
     machine::name::MachineName,
     outcome::Result,
-    session::{Overview, StateDir},
+    session::{ActivityView, StateDir},
     sys::{deadline::Deadline, poll::PollSet},
 };
-use far::Far;
+use far::FarFeed;
 use here::{Roster, RosterEvent};
 pub(crate) use news::FeedNews;
 
 pub(crate) struct Feed {
     // `None`: those here are not wanted.
     here: Option<Roster>,
-    far: Vec<Far>,
+    far: Vec<FarFeed>,
 }
 
 /// What of it can be read.
@@ -37,14 +37,14 @@ impl Feed {
         state_dir: &StateDir,
         pattern: Option<&str>,
         machines: &[Option<MachineName>],
-    ) -> Result<(Feed, Vec<Overview>)> {
+    ) -> Result<(Feed, Vec<ActivityView>)> {
         let (mut here, mut there_are) = (None, Vec::new());
         if machines.contains(&None) {
             let (roster, glances) = Roster::begin(state_dir, pattern.map(str::to_owned))?;
             here = Some(roster);
-            there_are.extend(glances.into_iter().map(Overview::untold));
+            there_are.extend(glances.into_iter().map(ActivityView::untold));
         }
-        let far = machines.iter().flatten().map(|machine| Far::new(machine.clone(), pattern)).collect();
+        let far = machines.iter().flatten().map(|machine| FarFeed::new(machine.clone(), pattern)).collect();
         Ok((Feed { here, far }, there_are))
     }
 
@@ -64,7 +64,7 @@ impl Feed {
     /// When to ask for news though there is nothing to be read.
     pub(crate) fn deadline(&self) -> Deadline {
         let here = self.here.as_ref().map_or(Deadline::NEVER, Roster::deadline);
-        self.far.iter().map(Far::deadline).fold(here, Deadline::min)
+        self.far.iter().map(FarFeed::deadline).fold(here, Deadline::min)
     }
 
     /// Something can be read there; to be called before [`Feed::take_news`].
@@ -76,11 +76,11 @@ impl Feed {
     }
 
     /// Gives what has become known, and follows those that have come.
-    pub(crate) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(FeedNews)) -> Result<()> {
+    pub(crate) fn take_news(&mut self, state_dir: &StateDir, send: &mut dyn FnMut(FeedNews)) -> Result<()> {
         if let Some(here) = &mut self.here {
-            here.take_news(state_dir, tell)?;
+            here.take_news(state_dir, send)?;
         }
-        self.far.iter_mut().for_each(|far| far.take_news(tell));
+        self.far.iter_mut().for_each(|far| far.take_news(send));
         Ok(())
     }
 }

@@ -94,7 +94,7 @@ enum HelperEvent {
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn serve(start: HelperStart, stop: &mut Signals) -> Result<()> {
     let mut helper = Helper::new(start).trying("prepare to serve")?;
-    helper.log.say(&format!("nbs-ts-helper started (pid {})", std::process::id()));
+    helper.log.append(&format!("nbs-ts-helper started (pid {})", std::process::id()));
     while helper.serve_once(stop).trying("wait for an event")? {}
     stop.take();
     helper.stop();
@@ -165,7 +165,7 @@ impl Helper {
                 HelperEvent::Connection => self.welcome(),
                 HelperEvent::Client(id) => self.attend(id),
                 HelperEvent::Children => self.collect_children()?,
-                HelperEvent::Reports => self.hear_reports(),
+                HelperEvent::Reports => self.receive_reports(),
                 HelperEvent::Log => self.log.write(),
                 HelperEvent::Stop => return Ok(false),
             }
@@ -191,7 +191,7 @@ impl Helper {
     }
 
     fn refuse(&mut self, why: &str, peer: u32) {
-        self.log.say(&format!("reject: {why} (peer_pid={peer})"));
+        self.log.append(&format!("reject: {why} (peer_pid={peer})"));
     }
 
     fn attend(&mut self, id: u64) {
@@ -199,7 +199,7 @@ impl Helper {
             return;
         };
         let peer = conversation.peer;
-        match conversation.hear() {
+        match conversation.receive() {
             RequestProgress::More => {}
             RequestProgress::Over => drop(self.conversations.remove(&id)),
             RequestProgress::Refused(why) => {
@@ -227,9 +227,9 @@ impl Helper {
                     }
                 }
             }
-            RequestProgress::Request(Header::Version) => conversation.tell_version(),
+            RequestProgress::Request(Header::Version) => conversation.send_version(),
             RequestProgress::OtherVersion(version) => {
-                conversation.tell_version();
+                conversation.send_version();
                 self.refuse(
                     &format!("it uses version {version} of the protocol, not {}", protocol::VERSION),
                     peer,
@@ -260,7 +260,7 @@ impl Helper {
         let gate = Gate::spawn(&master, &program)?;
         let child = gate.child();
         self.children.insert(child);
-        self.log.say(&format!("spawn: \"{shown}\" -> pid {child} (peer_pid={})", conversation.peer));
+        self.log.append(&format!("spawn: \"{shown}\" -> pid {child} (peer_pid={})", conversation.peer));
         // A client that has gone by now wants no child: it has not begun, and
         // ends with the gate.
         fdpass::send(&conversation.stream, &[protocol::FILES], &[master.as_fd()])?;
@@ -290,18 +290,18 @@ impl Helper {
         self.ended.take();
         while let Some((pid, status)) = child::collect()? {
             if self.children.remove(&pid) {
-                self.log.say(&death(pid, status));
+                self.log.append(&death(pid, status));
             }
             let keeper = self.keepers.remove(&pid);
             if let (Some(handle), ExitStatus::Signal(_)) = (keeper, status) {
-                self.log.say(&format!("keeper of session {handle}: {}", death(pid, status)));
+                self.log.append(&format!("keeper of session {handle}: {}", death(pid, status)));
             }
         }
         Ok(())
     }
 
     /// Logs what the keepers report.
-    fn hear_reports(&mut self) {
+    fn receive_reports(&mut self) {
         let mut buffer = [0; 16 * 1024];
         let Ok(count) = self.reports.read(&mut buffer) else {
             return;
@@ -309,7 +309,7 @@ impl Helper {
         self.report.extend_from_slice(&buffer[..count]);
         while let Some(end) = memchr::memchr(b'\n', &self.report) {
             let line: Vec<u8> = self.report.drain(..=end).collect();
-            self.log.say(&text::escaped(&line[..end]));
+            self.log.append(&text::escaped(&line[..end]));
         }
     }
 
@@ -334,12 +334,12 @@ impl Helper {
     /// Sessions live on, and so do the children of clients that hold their
     /// terminals.
     fn stop(mut self) {
-        self.hear_reports();
+        self.receive_reports();
         if let Some(folder) = &self.start.made_socket_in {
             // Where somebody has removed it already there is nothing to do.
             let _ = folder.remove_file(HELPER_SOCKET.as_ref());
         }
-        self.log.say("nbs-ts-helper stopped");
+        self.log.append("nbs-ts-helper stopped");
         drop(self.start.lock);
     }
 }
@@ -405,7 +405,7 @@ impl Conversation {
     }
 
     /// Tells what we are. It always fits: nothing has been sent before.
-    fn tell_version(&mut self) {
+    fn send_version(&mut self) {
         // Where the client has gone there is nobody to tell.
         let _ =
             self.stream.write_all(format!("{}{OUR_VERSION}", char::from(protocol::VERSION_IS)).as_bytes());
@@ -414,7 +414,7 @@ impl Conversation {
     }
 
     /// One read's worth.
-    fn hear(&mut self) -> RequestProgress {
+    fn receive(&mut self) -> RequestProgress {
         let mut buffer = [0; LONGEST_COMMAND + 1];
         let wanted = match &self.state {
             ConversationState::Hearing(inbox) => wanted(inbox),

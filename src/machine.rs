@@ -18,8 +18,8 @@
 pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
-pub(crate) mod content;
 mod daemon;
+pub(crate) mod executable;
 pub(crate) mod far;
 mod far_end;
 pub(crate) mod far_lines;

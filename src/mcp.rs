@@ -7,7 +7,7 @@
 
 mod answer;
 mod call;
-mod frames;
+mod input_line;
 mod message;
 mod server;
 mod tasks;

@@ -14,12 +14,12 @@
 mod connection;
 mod far;
 mod feed;
-mod frame;
 mod guard;
 mod http;
 mod server;
 mod stream;
 mod tile;
+mod versioned_screen;
 
 pub(crate) use guard::{Token, keep_port, kept_port};
-pub(crate) use server::{Door, feed, serve};
+pub(crate) use server::{PageListener, feed, serve};

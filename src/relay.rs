@@ -10,27 +10,27 @@
 //! own and opens it again (EIO is not final) is still in its session; the end
 //! is the child's end, and what comes after it is `Phase`.
 
-mod answers;
+mod activity_tracker;
 mod canonical_line;
 mod clients;
-mod ending;
 mod flow;
 mod foreground;
 mod helper_client;
 mod inbox;
+mod input_scheduler;
 mod job;
 mod journal;
-mod judge;
-mod keyboard;
 mod launch;
 mod limits;
 mod log_limit;
-mod meaning;
+mod output_state;
 mod phase;
+mod query_replies;
 mod recorder;
 mod requests;
 mod roles;
 pub(crate) mod setup;
+mod shutdown;
 mod snapshot;
 mod views;
 
@@ -63,20 +63,20 @@ use crate::{
     },
     terminal::program_status::ProgramStatus,
 };
-use answers::Answers;
+use activity_tracker::ActivityTracker;
 use clients::{ClientId, Clients};
-use ending::Ending;
 use flow::Flow;
+pub(crate) use helper_client::{HelperError, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use helper_client::{KeeperClient, KeeperNews};
-pub(crate) use helper_client::{Refusal, SpawnRequest, SpawnedChild, ask_helper, helper_version};
+use input_scheduler::{Hold, InputScheduler};
 use journal::Journal;
-use judge::Judge;
-use keyboard::{Hold, Keyboard};
 pub(crate) use launch::{SOCKETS_FIX, SpawnVia, WARNING, refusal, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
+use query_replies::QueryReplies;
 use recorder::Recorder;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
+use shutdown::Shutdown;
 use snapshot::InputClock;
 use views::Views;
 
@@ -152,9 +152,9 @@ pub(crate) struct Relay {
     inner_level: usize,
     fifo: File,
     typed: Flow,
-    keyboard: Keyboard,
+    keyboard: InputScheduler,
     journal: Journal,
-    answers: Answers,
+    answers: QueryReplies,
     // What nobody has read by now, if there is something, is nothing but answers.
     unread_is_answer: bool,
     // The process that keeps the session's screen for who looks next, while it runs.
@@ -171,7 +171,7 @@ pub(crate) struct Relay {
     claimant: Option<ClientId>,
     // Who has seen at which length of the log that a secret is asked for elsewhere.
     seen: Option<(ClientId, u64)>,
-    judge: Judge,
+    judge: ActivityTracker,
     // What the judge says since when it is so, and what the clock on the wall said then.
     since: (Instant, SystemTime),
     // What the program says first of all, and since when, since 1970.
@@ -187,7 +187,7 @@ pub(crate) struct Relay {
     looked: Input,
     interactive: bool,
     phase: Phase,
-    ending: Ending,
+    ending: Shutdown,
     started: Option<SystemTime>,
     // When it was first tried to record the end.
     ended: Option<SystemTime>,
@@ -223,9 +223,9 @@ impl Relay {
             inner_group: None,
             fifo,
             typed: Flow::new(),
-            keyboard: Keyboard::new(now),
+            keyboard: InputScheduler::new(now),
             journal: Journal::default(),
-            answers: Answers::default(),
+            answers: QueryReplies::default(),
             unread_is_answer: false,
             screen_process: None,
             next_screen: SCREEN_EVERY,
@@ -236,7 +236,7 @@ impl Relay {
             awaited: None,
             claimant: None,
             seen: None,
-            judge: Judge::new(now),
+            judge: ActivityTracker::new(now),
             since: (now, SystemTime::now()),
             said_since: None,
             turns_ended: 0,
@@ -245,7 +245,7 @@ impl Relay {
             looked: Input::default(),
             interactive: start.interactive,
             phase: Phase::Running,
-            ending: Ending::new(now),
+            ending: Shutdown::new(now),
             started,
             ended: None,
         })
@@ -292,9 +292,9 @@ impl Relay {
                     }
                     RelayEvent::Client(id) => self.attend(id),
                     RelayEvent::ClientLeft(id) => self.clients.note_left(id),
-                    RelayEvent::Keeper => self.hear_keeper(),
+                    RelayEvent::Keeper => self.receive_keeper(),
                     RelayEvent::OwnersEnd => self.limits.note_owners_end(),
-                    RelayEvent::Screen => self.answers.hear(),
+                    RelayEvent::Screen => self.answers.receive(),
                 }
             }
             // It may read what has been printed, of which all below is to know.
@@ -303,8 +303,8 @@ impl Relay {
             self.recorder.retry();
             self.answer_program();
             self.type_on();
-            while let Some(id) = self.clients.unheeded() {
-                self.heed(id);
+            while let Some(id) = self.clients.unprocessed() {
+                self.handle(id);
                 self.type_on();
             }
             self.keep_screen();
@@ -323,9 +323,9 @@ impl Relay {
             self.clients.keep_time();
             self.keep_views();
             let (length, told) = (self.recorder.output_bytes(), self.recorder.told());
-            self.clients.tell(self.recorder.changes(), self.size);
-            self.clients.tell_of_output(length, told, self.ending.has_cause());
-            self.tell_standing();
+            self.clients.send(self.recorder.changes(), self.size);
+            self.clients.send_output(length, told, self.ending.has_cause());
+            self.send_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
         }
@@ -374,9 +374,12 @@ impl Relay {
         let keyboard = self.keyboard.deadline(types, Instant::now());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // What has been asked already wakes nobody.
-        let unheeded =
-            if self.clients.unheeded().is_some() { Deadline::after(Duration::ZERO) } else { Deadline::NEVER };
-        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(full).min(unheeded))
+        let unprocessed = if self.clients.unprocessed().is_some() {
+            Deadline::after(Duration::ZERO)
+        } else {
+            Deadline::NEVER
+        };
+        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(full).min(unprocessed))
     }
 
     /// Has the session ended if it has reached a limit. That is noted first:
@@ -391,7 +394,7 @@ impl Relay {
         {
             // What has ended by now has done so by itself.
             self.collect_children()?;
-            self.hear_keeper();
+            self.receive_keeper();
             if self.ending.may_reach_limit(self.phase.command_runs()) {
                 self.ending.note_reached(limit);
                 // Where there is no room for it, we know it still.
@@ -433,7 +436,7 @@ impl Relay {
     }
 
     /// Tells those who follow what the session does.
-    fn tell_standing(&mut self) {
+    fn send_standing(&mut self) {
         let curious = self.clients.curious(self.judge.seen());
         if curious.is_empty() || !self.judge.is_settled() {
             return;
@@ -653,11 +656,11 @@ impl Relay {
 
     /// Hears how the child of a keeper ended. A keeper that was killed cannot
     /// tell; then the child itself is watched, and nobody knows how it ends.
-    fn hear_keeper(&mut self) {
+    fn receive_keeper(&mut self) {
         let Some(keeper) = &mut self.keeper else {
             return;
         };
-        let ended = match keeper.hear() {
+        let ended = match keeper.receive() {
             KeeperNews::Nothing => return,
             KeeperNews::Ended(status) => Some(status),
             // It stays for as long as we do not let go of it.
@@ -703,10 +706,10 @@ impl Relay {
 
     fn attend(&mut self, id: ClientId) {
         self.clients.attend(id);
-        self.heed(id);
+        self.handle(id);
     }
 
-    fn heed(&mut self, id: ClientId) {
+    fn handle(&mut self, id: ClientId) {
         while let Some(request) = self.clients.next_request(id) {
             if request.acts() && !self.clients.still_wants(id) {
                 break;
@@ -757,7 +760,7 @@ impl Relay {
     fn let_go(mut self) -> Result<()> {
         let status = self.phase.over().and_then(|(status, _)| status);
         let lock = &self.pending.lock;
-        let unlocked = self.clients.tell_end(status.map(ExitStatus::number), || lock.unlock());
+        let unlocked = self.clients.send_end(status.map(ExitStatus::number), || lock.unlock());
         drop((self.clients, self.listener));
         unlocked.trying("unlock the session")
     }

@@ -4,6 +4,7 @@
 //! starts no processes.
 
 mod activity;
+mod activity_view;
 mod answering;
 mod check;
 pub(crate) mod client;
@@ -12,13 +13,12 @@ mod dir;
 mod end;
 mod events;
 mod exit;
-mod glance;
 mod handle;
+mod list_entry;
 mod log;
-mod overview;
-mod patience;
 mod program_said;
 mod prompts;
+mod reply_timeout;
 mod roles;
 mod rules;
 mod scene;
@@ -30,22 +30,22 @@ mod submission;
 mod verdict;
 
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
+pub(crate) use activity_view::{ActivityView, removed, removed_of};
 pub(crate) use answering::answer;
 pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
-    CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, Level, OUTPUT, Removal, SIZES, SOCKET, SessionDir, SessionSpec,
-    TIMES, TYPED, size_line,
+    CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, OUTPUT, Removal, ReportingShell, SIZES, SOCKET, SessionDir,
+    SessionSpec, TIMES, TYPED, size_line,
 };
 pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use exit::{EXIT_RECORD, EndedBy, ExitRecord, Notice};
-pub(crate) use glance::Glance;
 pub(crate) use handle::{Address, Handle, Name, Target};
+pub(crate) use list_entry::ListEntry;
 pub(crate) use log::{LOG_START, OutputLog, Piece};
-pub(crate) use overview::{Overview, removed, removed_of};
-pub(crate) use patience::Patience;
 pub(crate) use program_said::{ProgramSaid, SaidNotice, program_state};
+pub(crate) use reply_timeout::ReplyTimeout;
 pub(crate) use roles::{BRIDGE, KEEPER, MONITOR, RELAY, SCREEN, SESSION_ENV, TERMINATOR, VIEWER};
 pub(crate) use rules::program_of;
 pub(crate) use screen_cache::{ScreenCache, screen_of};

@@ -5,7 +5,7 @@
 //! a monitor, which ends the session when the task is over. What is known of a
 //! worker is read off these three each time; nothing else is written down.
 
-pub(crate) use foreground::Foreground;
+pub(crate) use foreground::ForegroundJob;
 pub(crate) use handle::{Role, WorkerHandle};
 pub(crate) use launch::{Launch, find_agent};
 pub(crate) use monitor::{Monitor, Watched, WorkerLimits};

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 
 use crate::{
     cli::{self, Args},
-    machine::{content, far},
+    machine::{executable, far},
     outcome::{Result, Trying},
     sys::inherited,
 };
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     let is_digits = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     match words[..] {
-        ["prove"] => cli::print(format!("{}\n", content::ours().trying("read our own file")?)),
+        ["prove"] => cli::print(format!("{}\n", executable::ours().trying("read our own file")?)),
         ["connect", bridge, content]
             if is_digits(bridge) && is_digits(content) && !io::stdin().is_terminal() =>
         {

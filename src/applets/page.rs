@@ -35,13 +35,13 @@ use crate::{
     cli,
     json::Object,
     outcome::{Result, Trying},
-    page::{self, Door, Token},
+    page::{self, PageListener, Token},
     session::StateDir,
     sys::{
         child,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    ts::{call_process::default_on, elsewhere},
+    ts::{call_process::default_on, remote},
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -50,7 +50,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if on.is_empty() {
         on.extend(default_on());
     }
-    let machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
+    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
     let state_dir = StateDir::open_or_make()?;
     let token = Token::of(&state_dir, new_token).trying("keep a token in the state directory")?;
     // Two connections to each relay.
@@ -66,7 +66,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         cli::warn("nbs-page", &warning);
     }
     announce(address, &token, call.json())?;
-    page::serve(&state_dir, Door { listener, address, token }, machines, &mut ending)
+    page::serve(&state_dir, PageListener { listener, address, token }, machines, &mut ending)
 }
 
 fn address(option: &str, value: &OsStr) -> Result<SocketAddr> {

@@ -70,7 +70,7 @@ use crate::{
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     terminal::text,
     worker::{
-        self, Foreground, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
+        self, ForegroundJob, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
     },
 };
 
@@ -134,7 +134,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     let handle = task.worker().as_str();
     let launch = Launch::check(handle.as_ref(), root.as_ref(), &agent)?;
 
-    let mut foreground = call.has("foreground").then(Foreground::prepare).transpose()?;
+    let mut foreground = call.has("foreground").then(ForegroundJob::prepare).transpose()?;
     let mut monitor = Watched::start(root, &task, limits)?;
     let mut prompt = OsString::from("Read ");
     prompt.push(task.path());
@@ -147,7 +147,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     });
     let started = began.and_then(|()| {
         // A signal may end it before there is an agent.
-        let is_over = foreground.as_mut().is_some_and(Foreground::is_told);
+        let is_over = foreground.as_mut().is_some_and(ForegroundJob::is_told);
         if is_over { Ok(()) } else { launch.start(&prompt) }
     });
     let (pid, log) = (monitor.pid(), monitor.log.clone());

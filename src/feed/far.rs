@@ -8,11 +8,11 @@ use crate::{
     feed::news::FeedNews,
     json,
     machine::{
-        call::{Call, Came, End},
+        call::{Came, End, RemoteCall},
         far_lines::FarLines,
         name::MachineName,
     },
-    session::{Address, Overview, removed_of},
+    session::{ActivityView, Address, removed_of},
     sorted::Map,
     sys::{deadline::Deadline, poll::PollSet},
     terminal::text,
@@ -41,11 +41,11 @@ enum Standing {
     Silent(Deadline),
 }
 
-pub(super) struct Far {
+pub(super) struct FarFeed {
     machine: MachineName,
     words: Vec<Vec<u8>>,
     // Invariant: `None` exactly while it is pausing.
-    call: Option<Call>,
+    call: Option<RemoteCall>,
     standing: Standing,
     // Something is to be read or sent.
     stirred: bool,
@@ -56,11 +56,11 @@ pub(super) struct Far {
     known: Map<Address, bool>,
 }
 
-impl Far {
-    pub(super) fn new(machine: MachineName, pattern: Option<&str>) -> Far {
+impl FarFeed {
+    pub(super) fn new(machine: MachineName, pattern: Option<&str>) -> FarFeed {
         let mut words: Vec<Vec<u8>> = ["list", "--json", "--follow"].map(|word| word.into()).into();
         words.extend(pattern.map(|pattern| format!("--name={pattern}").into_bytes()));
-        Far {
+        FarFeed {
             machine,
             words,
             call: None,
@@ -79,7 +79,7 @@ impl Far {
     }
 
     pub(super) fn deadline(&self) -> Deadline {
-        let call = self.call.as_ref().map_or(Deadline::NEVER, Call::deadline);
+        let call = self.call.as_ref().map_or(Deadline::NEVER, RemoteCall::deadline);
         match self.standing {
             _ if self.stirred => Deadline::after(Duration::ZERO),
             Standing::Pausing(due) | Standing::Calling(due) | Standing::Silent(due) => due.min(call),
@@ -92,51 +92,51 @@ impl Far {
     }
 
     /// Takes what has come, and calls where that is to be done.
-    pub(super) fn take_news(&mut self, tell: &mut dyn FnMut(FeedNews)) {
+    pub(super) fn take_news(&mut self, send: &mut dyn FnMut(FeedNews)) {
         if !std::mem::take(&mut self.stirred) && !self.deadline().has_passed() {
             return;
         }
         if let Standing::Pausing(until) = self.standing
             && until.has_passed()
         {
-            match Call::begin(&self.machine, self.words.clone(), None, None) {
+            match RemoteCall::begin(&self.machine, self.words.clone(), None, None) {
                 Ok(call) => self.call = Some(call),
-                Err(failure) => return self.lose(failure.message().unwrap_or_default(), tell),
+                Err(failure) => return self.disconnect(failure.message().unwrap_or_default(), send),
             }
             self.standing = Standing::Calling(Deadline::after(SOON));
         }
         let Some(call) = &mut self.call else { return };
         let mut came = Vec::new();
-        call.tend(&mut came);
+        call.drive(&mut came);
         let trouble = call.trouble().map(str::to_owned);
         for came in came {
             match came {
-                Came::Stdout(bytes) => self.take(&bytes, tell),
+                Came::Stdout(bytes) => self.take(&bytes, send),
                 Came::Stderr(bytes) => self.lines.take_words(&bytes),
                 Came::Ended(End::Lost(failure)) => {
-                    return self.lose(failure.message().unwrap_or_default(), tell);
+                    return self.disconnect(failure.message().unwrap_or_default(), send);
                 }
                 Came::Ended(End::Exit(_)) => {
                     let last = |words: &[u8]| json::error_of(String::from_utf8_lossy(words).lines().last()?);
-                    return self.lose(&self.lines.why(last), tell);
+                    return self.disconnect(&self.lines.why(last), send);
                 }
             }
         }
-        self.look_at_the_clock(trouble.as_deref(), tell);
+        self.look_at_the_clock(trouble.as_deref(), send);
         if self.known.len() > MOST_SESSIONS {
             // The next call would tell of as many.
             self.pause = LONGEST_PAUSE;
-            self.lose("it has more sessions than can be shown", tell);
+            self.disconnect("it has more sessions than can be shown", send);
         }
     }
 
     /// To be done when all that has come was heeded; `trouble` is why there is no connection.
-    fn look_at_the_clock(&mut self, trouble: Option<&str>, tell: &mut dyn FnMut(FeedNews)) {
+    fn look_at_the_clock(&mut self, trouble: Option<&str>, send: &mut dyn FnMut(FeedNews)) {
         match (self.standing, trouble) {
             (Standing::Heard, Some(_)) => self.standing = Standing::Silent(Deadline::after(SOON)),
             (Standing::Silent(_), None) => self.standing = Standing::Heard,
             (Standing::Calling(due) | Standing::Silent(due), why) if due.has_passed() => {
-                self.miss(why.unwrap_or("it has sent nothing yet"), false, tell);
+                self.miss(why.unwrap_or("it has sent nothing yet"), false, send);
                 // It may be another reason by then.
                 let next = Deadline::after(LONGEST_PAUSE);
                 self.standing = match self.standing {
@@ -149,20 +149,20 @@ impl Far {
     }
 
     /// There is no call any more: what its sessions do is not known.
-    fn lose(&mut self, why: &str, tell: &mut dyn FnMut(FeedNews)) {
+    fn disconnect(&mut self, why: &str, send: &mut dyn FnMut(FeedNews)) {
         (self.call, self.standing) = (None, Standing::Pausing(Deadline::after(self.pause)));
         self.lines = FarLines::default();
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.known.values_mut().for_each(|is_there| *is_there = false);
-        self.miss(why, true, tell);
+        self.miss(why, true, send);
     }
 
-    fn miss(&self, why: &str, is_over: bool, tell: &mut dyn FnMut(FeedNews)) {
+    fn miss(&self, why: &str, is_over: bool, send: &mut dyn FnMut(FeedNews)) {
         let why = text::escaped(self.machine.left_out_of(why).as_bytes());
-        tell(FeedNews::Lost { machine: self.machine.to_string(), why, is_over });
+        send(FeedNews::Lost { machine: self.machine.to_string(), why, is_over });
     }
 
-    fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(FeedNews)) {
+    fn take(&mut self, bytes: &[u8], send: &mut dyn FnMut(FeedNews)) {
         let machine = Some(self.machine.as_str());
         let was_heard = self.standing == Standing::Heard;
         for line in self.lines.take(bytes) {
@@ -170,10 +170,10 @@ impl Far {
             // may end at once, time and again.
             if let Some((address, name)) = removed_of(&line, machine) {
                 self.known.remove(&address);
-                tell(FeedNews::Removed(address, name));
-            } else if let Some(overview) = Overview::parse(&line, machine) {
+                send(FeedNews::Removed(address, name));
+            } else if let Some(overview) = ActivityView::parse(&line, machine) {
                 *self.known.or_insert(overview.address(), true) = true;
-                tell(FeedNews::Told(Box::new(overview)));
+                send(FeedNews::Told(Box::new(overview)));
             } else {
                 continue;
             }
@@ -183,7 +183,7 @@ impl Far {
             // Those of an earlier call that this one does not begin with have gone, or come again.
             self.known.retain(|address, is_there| {
                 if !*is_there {
-                    tell(FeedNews::Removed(address.clone(), None));
+                    send(FeedNews::Removed(address.clone(), None));
                 }
                 *is_there
             });

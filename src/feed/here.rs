@@ -7,8 +7,8 @@ use crate::{
     feed::news::FeedNews,
     outcome::{Failure, Result, Trying},
     session::{
-        Address, Glance, Handle, Name, Overview, SessionDir, StateDir, Target,
-        client::{News, RelayClient, ToldStanding},
+        ActivityView, Address, Handle, ListEntry, Name, SessionDir, StateDir, Target,
+        client::{RelayClient, ReportedState, WaitOutcome},
     },
     sorted::{Map, Set},
     sys::{
@@ -57,7 +57,7 @@ pub(crate) enum RosterEvent {
 impl Roster {
     /// Of those with this in their name, if it is given. Gives all of these that there are,
     /// also the dead ones; of the live ones there will be news, once each at the least.
-    pub(super) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<Glance>)> {
+    pub(super) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<ListEntry>)> {
         let what = "watch the sessions";
         child::raise_open_files().trying(what)?;
         // Watched first, looked at second.
@@ -106,7 +106,7 @@ impl Roster {
     }
 
     /// Gives what has become known, and follows those that have come.
-    pub(super) fn take_news(&mut self, state_dir: &StateDir, tell: &mut dyn FnMut(FeedNews)) -> Result<()> {
+    pub(super) fn take_news(&mut self, state_dir: &StateDir, send: &mut dyn FnMut(FeedNews)) -> Result<()> {
         let mut came = std::mem::take(&mut self.first);
         if std::mem::take(&mut self.stirred) {
             came.append(&mut self.unreached);
@@ -115,7 +115,7 @@ impl Roster {
                     FolderChange::Came(name) => came.extend(Handle::parse(name.as_encoded_bytes())),
                     FolderChange::Went(name) => {
                         if let Some(handle) = Handle::parse(name.as_encoded_bytes()) {
-                            self.remove(handle, tell);
+                            self.remove(handle, send);
                         }
                     }
                     FolderChange::Missed => {
@@ -123,7 +123,7 @@ impl Roster {
                         let there: Set<Handle> = there.collect();
                         let known = self.known.iter().map(|(handle, _)| handle.clone());
                         let gone: Vec<Handle> = known.filter(|handle| !there.contains(handle)).collect();
-                        gone.into_iter().for_each(|handle| self.remove(handle, tell));
+                        gone.into_iter().for_each(|handle| self.remove(handle, send));
                         came.extend(there.into_iter().filter(|handle| !self.known.contains_key(handle)));
                     }
                     FolderChange::Written(_) => {}
@@ -136,37 +136,37 @@ impl Roster {
             }
         }
         for handle in came {
-            self.follow(state_dir, handle, tell);
+            self.follow(state_dir, handle, send);
         }
         let (unreached, is_late) = (&mut self.unreached, self.patience.has_passed());
         self.followed.retain_mut(|followed| {
-            let (stays, told) = match followed.hear(tell) {
+            let (stays, told) = match followed.receive(send) {
                 Ok(true) if !is_late || !std::mem::take(&mut followed.is_silent) => return true,
-                Ok(true) => (true, ToldStanding::Nothing),
-                Ok(false) => (false, followed.session.really(ToldStanding::Ended)),
+                Ok(true) => (true, ReportedState::Nothing),
+                Ok(false) => (false, followed.session.really(ReportedState::Ended)),
                 Err(_) => {
                     unreached.push(followed.session.handle().clone());
-                    (false, ToldStanding::Nothing)
+                    (false, ReportedState::Nothing)
                 }
             };
-            tell_of(&followed.session, told, tell);
+            tell_of(&followed.session, told, send);
             stays
         });
         Ok(())
     }
 
-    fn remove(&mut self, handle: Handle, tell: &mut dyn FnMut(FeedNews)) {
+    fn remove(&mut self, handle: Handle, send: &mut dyn FnMut(FeedNews)) {
         if let Some(name) = self.known.remove(&handle) {
-            tell(FeedNews::Removed(Address { machine: None, handle }, name));
+            send(FeedNews::Removed(Address { machine: None, handle }, name));
         }
     }
 
-    fn follow(&mut self, state_dir: &StateDir, handle: Handle, tell: &mut dyn FnMut(FeedNews)) {
+    fn follow(&mut self, state_dir: &StateDir, handle: Handle, send: &mut dyn FnMut(FeedNews)) {
         if self.followed.iter().any(|followed| *followed.session.handle() == handle) {
             return;
         }
         let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) else {
-            return self.remove(handle, tell);
+            return self.remove(handle, send);
         };
         let name = session.name();
         if self.pattern.is_some() && !Name::is_wanted(name.as_ref(), self.pattern.as_deref()) {
@@ -178,38 +178,38 @@ impl Roster {
                 let client = client.of_standing(false);
                 self.followed.push(Followed { session, client, stirred: false, is_silent: true });
             }
-            Ok(None) => tell_of(&session, ToldStanding::Ended, tell),
+            Ok(None) => tell_of(&session, ReportedState::Ended, send),
             Err(_) => {
                 self.unreached.push(handle);
-                tell_of(&session, ToldStanding::Nothing, tell);
+                tell_of(&session, ReportedState::Nothing, send);
             }
         }
     }
 }
 
 /// Of one that is removed meanwhile, the folder tells.
-fn tell_of(session: &SessionDir, told: ToldStanding, tell: &mut dyn FnMut(FeedNews)) {
-    if let Some(glance) = Glance::at(session) {
-        tell(FeedNews::Told(Box::new(Overview::brief(glance, told))));
+fn tell_of(session: &SessionDir, told: ReportedState, send: &mut dyn FnMut(FeedNews)) {
+    if let Some(glance) = ListEntry::at(session) {
+        send(FeedNews::Told(Box::new(ActivityView::brief(glance, told))));
     }
 }
 
 impl Followed {
     /// `false` where it has ended.
-    fn hear(&mut self, tell: &mut dyn FnMut(FeedNews)) -> Result<bool> {
+    fn receive(&mut self, send: &mut dyn FnMut(FeedNews)) -> Result<bool> {
         while self.client.follow()? {
             if !self.stirred {
                 return Ok(true);
             }
-            match self.client.hear_news(Deadline::after(Duration::ZERO), None)? {
-                News::Changed => {
+            match self.client.receive_news(Deadline::after(Duration::ZERO), None)? {
+                WaitOutcome::Changed => {
                     if let Some(standing) = self.client.last_standing().cloned() {
                         self.is_silent = false;
-                        tell_of(&self.session, ToldStanding::Standing(Box::new(standing)), tell);
+                        tell_of(&self.session, ReportedState::Standing(Box::new(standing)), send);
                     }
                 }
-                News::TimedOut => self.stirred = false,
-                News::Ended => break,
+                WaitOutcome::TimedOut => self.stirred = false,
+                WaitOutcome::Ended => break,
             }
         }
         Ok(false)

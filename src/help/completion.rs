@@ -15,7 +15,7 @@ use crate::{
         call,
         name::{self, MachineName},
     },
-    session::{Glance, StateDir},
+    session::{ListEntry, StateDir},
     sys::child,
     terminal::keys,
 };
@@ -176,7 +176,7 @@ impl Offers<'_> {
         }
     }
 
-    fn session(&mut self, session: &Glance, before: &str) {
+    fn session(&mut self, session: &ListEntry, before: &str) {
         let what = format!("{}: {}", session.state(), session.command);
         self.offer(&format!("{before}{}", session.handle), &what);
         if let Some(name) = &session.name {

@@ -22,7 +22,7 @@ use std::{
 use crate::{
     helper::{
         death,
-        protocol::{ERROR, FILES, KeeperMessage, Order},
+        protocol::{ERROR, FILES, KeeperMessage, SpawnOrder},
     },
     outcome::{Failure, Result, Trying},
     sys::{
@@ -70,7 +70,7 @@ pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
     let children = Signals::catch(&[SIGCHLD]).trying("catch signals")?;
     child::adopt_orphans().trying("become a subreaper")?;
     let mut keeper = Keeper { relay: None, children, child: 0, ended: false, reports: Vec::new() };
-    match hear(&relay, length).and_then(|order| start(&relay, &order, peer, &mut keeper)) {
+    match receive(&relay, length).and_then(|order| start(&relay, &order, peer, &mut keeper)) {
         Ok(()) => {}
         Err(failure) => {
             keeper.report(format!(
@@ -90,7 +90,7 @@ pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
     keeper.serve().trying("wait for the child")
 }
 
-fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
+fn receive(relay: &UnixStream, length: usize) -> Result<SpawnOrder> {
     let what = "read the order";
     let deadline = Deadline::after(ORDER_TIMEOUT);
     let mut bytes = vec![0; length];
@@ -114,11 +114,11 @@ fn hear(relay: &UnixStream, length: usize) -> Result<Order> {
             return Err(Failure::failed(format!("no whole request within {} s", ORDER_TIMEOUT.as_secs())));
         }
     }
-    Order::decode(&bytes).ok_or_else(|| Failure::failed("rubbish".into()))
+    SpawnOrder::decode(&bytes).ok_or_else(|| Failure::failed("rubbish".into()))
 }
 
 /// Nothing of the terminal is ours when it returns.
-fn start(relay: &UnixStream, order: &Order, peer: u32, keeper: &mut Keeper) -> Result<()> {
+fn start(relay: &UnixStream, order: &SpawnOrder, peer: u32, keeper: &mut Keeper) -> Result<()> {
     let folder = PathBuf::from(OsString::from_vec(order.folder.clone()));
     fs::read_dir(&folder)
         .map(drop)

@@ -28,7 +28,7 @@ pub(crate) struct HelperLog {
 }
 
 impl HelperLog {
-    pub(crate) fn say(&mut self, what: &str) {
+    pub(crate) fn append(&mut self, what: &str) {
         if self.gone {
             return;
         }

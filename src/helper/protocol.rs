@@ -96,7 +96,7 @@ impl Header {
 
 /// The description of a session's child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct SpawnOrder {
     pub(crate) folder: Vec<u8>,
     pub(crate) cols: u16,
     pub(crate) rows: u16,
@@ -111,7 +111,7 @@ pub(crate) struct Order {
     pub(crate) words: Vec<Vec<u8>>,
 }
 
-impl Order {
+impl SpawnOrder {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut field = |tag: u8, content: &[u8]| {
@@ -142,8 +142,8 @@ impl Order {
     }
 
     /// `None` if any part is invalid.
-    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Order> {
-        let mut order = Order::default();
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<SpawnOrder> {
+        let mut order = SpawnOrder::default();
         let (mut folder, mut size, mut umask) = (false, false, false);
         while let Some((tag, rest)) = bytes.split_first() {
             let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -241,8 +241,8 @@ mod tests {
     use super::*;
     use crate::rounds::rounds;
 
-    fn order() -> Order {
-        Order {
+    fn order() -> SpawnOrder {
+        SpawnOrder {
             folder: b"/tmp/\xff".to_vec(),
             cols: 80,
             rows: 24,
@@ -291,37 +291,37 @@ mod tests {
 
     #[test]
     fn an_order_arrives_as_it_was_sent() {
-        assert_eq!(Order::decode(&order().encode()), Some(order()));
-        let long = Order { words: vec![vec![b'x'; 3 << 20]], ..order() };
-        assert_eq!(Order::decode(&long.encode()), Some(long));
+        assert_eq!(SpawnOrder::decode(&order().encode()), Some(order()));
+        let long = SpawnOrder { words: vec![vec![b'x'; 3 << 20]], ..order() };
+        assert_eq!(SpawnOrder::decode(&long.encode()), Some(long));
     }
 
     #[test]
     fn an_order_that_lacks_something_is_none() {
         let cases = [
-            Order { words: Vec::new(), ..order() },
-            Order { words: vec![Vec::new()], ..order() },
-            Order { cols: 0, ..order() },
-            Order { rows: 10_000, ..order() },
-            Order { umask: 0o1000, ..order() },
-            Order { folder: b"a\0b".to_vec(), ..order() },
-            Order { environment: vec![(Vec::new(), Some(Vec::new()))], ..order() },
-            Order { environment: vec![(b"A=B".to_vec(), None)], ..order() },
+            SpawnOrder { words: Vec::new(), ..order() },
+            SpawnOrder { words: vec![Vec::new()], ..order() },
+            SpawnOrder { cols: 0, ..order() },
+            SpawnOrder { rows: 10_000, ..order() },
+            SpawnOrder { umask: 0o1000, ..order() },
+            SpawnOrder { folder: b"a\0b".to_vec(), ..order() },
+            SpawnOrder { environment: vec![(Vec::new(), Some(Vec::new()))], ..order() },
+            SpawnOrder { environment: vec![(b"A=B".to_vec(), None)], ..order() },
         ];
         for case in cases {
-            assert_eq!(Order::decode(&case.encode()), None, "{case:?}");
+            assert_eq!(SpawnOrder::decode(&case.encode()), None, "{case:?}");
         }
-        assert_eq!(Order::decode(b""), None);
-        assert_eq!(Order::decode(&[order().encode(), b"?\0\0\0\0".to_vec()].concat()), None);
+        assert_eq!(SpawnOrder::decode(b""), None);
+        assert_eq!(SpawnOrder::decode(&[order().encode(), b"?\0\0\0\0".to_vec()].concat()), None);
     }
 
     #[test]
     fn an_order_that_confines_half_is_none() {
         let root = [&order().encode()[..], b"t\0\0\0\x01/"].concat();
-        assert_eq!(Order::decode(&root), None, "two folders for temporary files");
-        let open = Order { confinement: None, ..order() };
+        assert_eq!(SpawnOrder::decode(&root), None, "two folders for temporary files");
+        let open = SpawnOrder { confinement: None, ..order() };
         assert_eq!(
-            Order::decode(&[&open.encode()[..], b"r\0\0\0\x01/"].concat()),
+            SpawnOrder::decode(&[&open.encode()[..], b"r\0\0\0\x01/"].concat()),
             None,
             "roots, and no such"
         );
@@ -331,7 +331,7 @@ mod tests {
     fn an_order_cut_off_anywhere_is_never_taken_for_whole_fields() {
         let whole = order().encode();
         for end in 0..whole.len() {
-            if let Some(taken) = Order::decode(&whole[..end]) {
+            if let Some(taken) = SpawnOrder::decode(&whole[..end]) {
                 assert!(taken.words.len() < order().words.len(), "cut at {end}");
             }
         }
@@ -375,7 +375,7 @@ mod tests {
                     .chain([b'z'])
                     .collect()
             };
-            let sent = Order {
+            let sent = SpawnOrder {
                 folder: bytes(50),
                 cols: 1,
                 rows: 9_999,
@@ -386,14 +386,14 @@ mod tests {
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };
             let mut wire = sent.encode();
-            assert_eq!(Order::decode(&wire), Some(sent), "seed {seed}");
+            assert_eq!(SpawnOrder::decode(&wire), Some(sent), "seed {seed}");
             for _ in 0..50 {
                 let at = random.usize(..wire.len());
                 wire[at] = random.u8(..);
                 // Whatever it is now: an answer, and no panic; and what is
                 // understood is understood in full.
-                if let Some(taken) = Order::decode(&wire[..random.usize(..=wire.len())]) {
-                    assert_eq!(Order::decode(&taken.encode()), Some(taken), "seed {seed}");
+                if let Some(taken) = SpawnOrder::decode(&wire[..random.usize(..=wire.len())]) {
+                    assert_eq!(SpawnOrder::decode(&taken.encode()), Some(taken), "seed {seed}");
                 }
                 let _ = KeeperMessage::decode(&wire[..at.min(KeeperMessage::LONGEST)]);
                 if let Some(first) = wire.first_chunk() {

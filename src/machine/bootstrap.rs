@@ -3,7 +3,7 @@
 //! `bootstrap.sh` does it on the other side. This file makes its input and parses its output. It skips
 //! anything that a login prints before. Pure.
 
-use crate::{help::texts::Text, machine::content::Copy, terminal::text};
+use crate::{help::texts::Text, machine::executable::Executable, terminal::text};
 
 const SCRIPT: Text = Text::of("machine/bootstrap.sh");
 
@@ -43,7 +43,7 @@ pub(crate) enum Step {
 impl Bootstrap {
     /// `mark` is 32 digits that cannot be guessed; `id` identifies the far side. Returns the script as
     /// well.
-    pub(crate) fn new(mark: &str, id: &str, copies: &[Copy]) -> (Bootstrap, Vec<u8>) {
+    pub(crate) fn new(mark: &str, id: &str, copies: &[Executable]) -> (Bootstrap, Vec<u8>) {
         let mut choices = String::new();
         for copy in copies {
             let machines = copy.machines().join(" | ");
@@ -109,13 +109,13 @@ impl Bootstrap {
             let line = String::from_utf8_lossy(&self.bytes[after..after + length]).into_owned();
             self.bytes.drain(..after + length + 1);
             self.noise = 0;
-            if let Some(step) = self.heed(text::escaped(line.trim().as_bytes())) {
+            if let Some(step) = self.handle(text::escaped(line.trim().as_bytes())) {
                 return Some(step);
             }
         }
     }
 
-    fn heed(&mut self, line: impl AsRef<str>) -> Option<Step> {
+    fn handle(&mut self, line: impl AsRef<str>) -> Option<Step> {
         let (word, rest) = line.as_ref().split_once(' ').unwrap_or((line.as_ref(), ""));
         match word {
             "machine" => {
@@ -160,7 +160,7 @@ mod tests {
     const MARK: &str = "0123456789abcdef0123456789abcdef";
 
     fn bootstrap() -> (Bootstrap, String) {
-        let copy = Copy {
+        let copy = Executable {
             architecture: "x86_64",
             path: "/proc/self/exe".into(),
             content: "c0ffee".into(),

@@ -22,10 +22,9 @@ use crate::{
         self,
         bootstrap::{Bootstrap, Step},
         bridge::transport::{Transport, last_of},
-        call,
-        content::{self, Copy},
-        daemon,
-        frames::{Decoder, Frame, FrameWriter, LONGEST_WINDOW, Nonsense, PROTOCOL},
+        call, daemon,
+        executable::{self, Executable},
+        frames::{Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, WireFrame},
         name::{self, MachineName},
         outbox,
         silence::Silence,
@@ -111,7 +110,7 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
     // So that we do not keep the caller's directory in use.
     env::set_current_dir("/").trying("leave the caller's directory")?;
-    bridge.door = Some(Door { listener, folder, file: daemon::socket(machine.as_str()) });
+    bridge.door = Some(BridgeListener { listener, folder, file: daemon::socket(machine.as_str()) });
     Ok(bridge)
 }
 
@@ -134,11 +133,11 @@ fn id(folder: &Folder, machine: &MachineName) -> io::Result<String> {
 struct Bridge {
     way: Vec<String>,
     id: String,
-    copies: Vec<Copy>,
+    copies: Vec<Executable>,
     /// When it is to be said again that we are there.
     tick: Deadline,
     /// `None`: it accepts no more calls.
-    door: Option<Door>,
+    door: Option<BridgeListener>,
     entrance: Entrance,
     admission: Admission,
     idle: Duration,
@@ -163,7 +162,7 @@ struct Bridge {
 }
 
 /// The socket for calls.
-struct Door {
+struct BridgeListener {
     listener: UnixListener,
     folder: Folder,
     file: String,
@@ -237,7 +236,7 @@ impl Bridge {
         Ok(Bridge {
             way,
             id,
-            copies: content::copies().trying("read our own file")?,
+            copies: executable::copies().trying("read our own file")?,
             tick: Deadline::after(KEEP_ALIVE),
             door: None,
             entrance: Entrance::default(),
@@ -280,7 +279,7 @@ impl Bridge {
 
     fn end(&mut self) {
         if let Link::Up { transport, .. } = &mut self.link {
-            transport.unsent.put(0, &Frame::Bye);
+            transport.unsent.put(0, &WireFrame::Bye);
             // If the far side does not receive this, its silence shows it later.
             let _ = transport.flush();
             transport.input = None;
@@ -327,12 +326,12 @@ impl Bridge {
         for event in poll_set.wait(deadline)? {
             match event {
                 BridgeEvent::Caller => self.accept(),
-                BridgeEvent::FromCaller(number) => self.hear_caller(number, takes_more),
+                BridgeEvent::FromCaller(number) => self.receive_caller(number, takes_more),
                 // The caller has gone, and poll reports that again and again. So we read the
                 // connection to its end, even if more than `MOST_UNSENT` waits. That is at most the
                 // content of a socket's buffer.
-                BridgeEvent::ToCaller(number) => self.hear_caller(number, true),
-                BridgeEvent::Input => self.hear(),
+                BridgeEvent::ToCaller(number) => self.receive_caller(number, true),
+                BridgeEvent::Input => self.receive(),
                 BridgeEvent::Output => {
                     // Our file goes there: while it gets on, nothing need come back.
                     let timeout = self.start_timeout();
@@ -341,7 +340,7 @@ impl Bridge {
                     }
                     self.flush();
                 }
-                BridgeEvent::Error => self.hear_error(),
+                BridgeEvent::Error => self.receive_error(),
             }
         }
         self.look_at_the_clock();
@@ -358,12 +357,12 @@ impl Bridge {
         };
         if is_late {
             let time = self.start_timeout().as_secs();
-            self.lose(&format!("it has not responded for {time} s"), PATIENCE);
+            self.disconnect(&format!("it has not responded for {time} s"), PATIENCE);
         }
         if is_silent {
             let why = format!("it has sent nothing for {} s", SILENCE.as_secs());
             // Calls have already waited this long.
-            self.lose_since(&why, PATIENCE, SILENCE);
+            self.disconnect_since(&why, PATIENCE, SILENCE);
         }
         if self.tick.has_passed() {
             self.tick = Deadline::after(KEEP_ALIVE);
@@ -371,7 +370,7 @@ impl Bridge {
             for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
                 // A caller that does not read needs no further data.
                 if caller.unsent.is_empty() {
-                    caller.unsent.put(0, &Frame::Pong);
+                    caller.unsent.put(0, &WireFrame::Pong);
                 }
             }
         }
@@ -380,7 +379,7 @@ impl Bridge {
     /// Asks the far side whether it is there.
     fn ask(&mut self) {
         if let Link::Up { transport, asked, .. } = &mut self.link {
-            transport.unsent.put(0, &Frame::Ping);
+            transport.unsent.put(0, &WireFrame::Ping);
             *asked = Some(Instant::now());
         }
     }
@@ -392,7 +391,7 @@ impl Bridge {
                 && caller.gone
                 && caller.open
             {
-                transport.unsent.put(caller.number, &Frame::Close);
+                transport.unsent.put(caller.number, &WireFrame::Close);
             }
             if caller.gone && caller.greeted {
                 self.until = Deadline::after(self.idle);
@@ -422,7 +421,7 @@ impl Bridge {
         self.callers.push(caller);
     }
 
-    fn hear_caller(&mut self, number: u32, takes_more: bool) {
+    fn receive_caller(&mut self, number: u32, takes_more: bool) {
         let Some(caller) = numbered(&mut self.callers, number) else { return };
         if caller.unsent.flush(&mut &caller.stream).is_err() {
             caller.gone = true;
@@ -447,29 +446,29 @@ impl Bridge {
             return;
         };
         for (_, frame) in frames {
-            self.heed_caller(number, frame);
+            self.handle_caller(number, frame);
         }
     }
 
-    fn heed_caller(&mut self, number: u32, frame: Frame) {
+    fn handle_caller(&mut self, number: u32, frame: WireFrame) {
         let connections = self.connections;
         let Some(caller) = numbered(&mut self.callers, number) else { return };
         match frame {
-            Frame::Caller { has_begun, version } if version == machine::VERSION.as_bytes() => {
+            WireFrame::Caller { has_begun, version } if version == machine::VERSION.as_bytes() => {
                 caller.greeted = true;
                 caller.has_begun = has_begun;
                 // So it sees that we are there, and not stopped.
-                caller.unsent.put(0, &Frame::Pong);
+                caller.unsent.put(0, &WireFrame::Pong);
                 match &mut self.link {
                     Link::Up { instance, .. } => {
-                        let up = Frame::Up { instance: *instance, connection: connections };
+                        let up = WireFrame::Up { instance: *instance, connection: connections };
                         caller.unsent.put(0, &up);
                     }
                     // It need not wait for the rest of a long pause.
                     Link::Down { until } if connections > 0 => {
                         *until = until.min(Deadline::after(FIRST_PAUSE));
                         let (patience, why) = (self.patience.as_secs() as u16, self.why.clone().into_bytes());
-                        caller.unsent.put(0, &Frame::Down { patience, why });
+                        caller.unsent.put(0, &WireFrame::Down { patience, why });
                         self.pause = FIRST_PAUSE;
                     }
                     _ => {}
@@ -477,28 +476,28 @@ impl Bridge {
             }
             // We have another version: its calls need a bridge of their own, which can start when we
             // accept no more callers.
-            Frame::Caller { .. } => {
-                caller.unsent.put(0, &Frame::Again);
+            WireFrame::Caller { .. } => {
+                caller.unsent.put(0, &WireFrame::Again);
                 self.close();
             }
             // The machine was removed. Callers notice our end.
-            Frame::Bye => {
-                caller.unsent.put(0, &Frame::Again);
+            WireFrame::Bye => {
+                caller.unsent.put(0, &WireFrame::Again);
                 self.close();
             }
             // It is reached otherwise: calls go on with the next bridge, which is known by the
             // number that we are.
-            Frame::Again => {
+            WireFrame::Again => {
                 self.close();
                 self.link = Link::Down { until: Deadline::NEVER };
                 self.over = true;
                 for caller in &mut self.callers {
                     caller.open = false;
-                    caller.unsent.put(0, &Frame::Again);
+                    caller.unsent.put(0, &WireFrame::Again);
                 }
             }
-            Frame::Ask => {
-                let answer = Frame::Answer {
+            WireFrame::Ask => {
+                let answer = WireFrame::Answer {
                     calls: self.callers.len() as u32 - 1,
                     round_trip: self.about.round_trip.map_or(0, |time| time.as_micros() as u32),
                     version: self.about.version.clone(),
@@ -508,13 +507,13 @@ impl Bridge {
                     caller.unsent.put(0, &answer);
                 }
             }
-            Frame::Open(order) => {
+            WireFrame::Open(order) => {
                 // A message for an earlier connection is sent again.
                 if let Link::Up { transport, .. } = &mut self.link
                     && order.connection == connections
                 {
                     caller.open = true;
-                    transport.unsent.put(number, &Frame::Open(order));
+                    transport.unsent.put(number, &WireFrame::Open(order));
                 }
             }
             frame => {
@@ -535,7 +534,7 @@ impl Bridge {
         }
         match self.start() {
             Ok(link) => self.link = link,
-            Err(error) => self.lose(&error.to_string(), PATIENCE),
+            Err(error) => self.disconnect(&error.to_string(), PATIENCE),
         }
     }
 
@@ -557,12 +556,12 @@ impl Bridge {
     }
 
     /// The connection is lost, or there never was one. A call waits this long for the next one.
-    fn lose(&mut self, why: &str, patience: Duration) {
-        self.lose_since(why, patience, Duration::ZERO);
+    fn disconnect(&mut self, why: &str, patience: Duration) {
+        self.disconnect_since(why, patience, Duration::ZERO);
     }
 
     /// The same if calls have already waited for `waited` before we noticed.
-    fn lose_since(&mut self, why: &str, patience: Duration, waited: Duration) {
+    fn disconnect_since(&mut self, why: &str, patience: Duration, waited: Duration) {
         let link = std::mem::replace(&mut self.link, Link::Down { until: Deadline::after(self.pause) });
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let mut why = why.to_owned();
@@ -586,9 +585,9 @@ impl Bridge {
         self.about.round_trip = None;
         let why = self.why.clone().into_bytes();
         let left = patience.saturating_sub(waited).as_secs() as u16;
-        let down = Frame::Down { patience: left, why: why.clone() };
+        let down = WireFrame::Down { patience: left, why: why.clone() };
         // A first attempt that fails is not a loss: nothing suggests that a retry would help.
-        let failed = Frame::Failed { why };
+        let failed = WireFrame::Failed { why };
         let has_worked = self.connections > 0;
         self.over = !has_worked && !self.callers.iter().any(|caller| caller.has_begun);
         for caller in &mut self.callers {
@@ -601,7 +600,7 @@ impl Bridge {
         }
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let transport = match &mut self.link {
             Link::Down { .. } => return,
             Link::Starting { transport, .. } | Link::Up { transport, .. } => transport,
@@ -632,8 +631,8 @@ impl Bridge {
             Link::Up { transport, .. } => (transport, "the connection was closed".to_owned()),
         };
         // By now its last message has arrived.
-        transport.hear_last();
-        self.lose(&why, PATIENCE);
+        transport.receive_last();
+        self.disconnect(&why, PATIENCE);
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -644,17 +643,19 @@ impl Bridge {
                 *until = Deadline::after(timeout);
                 match bootstrap.feed(bytes) {
                     None => return,
-                    Some(Step::Failed(why)) => return self.lose(&why, PATIENCE),
-                    Some(Step::Missing(machine)) => return self.lose(&content::missing(&machine), PATIENCE),
+                    Some(Step::Failed(why)) => return self.disconnect(&why, PATIENCE),
+                    Some(Step::Missing(machine)) => {
+                        return self.disconnect(&executable::missing(&machine), PATIENCE);
+                    }
                     Some(Step::Send(machine)) => {
                         let copy =
                             self.copies.iter().find(|copy| copy.machines().contains(&machine.as_str()));
                         match copy.map(|copy| File::open(&copy.path)) {
                             Some(Ok(file)) => transport.copy = Some(file),
                             Some(Err(error)) => {
-                                return self.lose(&format!("our own file: {error}"), PATIENCE);
+                                return self.disconnect(&format!("our own file: {error}"), PATIENCE);
                             }
-                            None => return self.lose(&content::missing(&machine), PATIENCE),
+                            None => return self.disconnect(&executable::missing(&machine), PATIENCE),
                         }
                         return;
                     }
@@ -678,42 +679,42 @@ impl Bridge {
             Err(nonsense) => {
                 let is_up = matches!(self.link, Link::Up { .. });
                 let why = match nonsense {
-                    Nonsense::Malformed(what) => format!("it sent {what}"),
-                    Nonsense::Changed if is_up => CHANGED.to_owned(),
-                    Nonsense::Changed => "it sent an invalid frame, or the line changed it".to_owned(),
+                    ProtocolError::Malformed(what) => format!("it sent {what}"),
+                    ProtocolError::Changed if is_up => CHANGED.to_owned(),
+                    ProtocolError::Changed => "it sent an invalid frame, or the line changed it".to_owned(),
                 };
-                self.lose(&why, PATIENCE_WITH_NONSENSE);
+                self.disconnect(&why, PATIENCE_WITH_NONSENSE);
             }
             Ok(frames) => {
                 for (number, frame) in frames {
-                    self.heed(number, frame);
+                    self.handle(number, frame);
                 }
             }
         }
     }
 
-    fn heed(&mut self, number: u32, frame: Frame) {
+    fn handle(&mut self, number: u32, frame: WireFrame) {
         match (&mut self.link, frame) {
-            (Link::Starting { .. }, Frame::Hello { protocol: PROTOCOL, instance, version }) => {
+            (Link::Starting { .. }, WireFrame::Hello { protocol: PROTOCOL, instance, version }) => {
                 self.about.version = version;
                 self.up(instance);
             }
-            (Link::Starting { .. }, Frame::Hello { .. }) => {
-                self.lose("its file uses another version of our frames", PATIENCE_WITH_NONSENSE);
+            (Link::Starting { .. }, WireFrame::Hello { .. }) => {
+                self.disconnect("its file uses another version of our frames", PATIENCE_WITH_NONSENSE);
             }
-            (Link::Up { .. }, Frame::Changed) => self.lose(CHANGED, PATIENCE_WITH_NONSENSE),
-            (Link::Up { asked, .. }, Frame::Pong) if number == 0 => {
+            (Link::Up { .. }, WireFrame::Changed) => self.disconnect(CHANGED, PATIENCE_WITH_NONSENSE),
+            (Link::Up { asked, .. }, WireFrame::Pong) if number == 0 => {
                 self.about.round_trip = asked.take().map(|asked| asked.elapsed()).or(self.about.round_trip);
             }
             (
                 Link::Up { .. },
-                frame @ (Frame::Opened { .. }
-                | Frame::Data { .. }
-                | Frame::Taken { .. }
-                | Frame::Exit { .. }
-                | Frame::Refused { .. }
-                | Frame::Stopped { .. }
-                | Frame::Pong),
+                frame @ (WireFrame::Opened { .. }
+                | WireFrame::Data { .. }
+                | WireFrame::Taken { .. }
+                | WireFrame::Exit { .. }
+                | WireFrame::Refused { .. }
+                | WireFrame::Stopped { .. }
+                | WireFrame::Pong),
             ) => {
                 // Frames of a call that has gone may still arrive.
                 let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
@@ -721,11 +722,11 @@ impl Bridge {
                 };
                 caller.unsent.put(number, &frame);
                 if caller.unsent.len() > LONGEST_WINDOW {
-                    self.lose("it sent more than allowed", PATIENCE_WITH_NONSENSE);
+                    self.disconnect("it sent more than allowed", PATIENCE_WITH_NONSENSE);
                 }
             }
             (Link::Down { .. }, _) => {}
-            _ => self.lose("it sent a frame that it may not send", PATIENCE_WITH_NONSENSE),
+            _ => self.disconnect("it sent a frame that it may not send", PATIENCE_WITH_NONSENSE),
         }
     }
 
@@ -739,15 +740,15 @@ impl Bridge {
         // The reply measures the round trip.
         self.ask();
         (self.pause, self.tries) = (FIRST_PAUSE, 0);
-        let up = Frame::Up { instance, connection: self.connections };
+        let up = WireFrame::Up { instance, connection: self.connections };
         for caller in self.callers.iter_mut().filter(|caller| caller.greeted) {
             caller.unsent.put(0, &up);
         }
     }
 
-    fn hear_error(&mut self) {
+    fn receive_error(&mut self) {
         if let Link::Starting { transport, .. } | Link::Up { transport, .. } = &mut self.link {
-            transport.hear_error();
+            transport.receive_error();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     jail,
     machine::{
         self, daemon,
-        frames::{Decoder, Frame, FrameWriter, Order, Window},
+        frames::{Decoder, FrameWriter, OpenCall, Window, WireFrame},
         name::MachineName,
         near_end::{self, BridgeState, NearEnd, PATIENCE, Wanted},
         outbox,
@@ -36,7 +36,7 @@ const MOST_BRIDGES: u32 = 20;
 /// The size of a terminal, and the variables that describe its type.
 pub(crate) type Terminal = (Window, Vec<(Vec<u8>, Vec<u8>)>);
 
-pub(crate) struct Call {
+pub(crate) struct RemoteCall {
     state_dir: StateDir,
     stream: UnixStream,
     end: NearEnd,
@@ -45,29 +45,29 @@ pub(crate) struct Call {
     starts: u32,
 }
 
-impl AsFd for Call {
+impl AsFd for RemoteCall {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }
 
-impl Call {
+impl RemoteCall {
     /// Calls; nothing is waited for but a bridge. `timeout` is the call's own, if it has one.
     pub(crate) fn begin(
         machine: &MachineName,
         words: Vec<Vec<u8>>,
         terminal: Option<Terminal>,
         timeout: Option<Duration>,
-    ) -> Result<Call> {
+    ) -> Result<RemoteCall> {
         let state_dir = StateDir::open_or_make()?;
         let stream = connect(&state_dir, machine, near_end::patience(timeout))?;
         let key = u128::from_le_bytes(random::bytes().trying("generate a key")?);
         let (terminal, mut environment) =
             terminal.map_or((None, Vec::new()), |(window, kind)| (Some(window), kind));
         environment.push((machine::MACHINE_ENV.into(), machine.as_str().into()));
-        let order = Order { key, terminal, words, environment, ..Order::default() };
+        let order = OpenCall { key, terminal, words, environment, ..OpenCall::default() };
         let end = NearEnd::new(machine, order, timeout, Instant::now());
-        Ok(Call { state_dir, stream, end, timeout, starts: 1 })
+        Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1 })
     }
 
     pub(crate) fn machine(&self) -> &MachineName {
@@ -121,16 +121,16 @@ impl Call {
     }
 
     /// Sends what there is to send, and takes what has come, as far as that can be done at once.
-    pub(crate) fn tend(&mut self, came: &mut Vec<Came>) {
+    pub(crate) fn drive(&mut self, came: &mut Vec<Came>) {
         if self.end.is_over() {
             return;
         }
-        if let Err(failure) = self.try_to_tend(came) {
+        if let Err(failure) = self.try_to_drive(came) {
             self.end.finish(failure, came);
         }
     }
 
-    fn try_to_tend(&mut self, came: &mut Vec<Came>) -> Result<()> {
+    fn try_to_drive(&mut self, came: &mut Vec<Came>) -> Result<()> {
         self.flush();
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -214,14 +214,14 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
     };
     stream.set_nonblocking(true).trying(&what)?;
     let mut unsent = FrameWriter::default();
-    unsent.put(0, &Frame::Ask);
+    unsent.put(0, &WireFrame::Ask);
     unsent.flush(&mut &stream).trying(&what)?;
     let (mut decoder, mut buffer) = (Decoder::default(), [0; 4096]);
     while poll::wait_readable(&stream, deadline).trying(&what)? {
         match outbox::read(&mut &stream, &mut buffer) {
             Ok(Some(count)) if count > 0 => {
                 for (_, frame) in decoder.feed(&buffer[..count]).unwrap_or_default() {
-                    if let Frame::Answer { calls, round_trip, version, machine } = frame {
+                    if let WireFrame::Answer { calls, round_trip, version, machine } = frame {
                         let text = |bytes: Vec<u8>| crate::terminal::text::escaped(&bytes);
                         let round_trip = Duration::from_micros(round_trip.into());
                         return Ok(Some(Told {
@@ -243,12 +243,12 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
 
 /// Has the bridge to a machine end, since another way leads there: its calls go on with the next.
 pub(crate) fn replace(state_dir: &StateDir, machine: &MachineName) -> Result<()> {
-    dismiss(state_dir, machine, &Frame::Again)
+    dismiss(state_dir, machine, &WireFrame::Again)
 }
 
 /// Makes the bridge to a machine accept no more callers; `Bye`: and end after its calls, without our
 /// waiting for it; `Again`: end at once.
-fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &Frame) -> Result<()> {
+fn dismiss(state_dir: &StateDir, machine: &MachineName, last: &WireFrame) -> Result<()> {
     let what = format!("end the bridge to '{machine}'");
     let bridges = machine::folder(state_dir, BRIDGES)?;
     let deadline = Deadline::after(Duration::from_secs(5));
@@ -274,7 +274,7 @@ pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool
     // The lock keeps others from starting one meanwhile.
     let deadline = Deadline::after(Duration::from_secs(5));
     let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
-    dismiss(state_dir, machine, &Frame::Bye)?;
+    dismiss(state_dir, machine, &WireFrame::Bye)?;
     for file in [daemon::socket(machine.as_str()), bridge_id(machine), daemon::lock_file(machine.as_str())] {
         match bridges.remove_file(file.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(&what),

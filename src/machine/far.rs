@@ -28,7 +28,7 @@ use crate::{
     machine::{
         self, daemon,
         far_end::{Effect, FarEnd, ServedCall},
-        frames::{Order, Outgoing},
+        frames::{OpenCall, Outgoing},
         outbox,
     },
     outcome::{Result, Trying},
@@ -79,7 +79,7 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         }
     };
     let end = FarEnd::new(instance, Instant::now());
-    let mut far = Far {
+    let mut far = RemoteServer {
         listener,
         entrance: Entrance::default(),
         admission: Admission::new(None),
@@ -117,7 +117,7 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
     Ok((folder, listener, instance))
 }
 
-struct Far {
+struct RemoteServer {
     listener: UnixListener,
     entrance: Entrance,
     admission: Admission,
@@ -159,7 +159,7 @@ enum FarEvent {
     Ended(u128),
 }
 
-impl Far {
+impl RemoteServer {
     fn turn(&mut self) -> io::Result<()> {
         self.flush();
         let mut poll_set = PollSet::new();
@@ -190,7 +190,7 @@ impl Far {
                 FarEvent::Stderr(key) => {
                     self.with(key, |process, call| read(&mut process.stderr, call.err()));
                 }
-                FarEvent::Terminal(key) => self.with(key, Process::tend_terminal),
+                FarEvent::Terminal(key) => self.with(key, Process::drive_terminal),
                 FarEvent::Ended(key) => self.with(key, Process::collect),
             }
         }
@@ -235,8 +235,8 @@ impl Far {
         Ok(())
     }
 
-    fn lose(&mut self) {
-        self.end.lose(Instant::now());
+    fn disconnect(&mut self) {
+        self.end.disconnect(Instant::now());
         self.let_go();
     }
 
@@ -251,7 +251,7 @@ impl Far {
         match outbox::read(&mut link.input, &mut buffer) {
             Ok(None) => return,
             Ok(Some(count)) if count > 0 => self.end.receive(&buffer[..count], Instant::now()),
-            _ => return self.lose(),
+            _ => return self.disconnect(),
         }
         // Secrets are among it.
         buffer.fill(0);
@@ -303,14 +303,14 @@ impl Far {
     fn flush(&mut self) {
         let Some(link) = &mut self.link else { return };
         if self.end.flush(Instant::now(), &mut link.output).is_err() {
-            self.lose();
+            self.disconnect();
         }
         self.let_go();
     }
 }
 
 impl Process {
-    fn start(order: &Order) -> io::Result<Process> {
+    fn start(order: &OpenCall) -> io::Result<Process> {
         let mut command = child::ourselves(machine::CALL);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
         command.args([&std::process::id().to_string(), how]);
@@ -412,7 +412,7 @@ impl Process {
         }
     }
 
-    fn tend_terminal(&mut self, call: &mut ServedCall) {
+    fn drive_terminal(&mut self, call: &mut ServedCall) {
         self.write_stdin(call);
         let out = call.out();
         let Some(terminal) = self.terminal.as_ref().filter(|_| out.has_room()) else { return };
@@ -438,7 +438,7 @@ impl Process {
             // The rest of its output is available by now, and another process may hold it open.
             while !call.out().has_ended() && call.out().has_room() {
                 let before = call.out().length();
-                self.tend_terminal(call);
+                self.drive_terminal(call);
                 if before == call.out().length() {
                     call.out().end();
                 }

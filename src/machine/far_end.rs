@@ -15,7 +15,8 @@ use std::{
 use crate::machine::{
     self,
     frames::{
-        ACKNOWLEDGE, Decoder, Frame, FrameWriter, Nonsense, Order, Outgoing, PROTOCOL, Stream, WINDOW, Window,
+        ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, Outgoing, PROTOCOL, ProtocolError, Stream, WINDOW,
+        Window, WireFrame,
     },
 };
 
@@ -43,7 +44,7 @@ pub(crate) enum Effect {
     /// Execute the call of that key, then call [`FarEnd::begun`].
     Begin {
         key: u128,
-        order: Box<Order>,
+        order: Box<OpenCall>,
     },
     /// Something came for its standard input, or its end.
     Input {
@@ -84,7 +85,7 @@ pub(crate) struct FarEnd {
 struct Link {
     decoder: Decoder,
     /// Received frames that are not processed yet.
-    frames: VecDeque<(u32, Frame)>,
+    frames: VecDeque<(u32, WireFrame)>,
     unsent: FrameWriter,
     silent_until: Instant,
     /// Received bytes were changed: we read no more, and end once we have reported it.
@@ -140,7 +141,7 @@ impl FarEnd {
 
     /// A connection takes the place of the one before, which the bridge has given up.
     pub(crate) fn connect(&mut self, now: Instant) {
-        self.lose(now);
+        self.disconnect(now);
         let mut link = Link {
             decoder: Decoder::default(),
             frames: VecDeque::new(),
@@ -149,12 +150,12 @@ impl FarEnd {
             changed: false,
         };
         let version = machine::VERSION.as_bytes().to_vec();
-        link.unsent.put(0, &Frame::Hello { protocol: PROTOCOL, instance: self.instance, version });
+        link.unsent.put(0, &WireFrame::Hello { protocol: PROTOCOL, instance: self.instance, version });
         self.link = Some(link);
     }
 
     /// The connection is lost; its calls continue.
-    pub(crate) fn lose(&mut self, now: Instant) {
+    pub(crate) fn disconnect(&mut self, now: Instant) {
         if self.link.take().is_none() {
             return;
         }
@@ -200,17 +201,17 @@ impl FarEnd {
                 }
                 link.frames.extend(frames);
             }
-            Err(Nonsense::Changed) => self.say_changed(),
-            Err(Nonsense::Malformed(_)) => self.lose(now),
+            Err(ProtocolError::Changed) => self.send_changed(),
+            Err(ProtocolError::Malformed(_)) => self.disconnect(now),
         }
     }
 
     /// The bridge is to know why this connection ends: not even what it sends it knows to be right.
-    fn say_changed(&mut self) {
+    fn send_changed(&mut self) {
         if let Some(link) = &mut self.link {
             link.changed = true;
             link.frames.clear();
-            link.unsent.put(0, &Frame::Changed);
+            link.unsent.put(0, &WireFrame::Changed);
         }
     }
 
@@ -222,33 +223,33 @@ impl FarEnd {
         stopped: &dyn Fn(u128) -> Option<u32>,
     ) -> Option<Effect> {
         while let Some((number, frame)) = self.link.as_mut().and_then(|link| link.frames.pop_front()) {
-            if let Some(effect) = self.heed(number, frame, now, stopped) {
+            if let Some(effect) = self.handle(number, frame, now, stopped) {
                 return Some(effect);
             }
         }
         None
     }
 
-    fn heed(
+    fn handle(
         &mut self,
         number: u32,
-        frame: Frame,
+        frame: WireFrame,
         now: Instant,
         stopped: &dyn Fn(u128) -> Option<u32>,
     ) -> Option<Effect> {
         match frame {
-            Frame::Ping => self.pong(number, stopped),
-            Frame::Bye => self.farewell = true,
-            Frame::Open(order) => return self.open(number, order),
+            WireFrame::Ping => self.pong(number, stopped),
+            WireFrame::Bye => self.farewell = true,
+            WireFrame::Open(order) => return self.open(number, order),
             frame => {
                 // Frames of a call that is over may still arrive.
                 let call = self.calls.iter_mut().find(|call| call.number == Some(number))?;
-                if frame == Frame::Close {
+                if frame == WireFrame::Close {
                     return call.end(now);
                 }
-                match call.heed(frame) {
+                match call.handle(frame) {
                     Ok(effect) => return effect,
-                    Err(Senseless) => self.lose(now),
+                    Err(Senseless) => self.disconnect(now),
                 }
             }
         }
@@ -259,18 +260,18 @@ impl FarEnd {
     /// the bridge itself, all of them.
     fn pong(&mut self, number: u32, stopped: &dyn Fn(u128) -> Option<u32>) {
         let Some(link) = &mut self.link else { return };
-        link.unsent.put(number, &Frame::Pong);
+        link.unsent.put(number, &WireFrame::Pong);
         for call in self.calls.iter().filter(|call| call.runs) {
             if let Some(caller) = call.number.filter(|caller| number == 0 || number == *caller)
                 && let Some(process) = stopped(call.key)
             {
-                link.unsent.put(caller, &Frame::Stopped { process });
+                link.unsent.put(caller, &WireFrame::Stopped { process });
             }
         }
     }
 
     /// Begins a call, or goes on with it.
-    fn open(&mut self, number: u32, order: Order) -> Option<Effect> {
+    fn open(&mut self, number: u32, order: OpenCall) -> Option<Effect> {
         let is_it = |call: &ServedCall| call.key == order.key && !call.forgotten;
         let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else {
             let refused = match self.calls.len() < MOST_CALLS {
@@ -281,7 +282,7 @@ impl FarEnd {
                 false => Some("too many calls at the same time"),
             };
             if let Some(why) = refused {
-                self.say(number, &Frame::Refused { why: why.into() });
+                self.send(number, &WireFrame::Refused { why: why.into() });
                 return None;
             }
             self.calls.push(ServedCall::new(number, &order));
@@ -292,17 +293,17 @@ impl FarEnd {
         call.exit_sent = false;
         let known = call.out.resume(order.stdout) && call.err.resume(order.stderr);
         let answer = match &call.refused {
-            _ if !known => Frame::Refused { why: b"more was received than it has printed".to_vec() },
-            Some(why) => Frame::Refused { why: why.clone().into_bytes() },
-            None => Frame::Opened { stdin: call.came },
+            _ if !known => WireFrame::Refused { why: b"more was received than it has printed".to_vec() },
+            Some(why) => WireFrame::Refused { why: why.clone().into_bytes() },
+            None => WireFrame::Opened { stdin: call.came },
         };
         // An earlier acknowledgement, on another connection, may have been lost.
         call.acknowledged = call.written();
-        let taken = Frame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
-        let is_opened = matches!(answer, Frame::Opened { .. }) && call.acknowledged > 0;
-        self.say(number, &answer);
+        let taken = WireFrame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
+        let is_opened = matches!(answer, WireFrame::Opened { .. }) && call.acknowledged > 0;
+        self.send(number, &answer);
         if is_opened {
-            self.say(number, &taken);
+            self.send(number, &taken);
         }
         None
     }
@@ -313,19 +314,19 @@ impl FarEnd {
         let answer = match begun {
             Ok(()) => {
                 call.runs = true;
-                Frame::Opened { stdin: 0 }
+                WireFrame::Opened { stdin: 0 }
             }
             Err(why) => {
                 call.refused = Some(why.clone());
-                Frame::Refused { why: why.into_bytes() }
+                WireFrame::Refused { why: why.into_bytes() }
             }
         };
         if let Some(number) = call.number {
-            self.say(number, &answer);
+            self.send(number, &answer);
         }
     }
 
-    fn say(&mut self, number: u32, frame: &Frame) {
+    fn send(&mut self, number: u32, frame: &WireFrame) {
         if let Some(link) = &mut self.link {
             link.unsent.put(number, frame);
         }
@@ -334,7 +335,7 @@ impl FarEnd {
     /// Looks what has taken too long, and lets go of what is over.
     pub(crate) fn look_at_the_clock(&mut self, now: Instant) -> Vec<Effect> {
         if self.link.as_ref().is_some_and(|link| now >= link.silent_until) {
-            self.lose(now);
+            self.disconnect(now);
         }
         let mut effects = Vec::new();
         let is_dropped = |call: &ServedCall| {
@@ -361,7 +362,7 @@ impl FarEnd {
         let Some(link) = &mut self.link else { return Ok(()) };
         link.unsent.flush(onto)?;
         if link.changed && link.unsent.is_empty() {
-            self.lose(now);
+            self.disconnect(now);
         }
         Ok(())
     }
@@ -384,7 +385,7 @@ impl FarEnd {
 struct Senseless;
 
 impl ServedCall {
-    fn new(number: u32, order: &Order) -> ServedCall {
+    fn new(number: u32, order: &OpenCall) -> ServedCall {
         ServedCall {
             key: order.key,
             number: Some(number),
@@ -406,10 +407,10 @@ impl ServedCall {
         }
     }
 
-    fn heed(&mut self, frame: Frame) -> Result<Option<Effect>, Senseless> {
+    fn handle(&mut self, frame: WireFrame) -> Result<Option<Effect>, Senseless> {
         let key = self.key;
         match frame {
-            Frame::Data { stream: Stream::Stdin, offset, mut bytes } if offset == self.came => {
+            WireFrame::Data { stream: Stream::Stdin, offset, mut bytes } if offset == self.came => {
                 self.came += bytes.len() as u64;
                 self.pending.extend(&bytes);
                 bytes.fill(0);
@@ -418,34 +419,34 @@ impl ServedCall {
                 }
                 Ok(Some(Effect::Input { key }))
             }
-            Frame::End { stream: Stream::Stdin } => {
+            WireFrame::End { stream: Stream::Stdin } => {
                 self.stdin_ended = true;
                 Ok(Some(Effect::Input { key }))
             }
-            Frame::Taken { stream: Stream::Stdout, offset } if self.out.acknowledge(offset) => Ok(None),
-            Frame::Taken { stream: Stream::Stderr, offset } if self.err.acknowledge(offset) => Ok(None),
-            Frame::Signal { number } => Ok(Some(Effect::Signal { key, number })),
-            Frame::Resize(window @ (1.., 1..)) => Ok(Some(Effect::Resize { key, window })),
+            WireFrame::Taken { stream: Stream::Stdout, offset } if self.out.acknowledge(offset) => Ok(None),
+            WireFrame::Taken { stream: Stream::Stderr, offset } if self.err.acknowledge(offset) => Ok(None),
+            WireFrame::Signal { number } => Ok(Some(Effect::Signal { key, number })),
+            WireFrame::Resize(window @ (1.., 1..)) => Ok(Some(Effect::Resize { key, window })),
             _ => Err(Senseless),
         }
     }
 
-    fn next_frame(&mut self) -> Option<(u32, Frame)> {
+    fn next_frame(&mut self) -> Option<(u32, WireFrame)> {
         let number = self.number?;
         let written = self.written();
         if written - self.acknowledged >= ACKNOWLEDGE {
             self.acknowledged = written;
-            return Some((number, Frame::Taken { stream: Stream::Stdin, offset: written }));
+            return Some((number, WireFrame::Taken { stream: Stream::Stdin, offset: written }));
         }
         for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
-            if let Some(frame @ Frame::Data { .. }) = outgoing.next(stream) {
+            if let Some(frame @ WireFrame::Data { .. }) = outgoing.next(stream) {
                 return Some((number, frame));
             }
         }
         let (code, signal) =
             self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;
         self.exit_sent = true;
-        Some((number, Frame::Exit { code, signal }))
+        Some((number, WireFrame::Exit { code, signal }))
     }
 
     /// How much of its standard input it has taken.

@@ -14,7 +14,7 @@
 //! changed one, before any of it is used. The header has a checksum of its own, so that we never wait
 //! for a changed length.
 //!
-//! Pure: bytes in, frames out. Anything else is [`Nonsense`], and ends the connection.
+//! Pure: bytes in, frames out. Anything else is [`ProtocolError`], and ends the connection.
 
 use std::io::{self, Write};
 
@@ -70,7 +70,7 @@ pub(crate) type Window = (u16, u16);
 
 /// The call to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct OpenCall {
     /// Identifies the call on every connection; the caller chooses it.
     pub(crate) key: u128,
     /// The number of the connection that it is meant for.
@@ -87,7 +87,7 @@ pub(crate) struct Order {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum WireFrame {
     // Frames of the connection.
     /// The far side, once: which process it is, and what for.
     Hello {
@@ -138,7 +138,7 @@ pub(crate) enum Frame {
 
     // Frames of a call.
     /// Begin the call or, if it is known, continue it.
-    Open(Order),
+    Open(OpenCall),
     /// The call is known; this much of its standard input has arrived.
     Opened {
         stdin: u64,
@@ -181,39 +181,39 @@ pub(crate) enum Frame {
 
 /// The received bytes are not one of our frames.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Nonsense {
+pub(crate) enum ProtocolError {
     /// A checksum is wrong: it was changed on the way.
     Changed,
     /// It was sent like that.
     Malformed(&'static str),
 }
 
-impl Frame {
+impl WireFrame {
     fn kind(&self) -> u8 {
         match self {
-            Frame::Hello { .. } => 1,
-            Frame::Ping => 2,
-            Frame::Pong => 3,
-            Frame::Bye => 4,
-            Frame::Changed => 5,
-            Frame::Caller { .. } => 10,
-            Frame::Up { .. } => 11,
-            Frame::Down { .. } => 12,
-            Frame::Failed { .. } => 13,
-            Frame::Again => 14,
-            Frame::Ask => 15,
-            Frame::Answer { .. } => 16,
-            Frame::Open(_) => 20,
-            Frame::Opened { .. } => 21,
-            Frame::Data { .. } => 22,
-            Frame::End { .. } => 23,
-            Frame::Taken { .. } => 24,
-            Frame::Signal { .. } => 25,
-            Frame::Resize(_) => 26,
-            Frame::Exit { .. } => 27,
-            Frame::Refused { .. } => 28,
-            Frame::Close => 29,
-            Frame::Stopped { .. } => 30,
+            WireFrame::Hello { .. } => 1,
+            WireFrame::Ping => 2,
+            WireFrame::Pong => 3,
+            WireFrame::Bye => 4,
+            WireFrame::Changed => 5,
+            WireFrame::Caller { .. } => 10,
+            WireFrame::Up { .. } => 11,
+            WireFrame::Down { .. } => 12,
+            WireFrame::Failed { .. } => 13,
+            WireFrame::Again => 14,
+            WireFrame::Ask => 15,
+            WireFrame::Answer { .. } => 16,
+            WireFrame::Open(_) => 20,
+            WireFrame::Opened { .. } => 21,
+            WireFrame::Data { .. } => 22,
+            WireFrame::End { .. } => 23,
+            WireFrame::Taken { .. } => 24,
+            WireFrame::Signal { .. } => 25,
+            WireFrame::Resize(_) => 26,
+            WireFrame::Exit { .. } => 27,
+            WireFrame::Refused { .. } => 28,
+            WireFrame::Close => 29,
+            WireFrame::Stopped { .. } => 30,
         }
     }
 
@@ -233,94 +233,96 @@ impl Frame {
 
     fn put_body(&self, body: &mut Vec<u8>) {
         match self {
-            Frame::Ping
-            | Frame::Pong
-            | Frame::Bye
-            | Frame::Changed
-            | Frame::Again
-            | Frame::Ask
-            | Frame::Close => {}
-            Frame::Hello { protocol, instance, version } => {
+            WireFrame::Ping
+            | WireFrame::Pong
+            | WireFrame::Bye
+            | WireFrame::Changed
+            | WireFrame::Again
+            | WireFrame::Ask
+            | WireFrame::Close => {}
+            WireFrame::Hello { protocol, instance, version } => {
                 body.push(*protocol);
                 body.extend(instance.to_le_bytes());
                 body.extend(version);
             }
-            Frame::Caller { has_begun, version } => {
+            WireFrame::Caller { has_begun, version } => {
                 body.push((*has_begun).into());
                 body.extend(version);
             }
-            Frame::Up { instance, connection } => {
+            WireFrame::Up { instance, connection } => {
                 body.extend(instance.to_le_bytes());
                 body.extend(connection.to_le_bytes());
             }
-            Frame::Down { patience, why } => {
+            WireFrame::Down { patience, why } => {
                 body.extend(patience.to_le_bytes());
                 body.extend(why);
             }
-            Frame::Failed { why } | Frame::Refused { why } => body.extend(why),
-            Frame::Answer { calls, round_trip, version, machine } => {
+            WireFrame::Failed { why } | WireFrame::Refused { why } => body.extend(why),
+            WireFrame::Answer { calls, round_trip, version, machine } => {
                 body.extend(calls.to_le_bytes());
                 body.extend(round_trip.to_le_bytes());
                 text(body, version);
                 text(body, machine);
             }
-            Frame::Open(order) => order.put(body),
-            Frame::Opened { stdin } => body.extend(stdin.to_le_bytes()),
-            Frame::Data { stream, offset, bytes } => {
+            WireFrame::Open(order) => order.put(body),
+            WireFrame::Opened { stdin } => body.extend(stdin.to_le_bytes()),
+            WireFrame::Data { stream, offset, bytes } => {
                 body.push(stream.number());
                 body.extend(offset.to_le_bytes());
                 body.extend(bytes);
             }
-            Frame::End { stream } => body.push(stream.number()),
-            Frame::Taken { stream, offset } => {
+            WireFrame::End { stream } => body.push(stream.number()),
+            WireFrame::Taken { stream, offset } => {
                 body.push(stream.number());
                 body.extend(offset.to_le_bytes());
             }
-            Frame::Signal { number } => body.push(*number),
-            Frame::Resize(window) => window_onto(body, *window),
-            Frame::Exit { code, signal } => body.extend([*code, *signal]),
-            Frame::Stopped { process } => body.extend(process.to_le_bytes()),
+            WireFrame::Signal { number } => body.push(*number),
+            WireFrame::Resize(window) => window_onto(body, *window),
+            WireFrame::Exit { code, signal } => body.extend([*code, *signal]),
+            WireFrame::Stopped { process } => body.extend(process.to_le_bytes()),
         }
     }
 
-    fn read(kind: u8, body: &[u8]) -> Option<Frame> {
+    fn read(kind: u8, body: &[u8]) -> Option<WireFrame> {
         let mut body = Body(body);
         let frame = match kind {
-            1 => Frame::Hello { protocol: body.byte()?, instance: body.u64()?, version: body.rest() },
-            2 => Frame::Ping,
-            3 => Frame::Pong,
-            4 => Frame::Bye,
-            5 => Frame::Changed,
-            10 => Frame::Caller { has_begun: body.byte()? != 0, version: body.rest() },
-            11 => Frame::Up { instance: body.u64()?, connection: body.u32()? },
-            12 => Frame::Down { patience: body.u16()?, why: body.rest() },
-            13 => Frame::Failed { why: body.rest() },
-            14 => Frame::Again,
-            15 => Frame::Ask,
-            16 => Frame::Answer {
+            1 => WireFrame::Hello { protocol: body.byte()?, instance: body.u64()?, version: body.rest() },
+            2 => WireFrame::Ping,
+            3 => WireFrame::Pong,
+            4 => WireFrame::Bye,
+            5 => WireFrame::Changed,
+            10 => WireFrame::Caller { has_begun: body.byte()? != 0, version: body.rest() },
+            11 => WireFrame::Up { instance: body.u64()?, connection: body.u32()? },
+            12 => WireFrame::Down { patience: body.u16()?, why: body.rest() },
+            13 => WireFrame::Failed { why: body.rest() },
+            14 => WireFrame::Again,
+            15 => WireFrame::Ask,
+            16 => WireFrame::Answer {
                 calls: body.u32()?,
                 round_trip: body.u32()?,
                 version: body.text()?,
                 machine: body.text()?,
             },
-            20 => Frame::Open(Order::read(&mut body)?),
-            21 => Frame::Opened { stdin: body.u64()? },
-            22 => Frame::Data { stream: Stream::of(body.byte()?)?, offset: body.u64()?, bytes: body.rest() },
-            23 => Frame::End { stream: Stream::of(body.byte()?)? },
-            24 => Frame::Taken { stream: Stream::of(body.byte()?)?, offset: body.u64()? },
-            25 => Frame::Signal { number: body.byte()? },
-            26 => Frame::Resize(body.window()?),
-            27 => Frame::Exit { code: body.byte()?, signal: body.byte()? },
-            28 => Frame::Refused { why: body.rest() },
-            29 => Frame::Close,
-            30 => Frame::Stopped { process: body.u32()? },
+            20 => WireFrame::Open(OpenCall::read(&mut body)?),
+            21 => WireFrame::Opened { stdin: body.u64()? },
+            22 => {
+                WireFrame::Data { stream: Stream::of(body.byte()?)?, offset: body.u64()?, bytes: body.rest() }
+            }
+            23 => WireFrame::End { stream: Stream::of(body.byte()?)? },
+            24 => WireFrame::Taken { stream: Stream::of(body.byte()?)?, offset: body.u64()? },
+            25 => WireFrame::Signal { number: body.byte()? },
+            26 => WireFrame::Resize(body.window()?),
+            27 => WireFrame::Exit { code: body.byte()?, signal: body.byte()? },
+            28 => WireFrame::Refused { why: body.rest() },
+            29 => WireFrame::Close,
+            30 => WireFrame::Stopped { process: body.u32()? },
             _ => return None,
         };
         body.0.is_empty().then_some(frame)
     }
 }
 
-impl Order {
+impl OpenCall {
     fn put(&self, body: &mut Vec<u8>) {
         body.extend(self.key.to_le_bytes());
         body.extend(self.connection.to_le_bytes());
@@ -337,7 +339,7 @@ impl Order {
         }
     }
 
-    fn read(body: &mut Body) -> Option<Order> {
+    fn read(body: &mut Body) -> Option<OpenCall> {
         let (key, connection, stdout, stderr) = (body.u128()?, body.u32()?, body.u64()?, body.u64()?);
         let (window, is_silent) = (body.window()?, body.byte()? != 0);
         let count = body.u32()?;
@@ -347,7 +349,7 @@ impl Order {
             environment.push((body.text()?, body.text()?));
         }
         let terminal = (window.0 > 0 && window.1 > 0).then_some(window);
-        Some(Order { key, connection, stdout, stderr, terminal, is_silent, words, environment })
+        Some(OpenCall { key, connection, stdout, stderr, terminal, is_silent, words, environment })
     }
 }
 
@@ -437,7 +439,7 @@ impl Extend<u8> for FrameWriter {
 }
 
 impl FrameWriter {
-    pub(crate) fn put(&mut self, call: u32, frame: &Frame) {
+    pub(crate) fn put(&mut self, call: u32, frame: &WireFrame) {
         self.unsent.extend(frame.encode(call, self.count));
         self.count += 1;
     }
@@ -471,24 +473,24 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// The frames that are complete with these bytes, each with its call's number.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<(u32, Frame)>, Nonsense> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<(u32, WireFrame)>, ProtocolError> {
         self.bytes.extend_from_slice(bytes);
         let (mut frames, mut at) = (Vec::new(), 0);
         while let Some(header) = self.bytes.get(at..at + HEADER) {
             let number =
                 |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
             if number(HEADER_CHECKSUM) != header_checksum(header, self.count) {
-                return Err(Nonsense::Changed);
+                return Err(ProtocolError::Changed);
             }
             let (length, kind) = (number(0) as usize, header[4]);
             if length > if kind == 20 { LONGEST_OPEN } else { LONGEST + 64 } {
-                return Err(Nonsense::Malformed("a frame that is too long"));
+                return Err(ProtocolError::Malformed("a frame that is too long"));
             }
             let Some(body) = self.bytes.get(at + HEADER..at + HEADER + length) else { break };
             if number(BODY_CHECKSUM) != crc32(&[body]) {
-                return Err(Nonsense::Changed);
+                return Err(ProtocolError::Changed);
             }
-            let frame = Frame::read(kind, body).ok_or(Nonsense::Malformed("an invalid frame"))?;
+            let frame = WireFrame::read(kind, body).ok_or(ProtocolError::Malformed("an invalid frame"))?;
             frames.push((number(5), frame));
             self.count += 1;
             at += HEADER + length;
@@ -573,7 +575,7 @@ impl Outgoing {
     }
 
     /// The next frame to send, if there is one.
-    pub(crate) fn next(&mut self, stream: Stream) -> Option<Frame> {
+    pub(crate) fn next(&mut self, stream: Stream) -> Option<WireFrame> {
         let from = (self.sent - self.acknowledged) as usize;
         if from < self.bytes.len() {
             // As it lies there, in one or two pieces: byte by byte would be slow.
@@ -582,11 +584,11 @@ impl Outgoing {
             let piece = piece.unwrap_or_else(|| &second[from - first.len()..]);
             let (offset, bytes) = (self.sent, piece[..piece.len().min(LONGEST)].to_vec());
             self.sent += bytes.len() as u64;
-            return Some(Frame::Data { stream, offset, bytes });
+            return Some(WireFrame::Data { stream, offset, bytes });
         }
         if self.ended && !self.end_sent {
             self.end_sent = true;
-            return Some(Frame::End { stream });
+            return Some(WireFrame::End { stream });
         }
         None
     }
@@ -597,29 +599,31 @@ mod tests {
     use super::*;
     use crate::rounds::{pieces, rounds, spoiled};
 
-    fn some_frames(random: &mut fastrand::Rng) -> Vec<(u32, Frame)> {
+    fn some_frames(random: &mut fastrand::Rng) -> Vec<(u32, WireFrame)> {
         let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
             (0..random.usize(..40)).map(|_| random.u8(..)).collect()
         };
         let stream = |random: &mut fastrand::Rng| Stream::of(random.u8(..3)).unwrap();
         let frame = |random: &mut fastrand::Rng| match random.u8(..23) {
-            0 => Frame::Hello { protocol: random.u8(..), instance: random.u64(..), version: bytes(random) },
-            1 => Frame::Ping,
-            2 => Frame::Pong,
-            3 => Frame::Bye,
-            4 => Frame::Caller { has_begun: random.bool(), version: bytes(random) },
-            5 => Frame::Up { instance: random.u64(..), connection: random.u32(..) },
-            6 => Frame::Down { patience: random.u16(..), why: bytes(random) },
-            7 => Frame::Failed { why: bytes(random) },
-            8 => Frame::Again,
-            9 => Frame::Ask,
-            10 => Frame::Answer {
+            0 => {
+                WireFrame::Hello { protocol: random.u8(..), instance: random.u64(..), version: bytes(random) }
+            }
+            1 => WireFrame::Ping,
+            2 => WireFrame::Pong,
+            3 => WireFrame::Bye,
+            4 => WireFrame::Caller { has_begun: random.bool(), version: bytes(random) },
+            5 => WireFrame::Up { instance: random.u64(..), connection: random.u32(..) },
+            6 => WireFrame::Down { patience: random.u16(..), why: bytes(random) },
+            7 => WireFrame::Failed { why: bytes(random) },
+            8 => WireFrame::Again,
+            9 => WireFrame::Ask,
+            10 => WireFrame::Answer {
                 calls: random.u32(..),
                 round_trip: random.u32(..),
                 version: bytes(random),
                 machine: bytes(random),
             },
-            11 => Frame::Open(Order {
+            11 => WireFrame::Open(OpenCall {
                 key: random.u128(..),
                 connection: random.u32(..),
                 stdout: random.u64(..),
@@ -629,22 +633,22 @@ mod tests {
                 words: (0..random.usize(..4)).map(|_| bytes(random)).collect(),
                 environment: (0..random.usize(..3)).map(|_| (bytes(random), bytes(random))).collect(),
             }),
-            12 => Frame::Opened { stdin: random.u64(..) },
-            13 => Frame::Data { stream: stream(random), offset: random.u64(..), bytes: bytes(random) },
-            14 => Frame::End { stream: stream(random) },
-            15 => Frame::Taken { stream: stream(random), offset: random.u64(..) },
-            16 => Frame::Signal { number: random.u8(..) },
-            17 => Frame::Resize((random.u16(..), random.u16(..))),
-            18 => Frame::Exit { code: random.u8(..), signal: random.u8(..) },
-            19 => Frame::Refused { why: bytes(random) },
-            20 => Frame::Changed,
-            21 => Frame::Stopped { process: random.u32(..) },
-            _ => Frame::Close,
+            12 => WireFrame::Opened { stdin: random.u64(..) },
+            13 => WireFrame::Data { stream: stream(random), offset: random.u64(..), bytes: bytes(random) },
+            14 => WireFrame::End { stream: stream(random) },
+            15 => WireFrame::Taken { stream: stream(random), offset: random.u64(..) },
+            16 => WireFrame::Signal { number: random.u8(..) },
+            17 => WireFrame::Resize((random.u16(..), random.u16(..))),
+            18 => WireFrame::Exit { code: random.u8(..), signal: random.u8(..) },
+            19 => WireFrame::Refused { why: bytes(random) },
+            20 => WireFrame::Changed,
+            21 => WireFrame::Stopped { process: random.u32(..) },
+            _ => WireFrame::Close,
         };
         (0..random.usize(..12)).map(|_| (random.u32(..), frame(random))).collect()
     }
 
-    fn encoded(frames: &[(u32, Frame)]) -> Vec<u8> {
+    fn encoded(frames: &[(u32, WireFrame)]) -> Vec<u8> {
         let (mut writer, mut bytes) = (FrameWriter::default(), Vec::new());
         frames.iter().for_each(|(call, frame)| writer.put(*call, frame));
         writer.flush(&mut bytes).unwrap();
@@ -655,8 +659,9 @@ mod tests {
     fn acknowledged_frames_are_not_sent_again() {
         let mut stream = Outgoing::default();
         stream.push(b"abcdef");
-        let data =
-            |offset, bytes: &[u8]| Some(Frame::Data { stream: Stream::Stdin, offset, bytes: bytes.to_vec() });
+        let data = |offset, bytes: &[u8]| {
+            Some(WireFrame::Data { stream: Stream::Stdin, offset, bytes: bytes.to_vec() })
+        };
         assert_eq!(stream.next(Stream::Stdin), data(0, b"abcdef"));
         // On the next connection: four have come, and two of them been written.
         assert!(stream.go_on(4) && !stream.go_on(7));
@@ -700,28 +705,31 @@ mod tests {
             assert!(came.len() <= sent.len() && came == sent[..came.len()], "seed {seed}");
             // As soon as the header after the last right frame is there.
             assert!(ended.is_some() || bytes.len() < whole + HEADER + LONGEST, "seed {seed}");
-            assert!(ended.is_none_or(|nonsense| nonsense == Nonsense::Changed), "seed {seed}");
+            assert!(ended.is_none_or(|nonsense| nonsense == ProtocolError::Changed), "seed {seed}");
         }
     }
 
     #[test]
     fn a_frame_that_a_line_drops_repeats_or_delays_is_found_out() {
-        let frames: Vec<Vec<u8>> = (0..3).map(|number| Frame::Ping.encode(0, number)).collect();
+        let frames: Vec<Vec<u8>> = (0..3).map(|number| WireFrame::Ping.encode(0, number)).collect();
         for order in [&[0, 2][..], &[1], &[0, 0], &[0, 1, 1], &[1, 0], &[0, 2, 1]] {
             let bytes: Vec<u8> = order.iter().flat_map(|number| frames[*number].clone()).collect();
-            assert_eq!(Decoder::default().feed(&bytes), Err(Nonsense::Changed), "{order:?}");
+            assert_eq!(Decoder::default().feed(&bytes), Err(ProtocolError::Changed), "{order:?}");
         }
         assert_eq!(Decoder::default().feed(&frames.concat()).map(|frames| frames.len()), Ok(3));
     }
 
     #[test]
     fn a_header_of_a_gigabyte_is_nonsense_at_once() {
-        let mut header = Frame::Close.encode(0, 0);
+        let mut header = WireFrame::Close.encode(0, 0);
         header[..4].copy_from_slice(&(1_u32 << 30).to_le_bytes());
-        assert_eq!(Decoder::default().feed(&header), Err(Nonsense::Changed));
+        assert_eq!(Decoder::default().feed(&header), Err(ProtocolError::Changed));
         let checksum = header_checksum(&header, 0);
         header[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(Decoder::default().feed(&header), Err(Nonsense::Malformed("a frame that is too long")));
+        assert_eq!(
+            Decoder::default().feed(&header),
+            Err(ProtocolError::Malformed("a frame that is too long"))
+        );
     }
 
     #[test]
@@ -739,7 +747,7 @@ mod tests {
                         outgoing.end();
                     }
                     match outgoing.next(Stream::Stdout) {
-                        Some(Frame::Data { offset, bytes, .. }) => {
+                        Some(WireFrame::Data { offset, bytes, .. }) => {
                             assert_eq!(offset, came.len() as u64, "seed {seed}");
                             came.extend(bytes);
                         }

@@ -15,7 +15,9 @@ use std::{
 use crate::{
     machine::{
         self,
-        frames::{ACKNOWLEDGE, Decoder, Frame, FrameWriter, Nonsense, Order, Outgoing, Stream, Window},
+        frames::{
+            ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, Outgoing, ProtocolError, Stream, Window, WireFrame,
+        },
         name::MachineName,
         silence::Silence,
     },
@@ -124,7 +126,7 @@ pub(crate) struct NearEnd {
     machine: MachineName,
     decoder: Decoder,
     unsent: FrameWriter,
-    order: Order,
+    order: OpenCall,
     progress: Progress,
     /// It is known on this connection, so that its streams go on.
     open: bool,
@@ -174,7 +176,7 @@ impl NearEnd {
     /// `timeout` is the call's own, if it has one.
     pub(crate) fn new(
         machine: &MachineName,
-        order: Order,
+        order: OpenCall,
         timeout: Option<Duration>,
         now: Instant,
     ) -> NearEnd {
@@ -208,7 +210,7 @@ impl NearEnd {
         self.greeting = Unanswered::new(now, GREETING);
         self.silence.end(now);
         let has_begun = self.was_sent();
-        self.unsent.put(0, &Frame::Caller { has_begun, version: machine::VERSION.as_bytes().to_vec() });
+        self.unsent.put(0, &WireFrame::Caller { has_begun, version: machine::VERSION.as_bytes().to_vec() });
     }
 
     /// The bridge has ended; there is another one.
@@ -237,12 +239,12 @@ impl NearEnd {
 
     /// Passes a signal on.
     pub(crate) fn signal(&mut self, signal: i32) {
-        self.say(&Frame::Signal { number: signal as u8 });
+        self.send(&WireFrame::Signal { number: signal as u8 });
     }
 
     pub(crate) fn resize(&mut self, window: Window) {
         self.order.terminal = Some(window);
-        self.say(&Frame::Resize(window));
+        self.send(&WireFrame::Resize(window));
     }
 
     /// Has it begun there, and is there a connection?
@@ -264,7 +266,7 @@ impl NearEnd {
         self.trouble.as_ref().filter(|_| self.up.is_none()).map(|trouble| &*trouble.why)
     }
 
-    fn say(&mut self, frame: &Frame) {
+    fn send(&mut self, frame: &WireFrame) {
         if self.open {
             self.unsent.put(0, frame);
         }
@@ -311,12 +313,12 @@ impl NearEnd {
         let trouble = self.trouble.as_ref().filter(|_| self.up.is_none());
         let has_waited = trouble.is_some_and(|trouble| now >= trouble.until);
         if has_waited || self.silence.is_too_long(now) {
-            return Err(self.unheard(&bridge()));
+            return Err(self.unreceived(&bridge()));
         }
         if let Some(greeting) = self.greeting.as_mut().filter(|greeting| now >= greeting.until) {
             let state = bridge();
             if greeting.suspect && !state.stopped.is_empty() {
-                return Err(self.unheard(&state));
+                return Err(self.unreceived(&state));
             }
             greeting.suspect = !state.stopped.is_empty();
             greeting.until = now + GREETING;
@@ -326,7 +328,7 @@ impl NearEnd {
                 return Err(self.lost("it does not report whether the call started"));
             }
             (opening.suspect, opening.until) = (true, opening.since + PATIENCE);
-            self.unsent.put(0, &Frame::Ping);
+            self.unsent.put(0, &WireFrame::Ping);
         }
         self.look_at_its_timeout(now, bridge)
     }
@@ -338,7 +340,7 @@ impl NearEnd {
         }
         if timeout.graces > 0 && !timeout.call_got_on {
             if !timeout.far_answered {
-                return Err(self.unheard(&bridge()));
+                return Err(self.unreceived(&bridge()));
             }
             if let Some((process, _)) = self.stopped {
                 return Err(self.timed_out(&why_stopped(process)));
@@ -350,12 +352,12 @@ impl NearEnd {
         timeout.graces = if timeout.call_got_on { 1 } else { timeout.graces + 1 };
         (timeout.far_answered, timeout.call_got_on) = (false, false);
         timeout.until = Some(now + GRACE);
-        self.say(&Frame::Ping);
+        self.send(&WireFrame::Ping);
         Ok(())
     }
 
     /// Nothing has come for too long.
-    fn unheard(&self, bridge: &BridgeState) -> Failure {
+    fn unreceived(&self, bridge: &BridgeState) -> Failure {
         let BridgeState { process, stopped } = bridge;
         match &self.trouble {
             _ if !stopped.is_empty() => {
@@ -369,8 +371,8 @@ impl NearEnd {
     /// Takes what has come from the bridge.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
         let frames = self.decoder.feed(bytes).map_err(|nonsense| match nonsense {
-            Nonsense::Changed => self.lost("the bridge sent an invalid frame"),
-            Nonsense::Malformed(what) => self.lost(&format!("the bridge sent {what}")),
+            ProtocolError::Changed => self.lost("the bridge sent an invalid frame"),
+            ProtocolError::Malformed(what) => self.lost(&format!("the bridge sent {what}")),
         })?;
         self.silence.end(now);
         self.greeting = None;
@@ -379,7 +381,7 @@ impl NearEnd {
             if let Some(timeout) = self.timeout.as_mut().filter(|_| number != 0) {
                 timeout.far_answered = true;
             }
-            if self.heed(number, frame, now, came)? == Wanted::Bridge {
+            if self.handle(number, frame, now, came)? == Wanted::Bridge {
                 return Ok(Wanted::Bridge);
             }
             if self.over {
@@ -389,29 +391,35 @@ impl NearEnd {
         Ok(Wanted::Nothing)
     }
 
-    fn heed(&mut self, number: u32, frame: Frame, now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
+    fn handle(
+        &mut self,
+        number: u32,
+        frame: WireFrame,
+        now: Instant,
+        came: &mut Vec<Came>,
+    ) -> Result<Wanted> {
         match frame {
-            Frame::Up { instance, connection } => self.up(instance, connection, now)?,
-            Frame::Down { patience, why } => {
+            WireFrame::Up { instance, connection } => self.up(instance, connection, now)?,
+            WireFrame::Down { patience, why } => {
                 self.down(Duration::from_secs(patience.into()), &String::from_utf8_lossy(&why), now);
             }
-            Frame::Failed { why } => return Err(self.lost(&String::from_utf8_lossy(&why))),
-            Frame::Again => return Ok(Wanted::Bridge),
-            Frame::Opened { stdin } => self.opened(stdin, now)?,
-            Frame::Pong if number != 0 && self.opening.is_some() => {
+            WireFrame::Failed { why } => return Err(self.lost(&String::from_utf8_lossy(&why))),
+            WireFrame::Again => return Ok(Wanted::Bridge),
+            WireFrame::Opened { stdin } => self.opened(stdin, now)?,
+            WireFrame::Pong if number != 0 && self.opening.is_some() => {
                 return Err(self.lost("it responds, but does not report that the call started"));
             }
-            Frame::Pong => {}
-            Frame::Data { stream: stream @ (Stream::Stdout | Stream::Stderr), offset, bytes } => {
+            WireFrame::Pong => {}
+            WireFrame::Data { stream: stream @ (Stream::Stdout | Stream::Stderr), offset, bytes } => {
                 self.data(stream, offset, bytes, came)?;
             }
-            Frame::Taken { stream: Stream::Stdin, offset } => {
+            WireFrame::Taken { stream: Stream::Stdin, offset } => {
                 if !self.stdin.acknowledge(offset) {
                     return Err(self.nonsense());
                 }
                 self.get_on();
             }
-            Frame::Stopped { process } => match self.stopped {
+            WireFrame::Stopped { process } => match self.stopped {
                 Some((before, since)) if before == process => {
                     if now.saturating_duration_since(since) >= LONGEST_STOP {
                         return Err(self.lost(&why_stopped(process)));
@@ -419,15 +427,15 @@ impl NearEnd {
                 }
                 _ => self.stopped = Some((process, now)),
             },
-            Frame::Exit { code, signal: 0 } if self.progress.has_begun() => {
+            WireFrame::Exit { code, signal: 0 } if self.progress.has_begun() => {
                 self.over = true;
                 came.push(Came::Ended(End::Exit(code)));
             }
             // This is not an exit code of the verb.
-            Frame::Exit { signal, .. } if self.progress.has_begun() => {
+            WireFrame::Exit { signal, .. } if self.progress.has_begun() => {
                 return Err(self.lost(&format!("signal {signal} ended the process that executed it there")));
             }
-            Frame::Refused { why } => {
+            WireFrame::Refused { why } => {
                 let why = String::from_utf8_lossy(&why).into_owned();
                 // It may have begun on a connection before.
                 if self.tries > 1 {
@@ -457,7 +465,7 @@ impl NearEnd {
         self.order.connection = connection;
         self.tries += 1;
         (self.stdout_told, self.stderr_told) = (self.order.stdout, self.order.stderr);
-        self.unsent.put(0, &Frame::Open(self.order.clone()));
+        self.unsent.put(0, &WireFrame::Open(self.order.clone()));
         Ok(())
     }
 
@@ -489,7 +497,7 @@ impl NearEnd {
         self.opening = None;
         // The size may have changed while there was no connection.
         if let Some(window) = self.order.terminal {
-            self.say(&Frame::Resize(window));
+            self.send(&WireFrame::Resize(window));
         }
         Ok(())
     }
@@ -506,7 +514,7 @@ impl NearEnd {
         let offset = *count;
         if offset - *told >= ACKNOWLEDGE {
             *told = offset;
-            self.say(&Frame::Taken { stream, offset });
+            self.send(&WireFrame::Taken { stream, offset });
         }
         self.get_on();
         came.push(if stream == Stream::Stdout { Came::Stdout(bytes) } else { Came::Stderr(bytes) });
@@ -572,8 +580,8 @@ mod tests {
         ended: Option<End>,
     }
 
-    const UP: Frame = Frame::Up { instance: 1, connection: 1 };
-    const OPENED: Frame = Frame::Opened { stdin: 0 };
+    const UP: WireFrame = WireFrame::Up { instance: 1, connection: 1 };
+    const OPENED: WireFrame = WireFrame::Opened { stdin: 0 };
     /// The number of a call, as the bridge uses it.
     const OURS: u32 = 9;
 
@@ -581,7 +589,7 @@ mod tests {
         fn begin(timeout: Option<u64>) -> Talk {
             let (machine, begun) = (MachineName::parse(b"box").unwrap(), Instant::now());
             let timeout = timeout.map(Duration::from_secs);
-            let end = NearEnd::new(&machine, Order::default(), timeout, begun);
+            let end = NearEnd::new(&machine, OpenCall::default(), timeout, begun);
             Talk { end, bridge: FrameWriter::default(), begun, seconds: 0, is_stopped: false, ended: None }
         }
 
@@ -593,7 +601,7 @@ mod tests {
             talk
         }
 
-        fn says(&mut self, number: u32, frame: &Frame) {
+        fn says(&mut self, number: u32, frame: &WireFrame) {
             let mut bytes = Vec::new();
             self.bridge.put(number, frame);
             self.bridge.flush(&mut bytes).unwrap();
@@ -618,7 +626,7 @@ mod tests {
         }
 
         /// The frames sent to the bridge since the last check.
-        fn sent(&mut self) -> Vec<Frame> {
+        fn sent(&mut self) -> Vec<WireFrame> {
             let mut bytes = Vec::new();
             self.end.flush(&mut bytes).unwrap();
             self.end.unsent = FrameWriter::default();
@@ -662,7 +670,7 @@ mod tests {
         /// The bridge says every 20 s that it is there.
         fn keep_alive(&mut self) {
             if self.seconds.is_multiple_of(20) {
-                self.says(0, &Frame::Pong);
+                self.says(0, &WireFrame::Pong);
             }
         }
     }
@@ -684,7 +692,7 @@ mod tests {
         assert!(seconds == 60 && code == 255, "{seconds} {said}");
         // It has said that it is there, and nothing else.
         let mut talk = Talk::begin(None);
-        talk.says(0, &Frame::Pong);
+        talk.says(0, &WireFrame::Pong);
         talk.is_stopped = true;
         assert_eq!(talk.ends(100, |_| ()).0, 60);
     }
@@ -695,8 +703,8 @@ mod tests {
         talk.says(0, &UP);
         let (seconds, code, said) = talk.ends(100, |talk| {
             talk.keep_alive();
-            if talk.sent().contains(&Frame::Ping) {
-                talk.says(OURS, &Frame::Pong);
+            if talk.sent().contains(&WireFrame::Ping) {
+                talk.says(OURS, &WireFrame::Pong);
             }
         });
         assert!(
@@ -713,17 +721,17 @@ mod tests {
     fn a_timeout_that_passes_while_the_connection_stands_is_a_timeout() {
         let answers = |talk: &mut Talk| {
             talk.keep_alive();
-            if talk.sent().contains(&Frame::Ping) {
-                talk.says(OURS, &Frame::Pong);
+            if talk.sent().contains(&WireFrame::Ping) {
+                talk.says(OURS, &WireFrame::Pong);
             }
         };
         let (seconds, code, said) = Talk::open(Some(7)).ends(100, answers);
         assert!((12..=17).contains(&seconds) && code == 3, "{seconds} {code} {said}");
         let (seconds, code, said) = Talk::open(Some(7)).ends(100, |talk| {
             talk.keep_alive();
-            if talk.sent().contains(&Frame::Ping) {
-                talk.says(OURS, &Frame::Pong);
-                talk.says(OURS, &Frame::Stopped { process: 77 });
+            if talk.sent().contains(&WireFrame::Ping) {
+                talk.says(OURS, &WireFrame::Pong);
+                talk.says(OURS, &WireFrame::Stopped { process: 77 });
             }
         });
         assert!(seconds == 12 && code == 3 && said.contains("'kill -CONT 77' there"), "{seconds} {said}");
@@ -738,11 +746,11 @@ mod tests {
         let mut offset = 0;
         let (seconds, code, _) = talk.ends(200, |talk| {
             talk.keep_alive();
-            if talk.sent().contains(&Frame::Ping) {
-                talk.says(OURS, &Frame::Pong);
+            if talk.sent().contains(&WireFrame::Ping) {
+                talk.says(OURS, &WireFrame::Pong);
             }
             if talk.seconds < 100 {
-                talk.says(OURS, &Frame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
+                talk.says(OURS, &WireFrame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
                 offset += 1;
             }
         });
@@ -751,7 +759,7 @@ mod tests {
 
     #[test]
     fn a_call_whose_process_stays_stopped_ends_and_one_that_was_stopped_for_a_moment_does_not() {
-        let stopped = Frame::Stopped { process: 77 };
+        let stopped = WireFrame::Stopped { process: 77 };
         let (seconds, code, said) = Talk::open(None).ends(100, |talk| {
             talk.keep_alive();
             if talk.seconds.is_multiple_of(20) {
@@ -762,14 +770,14 @@ mod tests {
         let mut talk = Talk::open(None);
         talk.says(OURS, &stopped);
         talk.seconds = 15;
-        talk.says(OURS, &Frame::Data { stream: Stream::Stderr, offset: 0, bytes: b"x".into() });
+        talk.says(OURS, &WireFrame::Data { stream: Stream::Stderr, offset: 0, bytes: b"x".into() });
         talk.says(OURS, &stopped);
         assert!(talk.ended.is_none());
     }
 
     #[test]
     fn a_call_that_no_connection_gets_on_is_given_up_with_the_reason() {
-        let down = Frame::Down { patience: 30, why: b"its line is at fault".into() };
+        let down = WireFrame::Down { patience: 30, why: b"its line is at fault".into() };
         // Each connection stands, opens it, and is lost before anything of it comes.
         let mut talk = Talk::open(None);
         let (seconds, code, said) = talk.ends(100, |talk| match talk.seconds % 3 {
@@ -788,7 +796,7 @@ mod tests {
                 1 => talk.says(0, &UP),
                 2 => talk.says(OURS, &OPENED),
                 _ => {
-                    talk.says(OURS, &Frame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
+                    talk.says(OURS, &WireFrame::Data { stream: Stream::Stdout, offset, bytes: b"x".into() });
                     offset += 1;
                 }
             }
@@ -811,13 +819,13 @@ mod tests {
         for has_begun in [false, true] {
             let mut talk = Talk::begin(None);
             talk.says(0, &UP);
-            assert!(talk.sent().iter().any(|frame| matches!(frame, Frame::Open(_))));
+            assert!(talk.sent().iter().any(|frame| matches!(frame, WireFrame::Open(_))));
             if has_begun {
                 talk.says(OURS, &OPENED);
             }
-            talk.says(0, &Frame::Down { patience: 60, why: Vec::new() });
-            talk.says(0, &Frame::Up { instance: 2, connection: 2 });
-            assert!(!talk.sent().iter().any(|frame| matches!(frame, Frame::Open(_))));
+            talk.says(0, &WireFrame::Down { patience: 60, why: Vec::new() });
+            talk.says(0, &WireFrame::Up { instance: 2, connection: 2 });
+            assert!(!talk.sent().iter().any(|frame| matches!(frame, WireFrame::Open(_))));
             let (_, code, said) = talk.ends(0, |_| ());
             assert!(code == 255 && said.contains("it is unknown whether it was done"), "{said}");
         }

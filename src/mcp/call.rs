@@ -35,7 +35,7 @@ pub(crate) struct Ended {
     pub(crate) too_much: bool,
 }
 
-pub(crate) struct Call {
+pub(crate) struct ToolCall {
     process: Child,
     input: Vec<u8>,
     written: usize,
@@ -45,8 +45,8 @@ pub(crate) struct Call {
     pub(crate) stderr: Option<ChildStderr>,
 }
 
-impl Call {
-    pub(crate) fn start(invocation: Invocation) -> io::Result<Call> {
+impl ToolCall {
+    pub(crate) fn start(invocation: Invocation) -> io::Result<ToolCall> {
         let mut command = child::ourselves(machine::CALL);
         command.args([&std::process::id().to_string(), "pipes"]).args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
@@ -56,7 +56,7 @@ impl Call {
         let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let ended = Ended::default();
-        Ok(Call { process, input: invocation.input, written: 0, ended, stdin, stdout, stderr })
+        Ok(ToolCall { process, input: invocation.input, written: 0, ended, stdin, stdout, stderr })
     }
 
     /// Its standard input can be written to.

@@ -47,7 +47,7 @@ impl Id {
 }
 
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RpcRequest {
     pub(crate) id: Id,
     pub(crate) method: String,
     pub(crate) params: Map<String, Value>,
@@ -55,21 +55,21 @@ pub(crate) struct Request {
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    Request(Request),
+    Request(RpcRequest),
     Notification {
         method: String,
         params: Map<String, Value>,
     },
     /// To a request that we never make.
     Response,
-    Invalid(Refusal),
+    Invalid(RpcError),
     /// Several, in the version that has that.
     Batch(Vec<Message>),
 }
 
 /// Why something is not answered as was meant.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct RpcError {
     /// Whose answer it is, where that could be read.
     pub(crate) id: Option<Id>,
     pub(crate) code: i64,
@@ -78,9 +78,9 @@ pub(crate) struct Refusal {
     pub(crate) data: Option<String>,
 }
 
-impl Refusal {
-    pub(crate) fn new(id: Option<&Id>, code: i64, why: impl Into<String>) -> Refusal {
-        Refusal { id: id.cloned(), code, why: why.into(), data: None }
+impl RpcError {
+    pub(crate) fn new(id: Option<&Id>, code: i64, why: impl Into<String>) -> RpcError {
+        RpcError { id: id.cloned(), code, why: why.into(), data: None }
     }
 
     /// The answer that tells of it, without the line's end.
@@ -107,7 +107,7 @@ pub(crate) fn read(frame: &[u8]) -> Message {
         Ok(Value::Array(messages)) => Message::Batch(messages.into_iter().map(one).collect()),
         Ok(value) => one(value),
         Err(error) => {
-            Message::Invalid(Refusal::new(None, PARSE_ERROR, format!("it is not valid JSON: {error}")))
+            Message::Invalid(RpcError::new(None, PARSE_ERROR, format!("it is not valid JSON: {error}")))
         }
     }
 }
@@ -140,14 +140,14 @@ fn one(value: Value) -> Message {
         Some(_) => return invalid(known, "params is not an object"),
     };
     match id {
-        Some(Some(id)) => Message::Request(Request { id, method, params }),
+        Some(Some(id)) => Message::Request(RpcRequest { id, method, params }),
         Some(None) => invalid(None, "id is not a text or a whole number"),
         None => Message::Notification { method, params },
     }
 }
 
 fn invalid(id: Option<Id>, why: &str) -> Message {
-    Message::Invalid(Refusal::new(id.as_ref(), INVALID_REQUEST, format!("invalid request: {why}")))
+    Message::Invalid(RpcError::new(id.as_ref(), INVALID_REQUEST, format!("invalid request: {why}")))
 }
 
 /// An answer, without the line's end.

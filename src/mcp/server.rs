@@ -18,11 +18,12 @@ use crate::{
     json::Object,
     mcp::{
         answer::{self, AnswerForm},
-        call::{Call, Ended},
-        frames::{Frame, Frames, LONGEST},
+        call::{Ended, ToolCall},
+        input_line::{Frames, InputLine, LONGEST},
         message::{
             self, BATCHING, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND,
-            MISSING_CAPABILITY, Message, Refusal, Request, STATELESS, UNSUPPORTED_VERSION, WITH_HANDSHAKE,
+            MISSING_CAPABILITY, Message, RpcError, RpcRequest, STATELESS, UNSUPPORTED_VERSION,
+            WITH_HANDSHAKE,
         },
         tasks::{EXTENSION, Task, TaskState},
         tools::{Invocation, ToolName, Tools},
@@ -121,7 +122,7 @@ struct Pending {
     request: Asked,
     tool: ToolName,
     picture: Option<&'static str>,
-    call: Call,
+    call: ToolCall,
     progress: Option<Progress>,
     /// The words of a `run`, by which it can be gone on with.
     words: Vec<OsString>,
@@ -205,7 +206,7 @@ impl Server<'_> {
                 Event::CallError(index) => self.calls[index].call.read_stderr(),
             }
         }
-        self.tell_progress();
+        self.send_progress();
         self.make_tasks();
         for all in [false, true] {
             let due = &mut self.farewell[usize::from(all)];
@@ -233,10 +234,10 @@ impl Server<'_> {
         };
         for frame in complete {
             match frame {
-                Frame::Message(bytes) => self.take(message::read(&bytes)),
-                Frame::TooLong => {
+                InputLine::Message(bytes) => self.take(message::read(&bytes)),
+                InputLine::TooLong => {
                     let why = format!("invalid request: it is longer than {} MB", LONGEST >> 20);
-                    self.send(&Refusal::new(None, INVALID_REQUEST, why).answer());
+                    self.send(&RpcError::new(None, INVALID_REQUEST, why).answer());
                 }
             }
         }
@@ -286,7 +287,7 @@ impl Server<'_> {
             Message::Batch(messages) if self.handshake == Some(BATCHING) => self.take_batch(messages),
             Message::Batch(_) => {
                 let why = format!("invalid request: only version {BATCHING} has batches");
-                self.send(&Refusal::new(None, INVALID_REQUEST, why).answer());
+                self.send(&RpcError::new(None, INVALID_REQUEST, why).answer());
             }
             other => self.take_one(other, None),
         }
@@ -337,13 +338,13 @@ impl Server<'_> {
     }
 
     /// Answers a request, or begins to.
-    fn take_request(&mut self, request: Request, reply: Reply) -> std::result::Result<(), Refusal> {
+    fn take_request(&mut self, request: RpcRequest, reply: Reply) -> std::result::Result<(), RpcError> {
         let id = &request.id;
         let in_use = self.calls.iter().any(|call| call.request.id == *id && call.is_awaited())
             || self.subscriptions.iter().any(|(subscription, _)| subscription == id);
         if in_use {
             let why = "invalid request: another request with this id is open";
-            return Err(Refusal::new(Some(id), INVALID_REQUEST, why));
+            return Err(RpcError::new(Some(id), INVALID_REQUEST, why));
         }
         let stateless = is_stateless(&request)?;
         let form = if reads_structure(&request, stateless) { AnswerForm::Structure } else { self.form };
@@ -355,14 +356,14 @@ impl Server<'_> {
                 "invalid params: no {VERSION} in _meta, as in version {STATELESS}, and no initialize \
                  before, as in older versions"
             );
-            return Err(Refusal::new(Some(id), INVALID_PARAMS, why));
+            return Err(RpcError::new(Some(id), INVALID_PARAMS, why));
         }
         match (&*request.method, stateless) {
             ("tools/call", _) => self.call(asked, &request.params)?,
             ("tools/list", _) => {
                 if request.params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
                     let why = "invalid params: there is no further page, and so no cursor";
-                    return Err(Refusal::new(Some(id), INVALID_PARAMS, why));
+                    return Err(RpcError::new(Some(id), INVALID_PARAMS, why));
                 }
                 let tools = Object::new().objects("tools", self.tools.list());
                 self.succeed(&asked, if stateless { kept(tools) } else { tools });
@@ -375,7 +376,7 @@ impl Server<'_> {
             ("subscriptions/listen", true) => {
                 if self.subscriptions.len() == SUBSCRIPTIONS {
                     let why = format!("{SUBSCRIPTIONS} subscriptions are open; cancel one of them");
-                    return Err(Refusal::new(Some(id), INTERNAL_ERROR, why));
+                    return Err(RpcError::new(Some(id), INTERNAL_ERROR, why));
                 }
                 let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
                 let params = Object::new()
@@ -390,14 +391,14 @@ impl Server<'_> {
                     let needed = Object::new().object_or_null(EXTENSION, Some(Object::new()));
                     let needed = Object::new().object_or_null("extensions", Some(needed));
                     let mut refusal =
-                        Refusal::new(Some(id), MISSING_CAPABILITY, "Missing required client capability");
+                        RpcError::new(Some(id), MISSING_CAPABILITY, "Missing required client capability");
                     let data = Object::new().object_or_null("requiredCapabilities", Some(needed));
                     refusal.data = Some(data.value());
                     return Err(refusal);
                 }
                 let wanted = request.params.get("taskId").and_then(Value::as_str).unwrap_or_default();
                 let Some(at) = self.tasks.iter().position(|task| task.id == wanted && task.is_kept()) else {
-                    return Err(Refusal::new(Some(id), INVALID_PARAMS, "there is no such task"));
+                    return Err(RpcError::new(Some(id), INVALID_PARAMS, "there is no such task"));
                 };
                 let result = match method {
                     "tasks/get" => self.tasks[at].object(),
@@ -429,14 +430,14 @@ impl Server<'_> {
             ("ping", false) => self.succeed(&asked, Object::new()),
             (method, _) => {
                 let why = format!("there is no method '{}'", method.chars().take(100).collect::<String>());
-                return Err(Refusal::new(Some(id), METHOD_NOT_FOUND, why));
+                return Err(RpcError::new(Some(id), METHOD_NOT_FOUND, why));
             }
         }
         Ok(())
     }
 
-    fn call(&mut self, asked: Asked, params: &Map<String, Value>) -> std::result::Result<(), Refusal> {
-        let refuse = |code, why: String| Refusal::new(Some(&asked.id), code, why);
+    fn call(&mut self, asked: Asked, params: &Map<String, Value>) -> std::result::Result<(), RpcError> {
+        let refuse = |code, why: String| RpcError::new(Some(&asked.id), code, why);
         let none = Map::new();
         let arguments = match params.get("arguments") {
             Some(Value::Object(arguments)) => arguments,
@@ -473,7 +474,7 @@ impl Server<'_> {
             invocation.words.insert(1, format!("--owner={}", std::process::id()).into());
         }
         let (tool, picture, words) = (invocation.tool, invocation.picture, invocation.words.clone());
-        let call = match Call::start(invocation) {
+        let call = match ToolCall::start(invocation) {
             Ok(call) => call,
             Err(error) => {
                 self.succeed(&asked, answer::failed(&format!("cannot start the call: {error}")));
@@ -559,7 +560,7 @@ impl Server<'_> {
     /// Starts another call of a task.
     fn go_on(&mut self, asked: &Asked, tool: ToolName, words: Vec<OsString>, input: Vec<u8>, id: String) {
         let invocation = Invocation { tool, words: words.clone(), input, picture: None };
-        match Call::start(invocation) {
+        match ToolCall::start(invocation) {
             Ok(call) => self.calls.push(Pending {
                 request: asked.clone(),
                 tool,
@@ -602,7 +603,7 @@ impl Server<'_> {
         }
     }
 
-    fn tell_progress(&mut self) {
+    fn send_progress(&mut self) {
         let mut told = Vec::new();
         for pending in &mut self.calls {
             let Some(progress) = pending.progress.as_mut().filter(|progress| progress.next.has_passed())
@@ -643,7 +644,7 @@ impl Server<'_> {
                 }
                 (Err(error), None) => {
                     let why = format!("cannot read how the call ended: {error}");
-                    let refusal = Refusal::new(Some(&request.id), INTERNAL_ERROR, why);
+                    let refusal = RpcError::new(Some(&request.id), INTERNAL_ERROR, why);
                     self.reply(request.reply, Some(refusal.answer()));
                 }
             }
@@ -703,8 +704,8 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// Is it of the version without a handshake? It tells so itself.
-fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
-    let refuse = |code, why: String| Refusal::new(Some(&request.id), code, why);
+fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
+    let refuse = |code, why: String| RpcError::new(Some(&request.id), code, why);
     let meta = match request.params.get("_meta") {
         None => return Ok(false),
         Some(Value::Object(meta)) => meta,
@@ -732,7 +733,7 @@ fn is_stateless(request: &Request) -> std::result::Result<bool, Refusal> {
 const STRUCTURE: &str = "nbs/structured-content";
 
 /// Does its client say that it reads structure? Of a version with a handshake, only `initialize` does.
-fn reads_structure(request: &Request, stateless: bool) -> bool {
+fn reads_structure(request: &RpcRequest, stateless: bool) -> bool {
     let capabilities = match stateless {
         true => request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES)),
         false => request.params.get("capabilities"),
@@ -742,7 +743,7 @@ fn reads_structure(request: &Request, stateless: bool) -> bool {
 }
 
 /// Does its client have tasks, and forms? Without a mode, it is forms that it has.
-fn tasks_and_forms(request: &Request) -> (bool, bool) {
+fn tasks_and_forms(request: &RpcRequest) -> (bool, bool) {
     let capabilities = request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES));
     let has_tasks = capabilities.and_then(|known| known.get("extensions")?.get(EXTENSION)).is_some();
     let modes = capabilities.and_then(|known| known.get("elicitation")?.as_object());

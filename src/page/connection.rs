@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     page::{
-        http::{self, Refusal, Request, UNREACHED},
+        http::{self, HttpError, HttpRequest, UNREACHED},
         stream::{Entry, Stream},
     },
     sys::deadline::Deadline,
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     /// The next request, if it is complete with its body. An invalid one is answered at once.
-    pub(super) fn request(&mut self) -> Option<(Request, Vec<u8>)> {
+    pub(super) fn request(&mut self) -> Option<(HttpRequest, Vec<u8>)> {
         if !matches!(self.phase, Phase::Asked) {
             return None;
         }
@@ -147,7 +147,7 @@ impl Connection {
     }
 
     /// Answers before anything is asked, and serves nothing.
-    pub(super) fn turn_away(&mut self, refusal: Refusal) {
+    pub(super) fn turn_away(&mut self, refusal: HttpError) {
         self.closes = true;
         self.answer(http::refused(refusal, true));
         self.write();

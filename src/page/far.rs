@@ -11,14 +11,14 @@ use crate::{
     json::{self, Object},
     machine::{
         self,
-        call::{Call, Came, End},
+        call::{Came, End, RemoteCall},
         far_lines::FarLines,
         name::MachineName,
     },
     page::{
-        frame::{self, Frame, Numbers},
-        http::{BAD, DONE, GONE, NOT_FOUND, OK, Refusal, TOO_MANY, UNASKED, UNREACHED},
+        http::{BAD, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
         stream::{BEGINNING, Entry, View},
+        versioned_screen::{self, Numbers, VersionedScreen},
     },
     session::{Activity, Handle},
     sorted::Map,
@@ -44,11 +44,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The result of a request to that machine: nothing to print, or an answer.
-pub(crate) type Done = Result<Option<String>, Refusal>;
+pub(crate) type Done = Result<Option<String>, HttpError>;
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum FeedState {
     /// There is no call. The next one is at this time: never, if no page is open.
     Pausing(Deadline),
     /// The call has sent nothing yet. After this time the page shows that.
@@ -62,8 +62,8 @@ enum Standing {
 pub(crate) struct Machine {
     name: MachineName,
     // Invariant: `None` exactly while it is pausing.
-    call: Option<Call>,
-    standing: Standing,
+    call: Option<RemoteCall>,
+    standing: FeedState,
     /// Something is to be read or sent.
     stirred: bool,
     /// How long it is until the next call when this one is over.
@@ -99,7 +99,7 @@ impl Machine {
         Machine {
             name,
             call: None,
-            standing: Standing::Pausing(Deadline::NEVER),
+            standing: FeedState::Pausing(Deadline::NEVER),
             stirred: false,
             pause: PAUSE,
             until: Deadline::NEVER,
@@ -132,11 +132,11 @@ impl Machine {
 
     /// When it is to be tended at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
-        let call = self.call.as_ref().map_or(Deadline::NEVER, Call::deadline);
+        let call = self.call.as_ref().map_or(Deadline::NEVER, RemoteCall::deadline);
         let due = match self.standing {
             _ if self.stirred => return Deadline::after(Duration::ZERO),
-            Standing::Pausing(due) | Standing::Calling(due) | Standing::Silent(due) => due,
-            Standing::Heard => Deadline::NEVER,
+            FeedState::Pausing(due) | FeedState::Calling(due) | FeedState::Silent(due) => due,
+            FeedState::Heard => Deadline::NEVER,
         };
         due.min(self.until).min(call)
     }
@@ -149,7 +149,7 @@ impl Machine {
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
         if self.call.is_none() {
-            self.standing = Standing::Pausing(Deadline::after(Duration::ZERO));
+            self.standing = FeedState::Pausing(Deadline::after(Duration::ZERO));
         }
     }
 
@@ -163,12 +163,12 @@ impl Machine {
         let order = Object::new().number("ask", number as i64).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
         self.asked.push(number);
-        self.say(&line);
+        self.send(&line);
         // It may be a secret.
         line.fill(0);
     }
 
-    fn say(&mut self, line: &[u8]) {
+    fn send(&mut self, line: &[u8]) {
         match &mut self.call {
             Some(call) => call.give_stdin(line),
             None => self.give_up(),
@@ -178,7 +178,7 @@ impl Machine {
 
     /// The results of pending requests are unknown: requests that were sent may have been executed.
     fn give_up(&mut self) {
-        let refusal = if self.call.as_ref().is_some_and(Call::was_sent) { UNREACHED } else { UNASKED };
+        let refusal = if self.call.as_ref().is_some_and(RemoteCall::was_sent) { UNREACHED } else { UNASKED };
         self.done.extend(self.asked.drain(..).map(|number| (number, Err(refusal))));
     }
 
@@ -195,12 +195,12 @@ impl Machine {
     /// Until then.
     fn hang_up(&mut self, until: Deadline) {
         self.give_up();
-        (self.call, self.standing) = (None, Standing::Pausing(until));
+        (self.call, self.standing) = (None, FeedState::Pausing(until));
         (self.view, self.lines) = Default::default();
     }
 
     /// Receives messages, sends the view, and calls the machine if it is time.
-    pub(crate) fn tend(&mut self, view: &View, keys: &mut Numbers, numbers: &mut Numbers) {
+    pub(crate) fn drive(&mut self, view: &View, keys: &mut Numbers, numbers: &mut Numbers) {
         let line = view.line(self.name.as_str());
         self.stirred |= self.call.is_some() && line != self.view;
         if !self.stirred && !self.deadline().has_passed() {
@@ -211,14 +211,14 @@ impl Machine {
             self.hang_up(Deadline::NEVER);
             self.until = Deadline::NEVER;
         }
-        if let Standing::Pausing(until) = self.standing
+        if let FeedState::Pausing(until) = self.standing
             && until.has_passed()
         {
-            match Call::begin(&self.name, vec![machine::PAGE.into()], None, None) {
+            match RemoteCall::begin(&self.name, vec![machine::PAGE.into()], None, None) {
                 Ok(call) => self.call = Some(call),
-                Err(failure) => return self.lose(failure.message().unwrap_or_default(), numbers),
+                Err(failure) => return self.disconnect(failure.message().unwrap_or_default(), numbers),
             }
-            self.standing = Standing::Calling(Deadline::after(SOON));
+            self.standing = FeedState::Calling(Deadline::after(SOON));
         }
         let Some(call) = &mut self.call else { return };
         if line != self.view {
@@ -226,17 +226,17 @@ impl Machine {
             self.view = line;
         }
         let mut came = Vec::new();
-        call.tend(&mut came);
+        call.drive(&mut came);
         let trouble = call.trouble().map(str::to_owned);
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.take(&bytes, keys, numbers),
                 Came::Stderr(bytes) => self.lines.take_words(&bytes),
                 Came::Ended(End::Lost(failure)) => {
-                    return self.lose(failure.message().unwrap_or_default(), numbers);
+                    return self.disconnect(failure.message().unwrap_or_default(), numbers);
                 }
                 Came::Ended(End::Exit(_)) => {
-                    return self.lose(&self.lines.why(text::last_line_shown), numbers);
+                    return self.disconnect(&self.lines.why(text::last_line_shown), numbers);
                 }
             }
         }
@@ -245,7 +245,7 @@ impl Machine {
             (self.sessions, self.bytes) = (Map::new(), 0);
             // The next call would fail in the same way.
             self.pause = LONGEST_PAUSE;
-            self.lose("it sent more than can be shown", numbers);
+            self.disconnect("it sent more than can be shown", numbers);
         }
     }
 
@@ -253,15 +253,15 @@ impl Machine {
     /// connection.
     fn look_at_the_clock(&mut self, trouble: Option<&str>, numbers: &mut Numbers) {
         match (self.standing, trouble) {
-            (Standing::Heard, Some(_)) => self.standing = Standing::Silent(Deadline::after(SOON)),
-            (Standing::Silent(_), None) => self.hear(),
-            (Standing::Calling(due) | Standing::Silent(due), why) if due.has_passed() => {
+            (FeedState::Heard, Some(_)) => self.standing = FeedState::Silent(Deadline::after(SOON)),
+            (FeedState::Silent(_), None) => self.receive(),
+            (FeedState::Calling(due) | FeedState::Silent(due), why) if due.has_passed() => {
                 self.miss(why.unwrap_or("it has sent nothing yet"), numbers);
                 // It may be another reason by then.
                 let next = Deadline::after(LONGEST_PAUSE);
                 self.standing = match self.standing {
-                    Standing::Calling(_) => Standing::Calling(next),
-                    _ => Standing::Silent(next),
+                    FeedState::Calling(_) => FeedState::Calling(next),
+                    _ => FeedState::Silent(next),
                 };
             }
             _ => {}
@@ -270,14 +270,14 @@ impl Machine {
 
     /// It sends its sessions. A connection alone is not enough, because a call may end at once, again
     /// and again.
-    fn hear(&mut self) {
-        self.standing = Standing::Heard;
+    fn receive(&mut self) {
+        self.standing = FeedState::Heard;
         self.is_missing = false;
         self.pause = PAUSE;
     }
 
     /// The call is lost: the activity of its sessions is unknown.
-    fn lose(&mut self, why: &str, numbers: &mut Numbers) {
+    fn disconnect(&mut self, why: &str, numbers: &mut Numbers) {
         self.hang_up(Deadline::after(self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.miss(why, numbers);
@@ -302,7 +302,7 @@ impl Machine {
         if !self.is_missing {
             // Clients forget an entry that is empty.
             self.itself.describe(String::new(), numbers);
-            self.itself.frame = Frame::default();
+            self.itself.frame = VersionedScreen::default();
         }
         self.itself.describe(about.value(), numbers);
         // There is room for all of it where others have their screens.
@@ -316,14 +316,14 @@ impl Machine {
         for line in self.lines.take(bytes) {
             let told = line.strip_prefix(BEGINNING).and_then(|told| serde_json::from_slice(told).ok());
             // An invalid message changes nothing.
-            if told.and_then(|told| self.heed(told, keys, numbers)).is_some() {
-                self.hear();
+            if told.and_then(|told| self.handle(told, keys, numbers)).is_some() {
+                self.receive();
             }
         }
     }
 
     /// `None` for what makes no sense.
-    fn heed(&mut self, told: Value, keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
+    fn handle(&mut self, told: Value, keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
         if let Some(number) = told["answer"].as_u64() {
             let at = self.asked.iter().position(|asked| *asked == number)?;
             self.done.push((self.asked.remove(at), done(&told)));
@@ -453,7 +453,7 @@ fn done(told: &Value) -> Done {
     match (status, body["typed"].as_bool()) {
         (DONE, _) => Ok(None),
         (OK, Some(typed)) => Ok(Some(Object::new().truth("typed", typed).line())),
-        (OK, None) => frame::scrollback_told(body).map(Some).ok_or(NOT_FOUND),
+        (OK, None) => versioned_screen::scrollback_told(body).map(Some).ok_or(NOT_FOUND),
         _ => Err([BAD, GONE, NOT_FOUND].into_iter().find(|one| one.status == status).unwrap_or(TOO_MANY)),
     }
 }
@@ -484,11 +484,11 @@ mod tests {
         entry.frame.take(&screen, &mut numbers);
         let mut out = Vec::new();
         let mut stream = Stream::new(View { wall: true, large: Vec::new() }, 0);
-        stream.tell(&[&entry], numbers.last(), "", &mut out);
+        stream.send(&[&entry], numbers.last(), "", &mut out);
         out
     }
 
-    fn rows(frame: &Frame) -> String {
+    fn rows(frame: &VersionedScreen) -> String {
         frame.object(0).value()
     }
 
@@ -589,29 +589,29 @@ mod tests {
         let passed = Deadline::after(Duration::ZERO);
         for pause in [2, 4, 8, 16, 32, 60, 60] {
             // There is a connection, but the call ends at once.
-            machine.standing = Standing::Calling(Deadline::NEVER);
+            machine.standing = FeedState::Calling(Deadline::NEVER);
             machine.look_at_the_clock(None, &mut numbers);
             take(&mut machine, b"nonsense\n");
             assert_eq!(
                 (machine.standing, machine.pause.as_secs()),
-                (Standing::Calling(Deadline::NEVER), pause)
+                (FeedState::Calling(Deadline::NEVER), pause)
             );
-            machine.lose("it burns", &mut numbers);
-            assert!(machine.is_missing && matches!(machine.standing, Standing::Pausing(_)));
+            machine.disconnect("it burns", &mut numbers);
+            assert!(machine.is_missing && matches!(machine.standing, FeedState::Pausing(_)));
         }
-        machine.standing = Standing::Calling(passed);
+        machine.standing = FeedState::Calling(passed);
         machine.look_at_the_clock(None, &mut numbers);
         assert!(machine.itself.about().contains("it has sent nothing yet"), "{}", machine.itself.about());
         take(&mut machine, b"data: {\"sessions\":[]}\n");
-        assert_eq!((machine.standing, machine.pause, machine.is_missing), (Standing::Heard, PAUSE, false));
+        assert_eq!((machine.standing, machine.pause, machine.is_missing), (FeedState::Heard, PAUSE, false));
         machine.look_at_the_clock(Some("a cable"), &mut numbers);
-        assert!(!machine.is_missing && matches!(machine.standing, Standing::Silent(_)));
-        machine.standing = Standing::Silent(passed);
+        assert!(!machine.is_missing && matches!(machine.standing, FeedState::Silent(_)));
+        machine.standing = FeedState::Silent(passed);
         machine.look_at_the_clock(Some("a cable"), &mut numbers);
-        assert!(machine.is_missing && matches!(machine.standing, Standing::Silent(_)));
+        assert!(machine.is_missing && matches!(machine.standing, FeedState::Silent(_)));
         // A running call need not have sent anything.
         machine.look_at_the_clock(None, &mut numbers);
-        assert_eq!((machine.standing, machine.is_missing), (Standing::Heard, false));
+        assert_eq!((machine.standing, machine.is_missing), (FeedState::Heard, false));
     }
 
     #[test]
@@ -619,18 +619,18 @@ mod tests {
         let (mut machine, mut numbers) = (machine(), Numbers::default());
         machine.miss("it burns", &mut numbers);
         let mut stream = Stream::new(View { wall: true, large: Vec::new() }, numbers.last());
-        let mut tell = |machine: &Machine, numbers: &Numbers| {
+        let mut send = |machine: &Machine, numbers: &Numbers| {
             let (entries, mut out) = (machine.entries().collect::<Vec<_>>(), Vec::new());
-            stream.tell(&entries, numbers.last(), "", &mut out);
+            stream.send(&entries, numbers.last(), "", &mut out);
             String::from_utf8(out).unwrap()
         };
-        let told = tell(&machine, &numbers);
+        let told = send(&machine, &numbers);
         assert!(told.contains("\"sessions\":[\"box:\"]") && !told.contains("burns"), "{told}");
         machine.is_missing = false;
-        let told = tell(&machine, &numbers);
+        let told = send(&machine, &numbers);
         assert!(told.contains("\"gone\":\"box:\""), "{told}");
         machine.miss("it burns", &mut numbers);
-        let told = tell(&machine, &numbers);
+        let told = send(&machine, &numbers);
         assert!(told.contains("\"question\":\"it burns\"") && told.contains("[\"it burns\"]"), "{told}");
     }
 
@@ -641,7 +641,7 @@ mod tests {
         let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
         take(&mut machine, about);
         assert_eq!(machine.bytes, weight(&machine));
-        machine.lose("it burns", &mut numbers);
+        machine.disconnect("it burns", &mut numbers);
         machine.is_missing = false;
         assert_eq!(machine.bytes, weight(&machine));
         take(&mut machine, about);
@@ -703,7 +703,7 @@ mod tests {
             let mut new = Stream::new(View { wall: true, large: Vec::new() }, 0);
             for stream in [&mut old, &mut new] {
                 let mut out = Vec::new();
-                stream.tell(&entries, numbers.last(), "", &mut out);
+                stream.send(&entries, numbers.last(), "", &mut out);
                 for event in String::from_utf8(out).unwrap().split_terminator("\n\n") {
                     let told = event.rsplit_once("data: ").unwrap().1;
                     let is_json = serde_json::from_str::<Value>(told).is_ok();

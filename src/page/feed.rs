@@ -16,8 +16,8 @@ use crate::{
     json::Object,
     machine::outbox::{self, Outbox},
     page::{
-        http::{self, Refusal},
-        stream::{Entry, Stream, say},
+        http::{self, HttpError},
+        stream::{Entry, Stream, send},
     },
     sys::{child, poll::PollSet},
 };
@@ -61,7 +61,7 @@ impl PageFeed {
     }
 
     /// Gives the lines that have come.
-    pub(crate) fn hear(&mut self) -> Vec<Value> {
+    pub(crate) fn receive(&mut self) -> Vec<Value> {
         let mut buffer = vec![0; 64 * 1024];
         match outbox::read(&mut self.input, &mut buffer) {
             Ok(None) => {}
@@ -77,7 +77,7 @@ impl PageFeed {
     }
 
     /// Sends the result of a request.
-    pub(crate) fn answer(&mut self, number: u64, answer: Result<Option<String>, Refusal>) {
+    pub(crate) fn answer(&mut self, number: u64, answer: Result<Option<String>, HttpError>) {
         let (status, body) = match answer {
             Ok(None) => (http::DONE, None),
             Ok(Some(body)) => (http::OK, Some(body)),
@@ -85,16 +85,16 @@ impl PageFeed {
         };
         let object = Object::new().number("answer", number as i64).text("status", status);
         let mut out = Vec::new();
-        say(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
+        send(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
         self.outbox.extend(out);
         self.flush();
     }
 
     /// Sends the changes, if everything before has been written.
-    pub(crate) fn tell(&mut self, entries: &[&Entry], last: u64) {
+    pub(crate) fn send(&mut self, entries: &[&Entry], last: u64) {
         if self.outbox.is_empty() && self.stream.lacks(entries) {
             let mut out = Vec::new();
-            self.stream.tell(entries, last, "", &mut out);
+            self.stream.send(entries, last, "", &mut out);
             self.outbox.extend(out);
             self.flush();
         }

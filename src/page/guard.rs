@@ -12,7 +12,7 @@ use std::{
 use crate::{
     jail::Denial,
     numbers::number,
-    page::http::{CONFINED, FORBIDDEN, MISDIRECTED, Refusal, Request, UNAUTHORIZED, UNTOLD},
+    page::http::{CONFINED, FORBIDDEN, HttpError, HttpRequest, MISDIRECTED, UNAUTHORIZED, UNTOLD},
     session::{PAGE_PORT, PAGE_TOKEN, StateDir},
     sys::{files::Folder, random},
 };
@@ -74,7 +74,7 @@ pub(crate) fn keep_port(state_dir: &StateDir, port: u16) -> io::Result<()> {
 }
 
 /// The error for a process of this machine that we do not serve, with any token.
-pub(crate) fn refusal(denial: Denial) -> Refusal {
+pub(crate) fn refusal(denial: Denial) -> HttpError {
     match denial {
         Denial::Confined => CONFINED,
         Denial::OtherUser | Denial::Unknown => UNTOLD,
@@ -83,13 +83,13 @@ pub(crate) fn refusal(denial: Denial) -> Refusal {
 
 /// Rejects a request for a name that an attacker pointed at our address (DNS rebinding): the name is
 /// in `Host`, and is not ours.
-pub(crate) fn check_host(request: &Request, address: SocketAddr) -> Result<(), Refusal> {
+pub(crate) fn check_host(request: &HttpRequest, address: SocketAddr) -> Result<(), HttpError> {
     if is_ours(&request.host, address.ip()) { Ok(()) } else { Err(MISDIRECTED) }
 }
 
 /// Rejects requests that a browser sends on behalf of another site: `Origin` and `Sec-Fetch-Site` name
 /// the site.
-pub(crate) fn check_site(request: &Request) -> Result<(), Refusal> {
+pub(crate) fn check_site(request: &HttpRequest) -> Result<(), HttpError> {
     let is_ours = |origin: &String| origin.strip_prefix("http://") == Some(&request.host);
     let other_origin = request.origin.as_ref().is_some_and(|origin| !is_ours(origin));
     let other_site = request.fetch_site.as_ref().is_some_and(|site| site != "same-origin" && site != "none");
@@ -113,7 +113,7 @@ fn is_ours(host: &str, listens_on: IpAddr) -> bool {
 }
 
 /// Refuses who does not have the token.
-pub(crate) fn check_token(request: &Request, token: &Token) -> Result<(), Refusal> {
+pub(crate) fn check_token(request: &HttpRequest, token: &Token) -> Result<(), HttpError> {
     let guess = request.authorization.as_ref().and_then(|value| value.strip_prefix("Bearer "));
     if guess.is_some_and(|guess| token.is(guess)) { Ok(()) } else { Err(UNAUTHORIZED) }
 }
@@ -128,7 +128,7 @@ mod tests {
         let there = "192.0.2.1:1".parse().unwrap();
         let anywhere = "[::]:1".parse().unwrap();
         let asked = |host: &str, address: SocketAddr| {
-            let request = Request { method: "GET".into(), host: host.into(), ..Request::default() };
+            let request = HttpRequest { method: "GET".into(), host: host.into(), ..HttpRequest::default() };
             check_host(&request, address).is_ok()
         };
         for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:8080", "[::1]:9", "127.9.9.9:1"] {
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn another_site_gets_nothing_typed_and_nothing_read() {
         let asked = |method: &str, origin: Option<&str>, site: Option<&str>| {
-            let request = Request {
+            let request = HttpRequest {
                 method: method.into(),
                 host: "localhost:1".into(),
                 origin: origin.map(str::to_owned),
                 fetch_site: site.map(str::to_owned),
-                ..Request::default()
+                ..HttpRequest::default()
             };
             check_site(&request)
         };

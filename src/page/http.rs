@@ -15,42 +15,43 @@ const MOST_HEADERS: usize = 64;
 
 /// Why a request is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct HttpError {
     pub(crate) status: &'static str,
     pub(crate) why: &'static str,
 }
 
-const fn refusal(status: &'static str, why: &'static str) -> Refusal {
-    Refusal { status, why }
+const fn refusal(status: &'static str, why: &'static str) -> HttpError {
+    HttpError { status, why }
 }
 
-pub(crate) const BAD: Refusal = refusal("400 Bad Request", "this is not an HTTP/1.1 request");
-pub(crate) const UNAUTHORIZED: Refusal = refusal("401 Unauthorized", "the token is missing or wrong");
-pub(crate) const FORBIDDEN: Refusal = refusal("403 Forbidden", "the request is from another site");
-pub(crate) const CONFINED: Refusal =
+pub(crate) const BAD: HttpError = refusal("400 Bad Request", "this is not an HTTP/1.1 request");
+pub(crate) const UNAUTHORIZED: HttpError = refusal("401 Unauthorized", "the token is missing or wrong");
+pub(crate) const FORBIDDEN: HttpError = refusal("403 Forbidden", "the request is from another site");
+pub(crate) const CONFINED: HttpError =
     refusal("403 Forbidden", "a confined process (as by --write-root) is not served");
-pub(crate) const UNTOLD: Refusal = refusal("403 Forbidden", "it is unknown whether the process is confined");
-pub(crate) const NOT_FOUND: Refusal = refusal("404 Not Found", "not found");
-pub(crate) const NOT_ALLOWED: Refusal = refusal("405 Method Not Allowed", "method not allowed");
-pub(crate) const GONE: Refusal = refusal("410 Gone", "the session has ended");
-pub(crate) const TOO_LARGE: Refusal = refusal("413 Content Too Large", "the request is too large");
-pub(crate) const MISDIRECTED: Refusal =
+pub(crate) const UNTOLD: HttpError =
+    refusal("403 Forbidden", "it is unknown whether the process is confined");
+pub(crate) const NOT_FOUND: HttpError = refusal("404 Not Found", "not found");
+pub(crate) const NOT_ALLOWED: HttpError = refusal("405 Method Not Allowed", "method not allowed");
+pub(crate) const GONE: HttpError = refusal("410 Gone", "the session has ended");
+pub(crate) const TOO_LARGE: HttpError = refusal("413 Content Too Large", "the request is too large");
+pub(crate) const MISDIRECTED: HttpError =
     refusal("421 Misdirected Request", "this is not the address of this page");
-pub(crate) const TOO_MANY: Refusal =
+pub(crate) const TOO_MANY: HttpError =
     refusal("429 Too Many Requests", "the program has not read earlier input");
-pub(crate) const HEAD_TOO_LARGE: Refusal =
+pub(crate) const HEAD_TOO_LARGE: HttpError =
     refusal("431 Request Header Fields Too Large", "the head is too long");
-pub(crate) const NOT_IMPLEMENTED: Refusal = refusal("501 Not Implemented", "a body needs a Content-Length");
-pub(crate) const UNREACHED: Refusal =
+pub(crate) const NOT_IMPLEMENTED: HttpError = refusal("501 Not Implemented", "a body needs a Content-Length");
+pub(crate) const UNREACHED: HttpError =
     refusal("502 Bad Gateway", "its machine cannot be reached; it is unknown whether it was done");
 /// The same without a preceding request.
-pub(crate) const UNASKED: Refusal =
+pub(crate) const UNASKED: HttpError =
     refusal("503 Service Unavailable", "its machine cannot be reached; nothing was done");
-pub(crate) const UNAVAILABLE: Refusal = refusal("503 Service Unavailable", "too many pages are open");
+pub(crate) const UNAVAILABLE: HttpError = refusal("503 Service Unavailable", "too many pages are open");
 
 /// A request whose head has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
@@ -68,7 +69,7 @@ pub(crate) struct Request {
     pub(crate) closes: bool,
 }
 
-impl Request {
+impl HttpRequest {
     /// The value of a field of the query; none of ours needs an escape.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         self.query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
@@ -77,7 +78,7 @@ impl Request {
 
 /// The request that begins these bytes, and how long its head is; `None` where more of that has
 /// to come.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(HttpRequest, usize)>, HttpError> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let length = match head.parse(&bytes[..bytes.len().min(LONGEST_HEAD)]) {
@@ -89,12 +90,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     let (path, query) =
         head.path.unwrap_or_default().split_once('?').unwrap_or((head.path.unwrap_or_default(), ""));
     let is_old = head.version != Some(1);
-    let mut request = Request {
+    let mut request = HttpRequest {
         method: head.method.unwrap_or_default().to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
         closes: is_old,
-        ..Request::default()
+        ..HttpRequest::default()
     };
     let (mut host, mut body) = (None, None);
     for header in head.headers.iter() {
@@ -168,7 +169,7 @@ pub(crate) fn done(closes: bool) -> Vec<u8> {
 }
 
 /// The answer for an error.
-pub(crate) fn refused(refusal: Refusal, closes: bool) -> Vec<u8> {
+pub(crate) fn refused(refusal: HttpError, closes: bool) -> Vec<u8> {
     let body = Object::new().text("error", refusal.why).line();
     answer(refusal.status, JSON, &body, closes)
 }

@@ -23,13 +23,15 @@ use crate::{
         connection::{Connection, ELSEWHERE, Phase},
         far::{Done, Machine},
         feed::PageFeed,
-        frame::Numbers,
         guard::{self, Token},
-        http::{self, BAD, GONE, JSON, NOT_ALLOWED, NOT_FOUND, Refusal, Request, UNAUTHORIZED, UNAVAILABLE},
+        http::{
+            self, BAD, GONE, HttpError, HttpRequest, JSON, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE,
+        },
         stream::{Entry, Stream, View},
         tile::Tile,
+        versioned_screen::Numbers,
     },
-    session::{Activity, Overview, StateDir},
+    session::{Activity, ActivityView, StateDir},
     sorted::Set,
     sys::{
         deadline::Deadline,
@@ -73,7 +75,7 @@ const MOST_DEAD: usize = 60;
 const SCROLLBACK: usize = 2_000;
 
 /// The listening socket of the page, with its token.
-pub(crate) struct Door {
+pub(crate) struct PageListener {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
     pub(crate) token: Token,
@@ -82,7 +84,7 @@ pub(crate) struct Door {
 /// Serves pages until a signal says that it is enough: of these machines, `None` being this one.
 pub(crate) fn serve(
     state_dir: &StateDir,
-    door: Door,
+    door: PageListener,
     machines: Vec<Option<MachineName>>,
     ending: &mut Signals,
 ) -> Result<()> {
@@ -107,7 +109,7 @@ pub(crate) fn feed(state_dir: &StateDir, ending: &mut Signals) -> Result<()> {
 
 struct Server<'a> {
     state_dir: &'a StateDir,
-    door: Option<Door>,
+    door: Option<PageListener>,
     feed: Option<PageFeed>,
     /// Another process has other numbers.
     epoch: String,
@@ -207,19 +209,19 @@ impl<'a> Server<'a> {
                 }
                 // It changes what the others are the indices of.
                 Event::Connected => connected = true,
-                Event::Feed => self.heed_feed(),
+                Event::Feed => self.handle_feed(),
                 Event::Machine(index) => self.machines[index].note(),
                 Event::Sessions(event) => self.sessions.iter_mut().for_each(|sessions| sessions.note(event)),
                 Event::Connection(index) => self.go_on(index),
-                Event::News(index) => self.tiles[index].hear_news(),
-                Event::Typed(index) => self.tiles[index].hear_typed(),
+                Event::News(index) => self.tiles[index].receive_news(),
+                Event::Typed(index) => self.tiles[index].receive_typed(),
             }
         }
         self.watch_or_rest()?;
-        self.tend_machines();
+        self.drive_machines();
         self.take_news()?;
         self.look();
-        self.tell();
+        self.send();
         if connected {
             self.accept();
         }
@@ -262,7 +264,7 @@ impl<'a> Server<'a> {
     }
 
     /// Tells the machines which sessions are shown, receives their messages, and passes on results.
-    fn tend_machines(&mut self) {
+    fn drive_machines(&mut self) {
         if self.machines.is_empty() {
             return;
         }
@@ -271,7 +273,7 @@ impl<'a> Server<'a> {
         let awaited = |number: u64| self.connections.iter().any(|connection| connection.awaits(number));
         for machine in &mut self.machines {
             machine.forget_but(awaited);
-            machine.tend(&view, &mut self.keys, &mut self.numbers);
+            machine.drive(&view, &mut self.keys, &mut self.numbers);
             done.extend(machine.done());
         }
         for (number, what) in done {
@@ -284,8 +286,8 @@ impl<'a> Server<'a> {
     }
 
     /// Does what another machine's page wants.
-    fn heed_feed(&mut self) {
-        let orders = self.feed.as_mut().map(PageFeed::hear).unwrap_or_default();
+    fn handle_feed(&mut self) {
+        let orders = self.feed.as_mut().map(PageFeed::receive).unwrap_or_default();
         for order in orders {
             let text = |name: &str| order[name].as_str().unwrap_or_default();
             let done = order["ask"].as_u64().map(|number| {
@@ -301,9 +303,9 @@ impl<'a> Server<'a> {
     }
 
     /// Has those that there are, and no others.
-    fn take_all(&mut self, there_are: Vec<Overview>) {
+    fn take_all(&mut self, there_are: Vec<ActivityView>) {
         let (mut alive, mut dead) = (Set::new(), Set::new());
-        for Overview { glance, .. } in &there_are {
+        for ActivityView { glance, .. } in &there_are {
             let those = if glance.alive { &mut alive } else { &mut dead };
             those.insert(glance.handle.clone());
         }
@@ -338,7 +340,7 @@ impl<'a> Server<'a> {
             FeedNews::Told(overview) => {
                 let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
                 let at = at.unwrap_or_else(|| {
-                    let mut tile = Tile::new(keys.next(), Overview::untold(overview.glance.clone()));
+                    let mut tile = Tile::new(keys.next(), ActivityView::untold(overview.glance.clone()));
                     tile.watch(state_dir);
                     tiles.push(tile);
                     tiles.len() - 1
@@ -347,7 +349,7 @@ impl<'a> Server<'a> {
                     ended = true;
                     tiles[at].end(state_dir);
                 } else {
-                    tiles[at].hear(*overview);
+                    tiles[at].receive_status(*overview);
                 }
             }
             FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
@@ -428,7 +430,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn answer(&mut self, request: &Request, body: &[u8]) -> std::result::Result<Answer, Refusal> {
+    fn answer(&mut self, request: &HttpRequest, body: &[u8]) -> std::result::Result<Answer, HttpError> {
         let Some(door) = &self.door else { return Err(UNAUTHORIZED) };
         guard::check_host(request, door.address)?;
         let file = match &*request.path {
@@ -471,7 +473,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn tile(&mut self, handle: &str) -> std::result::Result<&mut Tile, Refusal> {
+    fn tile(&mut self, handle: &str) -> std::result::Result<&mut Tile, HttpError> {
         self.tiles.iter_mut().find(|tile| tile.handle.as_str() == handle).ok_or(NOT_FOUND)
     }
 
@@ -500,7 +502,7 @@ impl<'a> Server<'a> {
         Ok(None)
     }
 
-    fn open_page(&mut self, request: &Request) -> std::result::Result<Answer, Refusal> {
+    fn open_page(&mut self, request: &HttpRequest) -> std::result::Result<Answer, HttpError> {
         if self.streams().count() >= MOST_STREAMS {
             return Err(UNAVAILABLE);
         }
@@ -582,7 +584,7 @@ impl<'a> Server<'a> {
     }
 
     /// Sends the pages what they have not seen, if they have taken what was before.
-    fn tell(&mut self) {
+    fn send(&mut self) {
         // Before the first scan a page would see an empty list.
         if !self.is_watched {
             return;
@@ -597,18 +599,18 @@ impl<'a> Server<'a> {
             if connection.owes(&entries)
                 && let Phase::Stream(stream) = &mut connection.phase
             {
-                stream.tell(&entries, last, &self.epoch, &mut connection.outbox);
+                stream.send(&entries, last, &self.epoch, &mut connection.outbox);
                 connection.write();
             }
         }
         if let Some(feed) = &mut self.feed {
-            feed.tell(&entries, last);
+            feed.send(&entries, last);
         }
     }
 }
 
 /// Rejects clients whose token differs from the one in the state directory.
-fn look_at_token(state_dir: &StateDir, door: &mut Option<Door>, connections: &mut [Connection]) {
+fn look_at_token(state_dir: &StateDir, door: &mut Option<PageListener>, connections: &mut [Connection]) {
     let Some(door) = door else { return };
     if !door.token.holds(state_dir)
         && let Ok(token) = Token::of(state_dir, false)

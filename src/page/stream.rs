@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     json::Object,
-    page::frame::{Frame, Numbers},
+    page::versioned_screen::{Numbers, VersionedScreen},
 };
 
 /// The most that is sent to a client before it must have read it.
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// None comes again, but that of a machine itself.
     pub(crate) key: u64,
-    pub(crate) frame: Frame,
+    pub(crate) frame: VersionedScreen,
     // The state besides the screen, and its number.
     about: String,
     about_number: u64,
@@ -153,11 +153,11 @@ impl Stream {
 
     /// Adds to `out` what it has not seen, or some of it, and with the last of that the number
     /// up to which it has seen all.
-    pub(crate) fn tell(&mut self, entries: &[&Entry], last: u64, epoch: &str, out: &mut Vec<u8>) {
+    pub(crate) fn send(&mut self, entries: &[&Entry], last: u64, epoch: &str, out: &mut Vec<u8>) {
         if !self.greeted {
             // Whatever else it has is gone.
             let names: Vec<Vec<u8>> = entries.iter().map(|entry| entry.name.as_str().into()).collect();
-            say(out, Object::new().list("sessions", &names));
+            send(out, Object::new().list("sessions", &names));
             self.greeted = true;
         }
         for entry in entries {
@@ -168,13 +168,13 @@ impl Stream {
         self.seen.retain_mut(|seen| {
             let is_there = std::mem::take(&mut seen.is_there);
             if !is_there {
-                say(out, Object::new().text("gone", &seen.name));
+                send(out, Object::new().text("gone", &seen.name));
             }
             is_there
         });
         for entry in entries {
             if let Some(object) = self.news(entry) {
-                say(out, object);
+                send(out, object);
             }
             let at = self.seen(entry).unwrap_or_else(|at| {
                 let Entry { key, name, .. } = entry;
@@ -194,7 +194,7 @@ impl Stream {
     }
 }
 
-pub(crate) fn say(out: &mut Vec<u8>, object: Object) {
+pub(crate) fn send(out: &mut Vec<u8>, object: Object) {
     out.extend_from_slice(BEGINNING);
     out.extend_from_slice(object.value().as_bytes());
     out.extend_from_slice(b"\n\n");

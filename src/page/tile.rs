@@ -14,13 +14,13 @@ use crate::{
     json::Object,
     outcome::Result,
     page::{
-        frame::{self, Numbers},
-        http::{BAD, GONE, Refusal, TOO_MANY},
+        http::{BAD, GONE, HttpError, TOO_MANY},
         stream::Entry,
+        versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, Glance, Handle, Overview, ScreenCache, SessionDir, StateDir, Target,
-        client::{News, RelayClient, ToldStanding, sending},
+        Activity, ActivityView, Handle, ListEntry, ScreenCache, SessionDir, StateDir, Target,
+        client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
     terminal::{keys, text},
@@ -42,7 +42,7 @@ struct Watching {
     following: bool,
 }
 
-struct Typing {
+struct PendingInput {
     client: RelayClient,
     // Invariant: no longer than `MOST_KEYS`.
     keys: Vec<u8>,
@@ -53,12 +53,12 @@ pub(crate) struct Tile {
     pub(crate) handle: Handle,
     pub(crate) entry: Entry,
     // We only use the parts of it that are shown here.
-    overview: Overview,
+    overview: ActivityView,
     screen: Option<ScreenCache>,
     // The last time that it was visible, to choose which screens to drop.
     looked: Instant,
     watching: Option<Watching>,
-    typing: Option<Typing>,
+    typing: Option<PendingInput>,
     // There are changes that we have not read; and the same for its screen.
     stale: bool,
     unseen: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    pub(crate) fn new(key: u64, overview: Overview) -> Tile {
+    pub(crate) fn new(key: u64, overview: ActivityView) -> Tile {
         let handle = overview.glance.handle.clone();
         Tile {
             entry: Entry::new(handle.to_string(), key),
@@ -134,21 +134,21 @@ impl Tile {
         self.entry.frame.number() == 0
     }
 
-    pub(crate) fn hear_news(&mut self) {
+    pub(crate) fn receive_news(&mut self) {
         let Some(watching) = &mut self.watching else { return };
-        match watching.client.hear_news(Deadline::after(Duration::ZERO), None) {
-            Ok(News::Changed) => {
+        match watching.client.receive_news(Deadline::after(Duration::ZERO), None) {
+            Ok(WaitOutcome::Changed) => {
                 watching.following = false;
                 (self.stale, self.unseen) = (true, true);
             }
-            Ok(News::TimedOut) => {}
+            Ok(WaitOutcome::TimedOut) => {}
             // The roster reports its end.
-            Ok(News::Ended) | Err(_) => self.watching = None,
+            Ok(WaitOutcome::Ended) | Err(_) => self.watching = None,
         }
     }
 
     /// The relay sent its status.
-    pub(crate) fn hear(&mut self, told: Overview) {
+    pub(crate) fn receive_status(&mut self, told: ActivityView) {
         self.overview = told;
         self.stale = true;
     }
@@ -161,8 +161,8 @@ impl Tile {
     /// It has ended.
     pub(crate) fn end(&mut self, state_dir: &StateDir) {
         let Ok(session) = self.open(state_dir) else { return };
-        let Some(glance) = Glance::at(&session) else { return };
-        self.overview = Overview::brief(glance, ToldStanding::Ended);
+        let Some(glance) = ListEntry::at(&session) else { return };
+        self.overview = ActivityView::brief(glance, ReportedState::Ended);
         self.overview.since = session.last_sign().map(unix_seconds);
         self.watching = None;
         self.typing = None;
@@ -253,7 +253,7 @@ impl Tile {
 
     /// Computes its state besides the screen.
     pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
-        let Glance { name, command, started, alive, .. } = &self.overview.glance;
+        let ListEntry { name, command, started, alive, .. } = &self.overview.glance;
         let overview = &self.overview;
         let said = overview.report.as_ref().and_then(|report| text::last_line_shown(&report.text));
         if let Some(cache) = &self.screen {
@@ -281,14 +281,14 @@ impl Tile {
     /// The lines that have scrolled off.
     pub(crate) fn scrollback(&self, state_dir: &StateDir, lines: usize) -> Result<String> {
         if let Some(cache) = &self.screen {
-            return Ok(frame::scrollback(&cache.screen, lines));
+            return Ok(versioned_screen::scrollback(&cache.screen, lines));
         }
         let session = self.open(state_dir)?;
-        Ok(frame::scrollback(&ScreenCache::look(&session)?.screen, lines))
+        Ok(versioned_screen::scrollback(&ScreenCache::look(&session)?.screen, lines))
     }
 
     /// Types some text. It is pasted, if that is what the program has asked for.
-    pub(crate) fn paste(&mut self, state_dir: &StateDir, text: &str) -> std::result::Result<(), Refusal> {
+    pub(crate) fn paste(&mut self, state_dir: &StateDir, text: &str) -> std::result::Result<(), HttpError> {
         let text = text.replace("\r\n", "\r").replace('\n', "\r").into_bytes();
         let (session, mut client) = self.client(state_dir)?;
         let modes = client.modes().ok().flatten().ok_or(GONE)?;
@@ -301,7 +301,7 @@ impl Tile {
         &mut self,
         state_dir: &StateDir,
         text: &[u8],
-    ) -> std::result::Result<(), Refusal> {
+    ) -> std::result::Result<(), HttpError> {
         let session = self.open(state_dir).map_err(|_| GONE)?;
         self.enqueue(&session, text)
     }
@@ -311,7 +311,7 @@ impl Tile {
         &mut self,
         state_dir: &StateDir,
         line: &[u8],
-    ) -> std::result::Result<bool, Refusal> {
+    ) -> std::result::Result<bool, HttpError> {
         let (_, mut client) = self.client(state_dir)?;
         if line.len() > sending::LONGEST_SECRET || line.iter().any(|byte| *byte < b' ') {
             return Err(BAD);
@@ -323,7 +323,7 @@ impl Tile {
     }
 
     /// Presses keys by their names, between which there are spaces.
-    pub(crate) fn press(&mut self, state_dir: &StateDir, names: &str) -> std::result::Result<(), Refusal> {
+    pub(crate) fn press(&mut self, state_dir: &StateDir, names: &str) -> std::result::Result<(), HttpError> {
         let keys: Vec<keys::Key> = names.split(' ').map(keys::parse).collect::<Option<_>>().ok_or(BAD)?;
         let (session, mut client) = self.client(state_dir)?;
         let modes = client.modes().ok().flatten().ok_or(GONE)?;
@@ -344,18 +344,18 @@ impl Tile {
         Ok(())
     }
 
-    fn client(&self, state_dir: &StateDir) -> std::result::Result<(SessionDir, RelayClient), Refusal> {
+    fn client(&self, state_dir: &StateDir) -> std::result::Result<(SessionDir, RelayClient), HttpError> {
         let session = self.open(state_dir).map_err(|_| GONE)?;
         let client = RelayClient::open(&session).ok().flatten().ok_or(GONE)?;
         Ok((session, client))
     }
 
-    fn enqueue(&mut self, session: &SessionDir, keys: &[u8]) -> std::result::Result<(), Refusal> {
+    fn enqueue(&mut self, session: &SessionDir, keys: &[u8]) -> std::result::Result<(), HttpError> {
         let typing = match &mut self.typing {
             Some(typing) => typing,
             none => {
                 let client = RelayClient::open(session).ok().flatten().ok_or(GONE)?;
-                none.insert(Typing { client, keys: Vec::new(), under_way: false })
+                none.insert(PendingInput { client, keys: Vec::new(), under_way: false })
             }
         };
         if typing.keys.len() + keys.len() > MOST_KEYS {
@@ -368,12 +368,12 @@ impl Tile {
         Ok(())
     }
 
-    pub(crate) fn hear_typed(&mut self) {
+    pub(crate) fn receive_typed(&mut self) {
         let Some(typing) = &mut self.typing else { return };
         match typing.client.has_typed() {
-            Ok(News::Changed) => typing.under_way = false,
-            Ok(News::TimedOut) => return,
-            Ok(News::Ended) | Err(_) => self.typing = None,
+            Ok(WaitOutcome::Changed) => typing.under_way = false,
+            Ok(WaitOutcome::TimedOut) => return,
+            Ok(WaitOutcome::Ended) | Err(_) => self.typing = None,
         }
         self.type_on();
     }

@@ -17,12 +17,12 @@ use std::{
 
 use crate::{
     jail::Admission,
-    relay::{inbox::Inbox, judge::Audience},
+    relay::{activity_tracker::Audience, inbox::Inbox},
     session::{
         Report,
         client::{
             job::Handed,
-            protocol::{Asked, Follower, LONGEST_LINE, Request, Response, SizeSince},
+            protocol::{Asked, Follower, LONGEST_LINE, RelayRequest, Response, SizeSince},
         },
     },
     sorted::Map,
@@ -91,7 +91,7 @@ pub(crate) struct Client {
     inbox: Inbox,
     // Invariant: one answer, or its rest. Nothing is heeded before the socket has taken it.
     outbox: Vec<u8>,
-    wish: Wish,
+    wish: PendingRequest,
     // It is a call that waits on the session.
     waits: bool,
     // It hands a command over, and what it has sent of that is typed also if it leaves.
@@ -99,19 +99,19 @@ pub(crate) struct Client {
     hung_up: bool,
     // Set while its inbox or outbox is large: a number that grows, so that the smallest is
     // the one which has been so for longest.
-    dawdles: Option<u64>,
+    slow_since: Option<u64>,
 }
 
 /// What a client has asked for and not been given yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum PendingRequest {
     None,
     /// To be told when the session has changed more often than this.
     News {
         seen: u64,
         sized: bool,
     },
-    /// To be told when something that tells (`Meaning::told`) ends behind so many bytes.
+    /// To be told when something that tells (`OutputState::told`) ends behind so many bytes.
     Output {
         seen: u64,
     },
@@ -161,18 +161,18 @@ impl Client {
     /// What of its text is here and can be typed.
     pub(crate) fn to_type(&self) -> &[u8] {
         match self.wish {
-            Wish::Type { left, .. } => {
+            PendingRequest::Type { left, .. } => {
                 let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 &self.inbox[..here]
             }
-            Wish::None
-            | Wish::News { .. }
-            | Wish::Output { .. }
-            | Wish::Standing { .. }
-            | Wish::Turn { .. }
-            | Wish::Report { .. }
-            | Wish::Secret { .. }
-            | Wish::Skip { .. } => &[],
+            PendingRequest::None
+            | PendingRequest::News { .. }
+            | PendingRequest::Output { .. }
+            | PendingRequest::Standing { .. }
+            | PendingRequest::Turn { .. }
+            | PendingRequest::Report { .. }
+            | PendingRequest::Secret { .. }
+            | PendingRequest::Skip { .. } => &[],
         }
     }
 
@@ -229,11 +229,11 @@ impl Client {
 
     /// Forgets what has come of what shall not be typed any more.
     fn skip(&mut self) {
-        if let Wish::Skip { left } = self.wish {
+        if let PendingRequest::Skip { left } = self.wish {
             let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             self.inbox.skip(here);
             let left = left - here as u64;
-            self.wish = if left == 0 { Wish::None } else { Wish::Skip { left } };
+            self.wish = if left == 0 { PendingRequest::None } else { PendingRequest::Skip { left } };
         }
     }
 
@@ -241,7 +241,10 @@ impl Client {
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
         // One thing after another; else what is not read of the answers would pile up. Who is
         // to be told of something may change its mind.
-        let is_free = matches!(self.wish, Wish::None | Wish::News { .. } | Wish::Output { .. });
+        let is_free = matches!(
+            self.wish,
+            PendingRequest::None | PendingRequest::News { .. } | PendingRequest::Output { .. }
+        );
         if !is_free || self.wants_write() {
             return Ok(None);
         }
@@ -303,9 +306,9 @@ impl Clients {
 
     fn most_of(&self, id: ClientId) -> usize {
         match self.all.get(&id).map(|client| client.wish) {
-            Some(Wish::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
-            Some(Wish::Secret { length } | Wish::Report { length }) => length,
-            Some(Wish::Skip { .. }) => INBOX,
+            Some(PendingRequest::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
+            Some(PendingRequest::Secret { length } | PendingRequest::Report { length }) => length,
+            Some(PendingRequest::Skip { .. }) => INBOX,
             _ => LONGEST_LINE,
         }
     }
@@ -337,9 +340,17 @@ impl Clients {
         }
         self.last += 1;
         let (inbox, outbox) = (Inbox::default(), Vec::new());
-        let wish = Wish::None;
-        let client =
-            Client { stream, inbox, outbox, wish, waits: false, runs: false, hung_up: false, dawdles: None };
+        let wish = PendingRequest::None;
+        let client = Client {
+            stream,
+            inbox,
+            outbox,
+            wish,
+            waits: false,
+            runs: false,
+            hung_up: false,
+            slow_since: None,
+        };
         self.all.insert(ClientId(self.last), client);
         Some(ClientId(self.last))
     }
@@ -361,15 +372,15 @@ impl Clients {
     fn bound(&mut self, id: ClientId) {
         let Some(client) = self.all.get_mut(&id) else { return };
         if client.kept() <= LONGEST_LINE {
-            client.dawdles = None;
+            client.slow_since = None;
             return;
         }
         self.dawdlers += 1;
-        client.dawdles = client.dawdles.or(Some(self.dawdlers));
+        client.slow_since = client.slow_since.or(Some(self.dawdlers));
         while self.all.values().map(Client::kept).sum::<usize>() > MOST_KEPT {
             let typist = self.typists.front();
             let others = self.all.iter().filter(|(id, _)| Some(*id) != typist);
-            let dawdler = others.filter_map(|(id, client)| Some((client.dawdles?, *id))).min();
+            let dawdler = others.filter_map(|(id, client)| Some((client.slow_since?, *id))).min();
             let Some((_, dawdler)) = dawdler else { break };
             self.dismiss(dawdler);
         }
@@ -385,23 +396,23 @@ impl Clients {
     }
 
     /// The next thing that a client asks which is the relay's to answer.
-    pub(crate) fn next_request(&mut self, id: ClientId) -> Option<Request> {
+    pub(crate) fn next_request(&mut self, id: ClientId) -> Option<RelayRequest> {
         loop {
             let client = self.all.get_mut(&id)?;
             client.skip();
-            if let Wish::Secret { length } = client.wish
+            if let PendingRequest::Secret { length } = client.wish
                 && client.inbox.len() >= length
             {
-                return Some(Request::Secret { length: length as u64 });
+                return Some(RelayRequest::Secret { length: length as u64 });
             }
-            if let Wish::Report { length } = client.wish
+            if let PendingRequest::Report { length } = client.wish
                 && client.inbox.len() >= length
             {
-                return Some(Request::Report { length: length as u64 });
+                return Some(RelayRequest::Report { length: length as u64 });
             }
             match client.next_line() {
                 Ok(Some(line)) => {
-                    if let Some(request) = self.heed(id, &line) {
+                    if let Some(request) = self.handle(id, &line) {
                         return Some(request);
                     }
                 }
@@ -417,78 +428,82 @@ impl Clients {
         }
     }
 
-    fn heed(&mut self, id: ClientId, line: &[u8]) -> Option<Request> {
-        let request = Request::decode(line);
+    fn handle(&mut self, id: ClientId, line: &[u8]) -> Option<RelayRequest> {
+        let request = RelayRequest::decode(line);
         let client = self.all.get_mut(&id)?;
         match request {
-            Some(Request::Follow { seen, as_who: Follower::Runner }) => client.wish = Wish::Output { seen },
-            Some(Request::Follow { seen, as_who }) => {
-                client.wish = Wish::News { seen, sized: as_who == Follower::SizedViewer };
+            Some(RelayRequest::Follow { seen, as_who: Follower::Runner }) => {
+                client.wish = PendingRequest::Output { seen }
+            }
+            Some(RelayRequest::Follow { seen, as_who }) => {
+                client.wish = PendingRequest::News { seen, sized: as_who == Follower::SizedViewer };
                 client.waits |= as_who == Follower::Waiter;
             }
-            Some(Request::Snapshot { seen: Some(seen), waits, .. }) => {
-                client.wish = Wish::Standing { seen };
+            Some(RelayRequest::Snapshot { seen: Some(seen), waits, .. }) => {
+                client.wish = PendingRequest::Standing { seen };
                 client.waits |= waits;
             }
-            Some(Request::Report { length }) => {
+            Some(RelayRequest::Report { length }) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 if length > LONGEST_REPORT {
                     self.dismiss(id);
                     return None;
                 }
-                client.wish = Wish::Report { length };
+                client.wish = PendingRequest::Report { length };
                 if client.inbox.len() >= length {
-                    return Some(Request::Report { length: length as u64 });
+                    return Some(RelayRequest::Report { length: length as u64 });
                 }
             }
-            Some(Request::Turn) => {
+            Some(RelayRequest::Turn) => {
                 // One that has gone, which nobody has noted yet, is in nobody's way.
                 let is_before = |other: &ClientId| {
                     *other != id && self.all.get(other).is_some_and(|other| !other.has_left())
                 };
                 let queued = self.turns.iter().any(is_before);
                 if let Some(client) = self.all.get_mut(&id) {
-                    client.wish = Wish::Turn { queued };
+                    client.wish = PendingRequest::Turn { queued };
                 }
                 if !self.turns.contains(&id) {
                     self.turns.push_back(id);
                 }
                 self.give_turn();
             }
-            Some(Request::Asked(asked)) => {
+            Some(RelayRequest::Asked(asked)) => {
                 self.asked = Some(asked);
                 self.respond(id, &Response::Noted);
             }
             // A command of a shell begins: whatever asks then asks something new.
-            Some(Request::Claim { seq }) => {
+            Some(RelayRequest::Claim { seq }) => {
                 self.asked = None;
-                return Some(Request::Claim { seq });
+                return Some(RelayRequest::Claim { seq });
             }
-            Some(Request::Job(job)) => {
+            Some(RelayRequest::Job(job)) => {
                 if job.handed != Handed::Queued {
                     (self.asked, client.runs) = (None, true);
                 }
-                return Some(Request::Job(job));
+                return Some(RelayRequest::Job(job));
             }
-            Some(Request::Type { length: 0 }) => self.respond(id, &Response::Typed { count: 0, held: false }),
-            Some(Request::Type { length }) if client.has_left() && !client.has_all(length) => {
+            Some(RelayRequest::Type { length: 0 }) => {
+                self.respond(id, &Response::Typed { count: 0, held: false })
+            }
+            Some(RelayRequest::Type { length }) if client.has_left() && !client.has_all(length) => {
                 client.hung_up = true;
                 self.respond(id, &Response::Typed { count: 0, held: false });
             }
-            Some(Request::Type { length: left }) => {
-                client.wish = Wish::Type { left, done: 0, held: false };
+            Some(RelayRequest::Type { length: left }) => {
+                client.wish = PendingRequest::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
                 self.patience = Deadline::after(TYPIST_TIMEOUT);
             }
-            Some(Request::Secret { length }) => {
+            Some(RelayRequest::Secret { length }) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 if length > LONGEST_SECRET {
                     self.dismiss(id);
                     return None;
                 }
-                client.wish = Wish::Secret { length };
+                client.wish = PendingRequest::Secret { length };
                 if client.inbox.len() >= length {
-                    return Some(Request::Secret { length: length as u64 });
+                    return Some(RelayRequest::Secret { length: length as u64 });
                 }
             }
             Some(other) => return Some(other),
@@ -500,7 +515,7 @@ impl Clients {
 
     pub(crate) fn respond(&mut self, id: ClientId, response: &Response) {
         let Some(client) = self.all.get_mut(&id) else { return };
-        client.wish = Wish::None;
+        client.wish = PendingRequest::None;
         // It may be long: in one piece of memory. What came before has gone.
         client.outbox = response.encode().into_bytes();
         if client.send() {
@@ -513,15 +528,15 @@ impl Clients {
     /// Tells the one whose turn it is, if it does not know yet.
     fn give_turn(&mut self) {
         let Some(id) = self.turns.front().copied() else { return };
-        if let Some(Wish::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
+        if let Some(PendingRequest::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
             self.respond(id, &Response::Turn { queued, asked: self.asked });
         }
     }
 
     /// Tells those who want to know that the session has changed so many times.
-    pub(crate) fn tell(&mut self, changes: u64, size: SizeSince) {
+    pub(crate) fn send(&mut self, changes: u64, size: SizeSince) {
         let curious = self.all.iter().filter_map(|(id, client)| match client.wish {
-            Wish::News { seen, sized } if seen < changes => Some((*id, sized)),
+            PendingRequest::News { seen, sized } if seen < changes => Some((*id, sized)),
             _ => None,
         });
         let curious: Vec<(ClientId, bool)> = curious.collect();
@@ -532,26 +547,27 @@ impl Clients {
 
     /// Tells those who run a command that the log is so long, where the last that tells
     /// something ends at `told`, and whether somebody ends the session.
-    pub(crate) fn tell_of_output(&mut self, length: u64, told: u64, ending: bool) {
-        let curious = |client: &Client| matches!(client.wish, Wish::Output { seen } if seen < told);
+    pub(crate) fn send_output(&mut self, length: u64, told: u64, ending: bool) {
+        let curious = |client: &Client| matches!(client.wish, PendingRequest::Output { seen } if seen < told);
         let ids: Vec<ClientId> =
             self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect();
         for id in ids {
-            self.respond(id, &Response::Output { heeded: length, ending });
+            self.respond(id, &Response::Output { processed: length, ending });
         }
     }
 
     /// Those who want to know that what the session does has changed so many times.
     pub(crate) fn curious(&self, changes: u64) -> Vec<ClientId> {
-        let wants = |client: &Client| matches!(client.wish, Wish::Standing { seen } if seen < changes);
+        let wants =
+            |client: &Client| matches!(client.wish, PendingRequest::Standing { seen } if seen < changes);
         self.all.iter().filter(|(_, client)| wants(client)).map(|(id, _)| *id).collect()
     }
 
     /// Those who want to be told what the session does.
     pub(crate) fn audience(&self) -> Audience {
         let wishes = self.all.values().filter_map(|client| match client.wish {
-            Wish::Standing { seen: 0 } => Some(Audience::New),
-            Wish::Standing { .. } => Some(Audience::Told),
+            PendingRequest::Standing { seen: 0 } => Some(Audience::New),
+            PendingRequest::Standing { .. } => Some(Audience::Told),
             _ => None,
         });
         wishes.max().unwrap_or(Audience::None)
@@ -564,14 +580,17 @@ impl Clients {
 
     /// Tells those who follow that the session has ended, once `let_go` has made that
     /// true: who hears it may look at once. What we say after that, nobody hears.
-    pub(crate) fn tell_end(
+    pub(crate) fn send_end(
         &mut self,
         code: Option<i32>,
         let_go: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let gone = let_go();
         let follows = |client: &Client| {
-            matches!(client.wish, Wish::News { .. } | Wish::Output { .. } | Wish::Standing { .. })
+            matches!(
+                client.wish,
+                PendingRequest::News { .. } | PendingRequest::Output { .. } | PendingRequest::Standing { .. }
+            )
         };
         let followers = self.all.iter().filter(|(_, client)| follows(client));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
@@ -592,14 +611,14 @@ impl Clients {
 
     /// Has nothing of the typist's text been typed yet?
     pub(crate) fn typist_begins(&self) -> bool {
-        self.typist().is_some_and(|client| matches!(client.wish, Wish::Type { done: 0, .. }))
+        self.typist().is_some_and(|client| matches!(client.wish, PendingRequest::Type { done: 0, .. }))
     }
 
     /// Notes that so many bytes of the typist's text have been typed.
     pub(crate) fn note_typed(&mut self, count: usize) {
         let Some(id) = self.typists.front().copied() else { return };
         let Some(client) = self.all.get_mut(&id) else { return };
-        let Wish::Type { left, done, .. } = &mut client.wish else { return };
+        let PendingRequest::Type { left, done, .. } = &mut client.wish else { return };
         client.inbox.skip(count);
         *left -= count as u64;
         *done += count as u64;
@@ -613,9 +632,9 @@ impl Clients {
     }
 
     /// Somebody who has been given what it wanted, and has asked for more meanwhile.
-    pub(crate) fn unheeded(&self) -> Option<ClientId> {
+    pub(crate) fn unprocessed(&self) -> Option<ClientId> {
         let asks = |client: &Client| {
-            client.wish == Wish::None
+            client.wish == PendingRequest::None
                 && !client.wants_write()
                 && memchr::memchr(b'\n', &client.inbox).is_some()
         };
@@ -626,11 +645,11 @@ impl Clients {
     pub(crate) fn cut_typist(&mut self) {
         let Some(id) = self.typists.front().copied() else { return };
         let Some(client) = self.all.get(&id) else { return };
-        let Wish::Type { left, done: count @ 1.., .. } = client.wish else { return };
+        let PendingRequest::Type { left, done: count @ 1.., .. } = client.wish else { return };
         self.typists.pop_front();
         self.respond(id, &Response::Cut { count });
         if let Some(client) = self.all.get_mut(&id) {
-            client.wish = Wish::Skip { left };
+            client.wish = PendingRequest::Skip { left };
             client.skip();
         }
         self.leave_if_done(id);
@@ -645,7 +664,7 @@ impl Clients {
     /// Notes whether the typist's text is held back.
     pub(crate) fn note_held(&mut self, now: bool) {
         let Some(id) = self.typists.front() else { return };
-        if let Some(Wish::Type { held, .. }) = self.all.get_mut(id).map(|client| &mut client.wish) {
+        if let Some(PendingRequest::Type { held, .. }) = self.all.get_mut(id).map(|client| &mut client.wish) {
             *held = now;
         }
     }
@@ -667,15 +686,17 @@ impl Clients {
             return;
         }
         match client.wish {
-            Wish::Type { left, .. } if client.has_all(left) => {}
-            Wish::Type { .. } => self.stop_typing(id),
+            PendingRequest::Type { left, .. } if client.has_all(left) => {}
+            PendingRequest::Type { .. } => self.stop_typing(id),
             _ if !client.wants_write() => self.dismiss(id),
             _ => {}
         }
     }
 
     fn stop_typing(&mut self, id: ClientId) {
-        if let Some(Wish::Type { done: count, held, .. }) = self.all.get(&id).map(|client| client.wish) {
+        if let Some(PendingRequest::Type { done: count, held, .. }) =
+            self.all.get(&id).map(|client| client.wish)
+        {
             self.typists.retain(|typist| *typist != id);
             self.patience = Deadline::after(TYPIST_TIMEOUT);
             self.respond(id, &Response::Typed { count, held });
@@ -706,12 +727,12 @@ mod tests {
         theirs.set_nonblocking(true).unwrap();
         let id = clients.let_in(ours).unwrap();
         theirs.write_all(words).unwrap();
-        hear(clients, id);
+        receive(clients, id);
         (id, theirs)
     }
 
     /// As the relay does when there is something to read.
-    fn hear(clients: &mut Clients, id: ClientId) {
+    fn receive(clients: &mut Clients, id: ClientId) {
         clients.attend(id);
         assert_eq!(clients.next_request(id), None);
     }
@@ -766,7 +787,7 @@ mod tests {
         assert_eq!(type_some(&mut clients, 0), "");
         assert_eq!(told(&first), "");
         (&first).write_all(b"defghi").unwrap();
-        hear(&mut clients, ClientId(1));
+        receive(&mut clients, ClientId(1));
         assert_eq!(type_some(&mut clients, 3), "def");
         assert_eq!(told(&first), "typed 6\n");
         assert!(clients.typist_begins());
@@ -774,13 +795,13 @@ mod tests {
         assert_eq!(told(&second), "typed 2\n");
         assert!(clients.typist().is_none());
         // What came behind a text is a request again.
-        assert_eq!(clients.next_request(ClientId(2)), Some(Request::Modes));
+        assert_eq!(clients.next_request(ClientId(2)), Some(RelayRequest::Modes));
     }
 
     #[test]
     fn who_has_no_more_of_a_text_waits_for_nobody_for_ever() {
         let mut clients = clients();
-        let (dawdler, dawdles) = come(&mut clients, b"type 6\nab");
+        let (dawdler, slow_since) = come(&mut clients, b"type 6\nab");
         let (_, next) = come(&mut clients, b"type 1\nx");
         // There is something to be typed: that it is not, is not its fault.
         assert_eq!(clients.deadline(), Deadline::NEVER);
@@ -790,15 +811,15 @@ mod tests {
         assert_eq!(clients.deadline(), clients.patience);
         clients.patience = Deadline::NEVER;
         clients.keep_time();
-        assert_eq!(told(&dawdles), "");
-        hear(&mut clients, dawdler);
+        assert_eq!(told(&slow_since), "");
+        receive(&mut clients, dawdler);
         assert_ne!(clients.patience, Deadline::NEVER, "what is heard of it gives it time");
         clients.patience = Deadline::after(Duration::ZERO);
         clients.keep_time();
         assert_eq!(type_some(&mut clients, 1), "x");
         assert_eq!(told(&next), "typed 1\n");
         let mut told = String::new();
-        (&dawdles).read_to_string(&mut told).unwrap();
+        (&slow_since).read_to_string(&mut told).unwrap();
         assert_eq!((told.as_str(), clients.is_there(dawdler)), ("typed 2\n", false));
     }
 
@@ -816,7 +837,7 @@ mod tests {
         // The rest of it is neither typed nor taken for a request.
         (&begun).write_all(b"efmodes\n").unwrap();
         clients.attend(first);
-        assert_eq!(clients.next_request(first), Some(Request::Modes));
+        assert_eq!(clients.next_request(first), Some(RelayRequest::Modes));
         assert_eq!(type_some(&mut clients, 1), "x");
     }
 
@@ -854,7 +875,7 @@ mod tests {
         while clients.all.get(&id).is_some_and(Client::wants_write) {
             let mut some = [0; 10_000];
             let _ = (&theirs).read(&mut some).unwrap();
-            hear(&mut clients, id);
+            receive(&mut clients, id);
         }
         assert!(!clients.all.contains_key(&id));
     }
@@ -865,7 +886,7 @@ mod tests {
         let (first, one) = come(&mut clients, b"turn\n");
         assert_eq!(told(&one), "turn at-once\n");
         (&one).write_all(b"asked 7 1f\n").unwrap();
-        hear(&mut clients, first);
+        receive(&mut clients, first);
         assert_eq!(told(&one), "noted\n");
         let (second, _second) = come(&mut clients, b"turn\n");
         let (_, third) = come(&mut clients, b"turn\n");
@@ -890,15 +911,15 @@ mod tests {
     fn who_runs_a_command_is_told_what_the_log_has_that_it_has_not_read() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"follow 50 runs\n");
-        clients.tell_of_output(70, 50, false);
+        clients.send_output(70, 50, false);
         assert_eq!(told(&runner), "");
-        clients.tell_of_output(90, 80, false);
+        clients.send_output(90, 80, false);
         assert_eq!(told(&runner), "output 90\n");
         // What it asks for instead is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
-        hear(&mut clients, id);
+        receive(&mut clients, id);
         assert_eq!(told(&runner), "turn at-once\n");
-        clients.tell_of_output(100, 100, false);
+        clients.send_output(100, 100, false);
         assert_eq!(told(&runner), "");
     }
 
@@ -908,8 +929,8 @@ mod tests {
         let (id, runner) = come(&mut clients, b"type 2\nabfollow 0 runs\n");
         assert_eq!(type_some(&mut clients, 2), "ab");
         assert_eq!(told(&runner), "typed 2\n");
-        hear(&mut clients, id);
-        clients.tell_of_output(5, 5, true);
+        receive(&mut clients, id);
+        clients.send_output(5, 5, true);
         assert_eq!(told(&runner), "output 5 ending\n");
     }
 
@@ -919,10 +940,10 @@ mod tests {
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, sized) = come(&mut clients, b"follow 6 sized\n");
         let size = SizeSince { cols: 80, rows: 24, offset: 5 };
-        clients.tell(7, size);
+        clients.send(7, size);
         assert_eq!((told(&follower), told(&sized)), (String::new(), "changed 7 80 24 5\n".into()));
-        clients.tell(8, size);
-        clients.tell(9, size);
+        clients.send(8, size);
+        clients.send(9, size);
         assert_eq!((told(&follower), told(&sized)), ("changed 8\n".into(), String::new()));
     }
 
@@ -948,7 +969,7 @@ mod tests {
         let (id, mut theirs) = come(&mut clients, b"secret 5\nhor");
         theirs.write_all(b"se\rmodes\n").unwrap();
         clients.attend(id);
-        assert_eq!(clients.next_request(id), Some(Request::Secret { length: 5 }));
+        assert_eq!(clients.next_request(id), Some(RelayRequest::Secret { length: 5 }));
         assert_eq!(*clients.take_sent(id, 5), b"horse"[..]);
     }
 
@@ -980,7 +1001,7 @@ mod tests {
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, other) = come(&mut clients, b"turn\n");
         assert_eq!(told(&other), "turn at-once\n");
-        let error = clients.tell_end(Some(3), || {
+        let error = clients.send_end(Some(3), || {
             assert_eq!(told(&follower), "");
             Err(ErrorKind::StorageFull.into())
         });

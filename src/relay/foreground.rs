@@ -14,7 +14,7 @@ use crate::{
     relay::snapshot::Sample,
     session::{
         SessionDir,
-        client::{Doing, Holder, Prompt},
+        client::{ForegroundProgram, PromptState, TerminalState},
         shell::{Dialect, Mark},
     },
     sys::{
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-impl Prompt {
-    pub(crate) fn after(self, mark: &Mark) -> Prompt {
+impl PromptState {
+    pub(crate) fn after(self, mark: &Mark) -> PromptState {
         match mark {
-            Mark::PromptEnd { .. } if self == Prompt::Touched => self,
-            Mark::PromptStart { .. } | Mark::PromptEnd { .. } => Prompt::Stands,
-            Mark::Taken { .. } | Mark::Unfinished { .. } | Mark::Reads { .. } => Prompt::Entered,
-            Mark::Started { .. } | Mark::Begun { .. } => Prompt::Left,
-            Mark::Done { .. } | Mark::OutputEnd { .. } => Prompt::Coming,
+            Mark::PromptEnd { .. } if self == PromptState::Touched => self,
+            Mark::PromptStart { .. } | Mark::PromptEnd { .. } => PromptState::Stands,
+            Mark::Taken { .. } | Mark::Unfinished { .. } | Mark::Reads { .. } => PromptState::Entered,
+            Mark::Started { .. } | Mark::Begun { .. } => PromptState::Left,
+            Mark::Done { .. } | Mark::OutputEnd { .. } => PromptState::Coming,
             Mark::Mended { .. }
             | Mark::Cleared { .. }
             | Mark::Shown { .. }
@@ -41,10 +41,10 @@ impl Prompt {
 
     /// What has been typed at a prompt ends it with a line's end: what follows
     /// is a command, or the rest of one (PS2), until the shell says otherwise.
-    pub(crate) fn after_typing(self, ends_line: bool) -> Prompt {
+    pub(crate) fn after_typing(self, ends_line: bool) -> PromptState {
         match self {
-            Prompt::Stands | Prompt::Touched if ends_line => Prompt::Entered,
-            Prompt::Stands => Prompt::Touched,
+            PromptState::Stands | PromptState::Touched if ends_line => PromptState::Entered,
+            PromptState::Stands => PromptState::Touched,
             other => other,
         }
     }
@@ -52,29 +52,31 @@ impl Prompt {
 
 /// What the terminal is doing. `reporting` is the group that has the foreground while the prompt of
 /// the shell that reports stands.
-pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Doing {
-    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return Doing::Running };
-    let Some(group) = master.foreground() else { return Doing::Running };
+pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: PromptState) -> TerminalState {
+    let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else {
+        return TerminalState::Running;
+    };
+    let Some(group) = master.foreground() else { return TerminalState::Running };
     let line = modes.is_canonical();
     let is_read =
         any_in_foreground(device, group, shell, |thread| waits_for(device, thread, modes.shows_lines()));
     match is_read {
-        false => Doing::Running,
-        true if modes.hide_line() => Doing::Secret,
-        true if prompt.is_there() && group == reporting => Doing::Prompt,
-        true if line => Doing::Line,
-        true => Doing::Raw,
+        false => TerminalState::Running,
+        true if modes.hide_line() => TerminalState::Secret,
+        true if prompt.is_there() && group == reporting => TerminalState::Prompt,
+        true if line => TerminalState::Line,
+        true => TerminalState::Raw,
     }
 }
 
 /// What there is to see of who seems to wait for input.
-pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt) -> Sample {
+pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: PromptState) -> Sample {
     let doing = doing(master, shell, reporting, prompt);
     let mut sample = Sample::of(doing);
     let (Some(device), Some(group)) = (master.slave_device().ok(), master.foreground()) else {
         return sample;
     };
-    if matches!(doing, Doing::Running | Doing::Prompt) {
+    if matches!(doing, TerminalState::Running | TerminalState::Prompt) {
         return sample;
     }
     let all = members(group, shell);
@@ -88,16 +90,17 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
         for thread in process.threads() {
             sample.threads += 1;
             sample.cpu_time += thread.cpu_time().unwrap_or_default();
-            let attention = if is_member { attention(device, &thread, doing == Doing::Line) } else { None };
+            let attention =
+                if is_member { attention(device, &thread, doing == TerminalState::Line) } else { None };
             if let Some(attention) = attention {
-                sample.is_far |= attention == Attention::PassesOn;
+                sample.is_remote |= attention == Attention::PassesOn;
                 sample.timeout = sample.timeout.max(thread.timeout());
                 sample.readers.extend(thread.id());
             }
         }
     }
     if sample.readers.is_empty() {
-        sample.doing = Doing::Running;
+        sample.doing = TerminalState::Running;
     }
     sample
 }
@@ -182,7 +185,7 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
 }
 
 /// Who has the foreground: of its group the one who waits for input, else the foreground process. `reporting` is the group of the shell that reports.
-pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Holder> {
+pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<ForegroundProgram> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let group = master.foreground()?;
     let (mut waiting, mut any, mut client, mut leads_elsewhere) = (None, None, None, false);
@@ -214,7 +217,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Hold
     // It may have executed the program that was seen to wait only after it was read the first time.
     let process = Process::read(process.pid).unwrap_or(process);
     let is_hidden = process.threads().any(|thread| matches!(thread.awaits(), Awaited::Hidden));
-    Some(Holder {
+    Some(ForegroundProgram {
         is_shell: group == reporting && process.pid == group.unsigned_abs(),
         pid: process.pid,
         waits,

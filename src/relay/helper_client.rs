@@ -15,7 +15,7 @@ use std::{
 use crate::{
     helper::{
         self,
-        protocol::{ERROR, FILES, Header, KeeperMessage, Order, VERSION_IS},
+        protocol::{ERROR, FILES, Header, KeeperMessage, SpawnOrder, VERSION_IS},
     },
     outcome::{Failure, Result, Trying},
     session::{HELPER_SOCKET, Handle},
@@ -57,7 +57,7 @@ pub(crate) struct SpawnRequest<'a> {
 }
 
 /// Why there is no child from the helper.
-pub(crate) enum Refusal {
+pub(crate) enum HelperError {
     /// No helper is there that could be asked.
     NotRunning(String),
     /// It was asked, and could not.
@@ -94,7 +94,7 @@ pub(crate) enum KeeperNews {
 pub(crate) fn ask_helper(
     state_dir: &Path,
     spawn_request: &SpawnRequest<'_>,
-) -> std::result::Result<SpawnedChild, Refusal> {
+) -> std::result::Result<SpawnedChild, HelperError> {
     let deadline = Deadline::after(HELPER_TIMEOUT);
     let stream = connect(state_dir)?;
     let order = spawn_request.order().encode();
@@ -110,11 +110,11 @@ pub(crate) fn ask_helper(
         }
         ERROR => {
             let why = text(&stream, deadline)?;
-            Err(Refusal::Failed(Failure::failed(why)))
+            Err(HelperError::Failed(Failure::failed(why)))
         }
         VERSION_IS => {
             let version = text(&stream, deadline)?;
-            Err(Refusal::NotRunning(format!(
+            Err(HelperError::NotRunning(format!(
                 "it has version {version}, and this is {}; restart it",
                 helper::OUR_VERSION
             )))
@@ -123,14 +123,14 @@ pub(crate) fn ask_helper(
     }
 }
 
-fn connect(state_dir: &Path) -> std::result::Result<UnixStream, Refusal> {
+fn connect(state_dir: &Path) -> std::result::Result<UnixStream, HelperError> {
     let stream = Folder::open(state_dir).and_then(|folder| {
         let stream = socket::connect(&folder, HELPER_SOCKET, Deadline::after(HELPER_TIMEOUT))?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     });
     let stream = stream.map_err(|error| {
-        Refusal::NotRunning(match error.kind() {
+        HelperError::NotRunning(match error.kind() {
             io::ErrorKind::NotFound => "try nbs-ts-helper in a login shell".to_owned(),
             io::ErrorKind::ConnectionRefused => "it has ended; try nbs-ts-helper in a login shell".to_owned(),
             io::ErrorKind::WouldBlock => silent(),
@@ -139,7 +139,7 @@ fn connect(state_dir: &Path) -> std::result::Result<UnixStream, Refusal> {
     })?;
     match socket::leads_to_us(&stream) {
         Ok(true) => Ok(stream),
-        Ok(false) => Err(Refusal::NotRunning("its socket belongs to another user".into())),
+        Ok(false) => Err(HelperError::NotRunning("its socket belongs to another user".into())),
         Err(error) => Err(failed(error)),
     }
 }
@@ -148,14 +148,14 @@ fn silent() -> String {
     format!("it did not respond within {} s; is it stopped?", HELPER_TIMEOUT.as_secs())
 }
 
-fn failed(why: impl std::fmt::Display) -> Refusal {
-    Refusal::Failed(Failure::failed(format!("cannot start the command through the helper: {why}")))
+fn failed(why: impl std::fmt::Display) -> HelperError {
+    HelperError::Failed(Failure::failed(format!("cannot start the command through the helper: {why}")))
 }
 
 impl SpawnRequest<'_> {
-    fn order(&self) -> Order {
+    fn order(&self) -> SpawnOrder {
         let bytes = |word: &OsString| word.as_bytes().to_vec();
-        Order {
+        SpawnOrder {
             folder: self.folder.as_os_str().as_bytes().to_vec(),
             cols: self.size.cols,
             rows: self.size.rows,
@@ -175,7 +175,11 @@ impl SpawnRequest<'_> {
     }
 }
 
-fn send_all(stream: &UnixStream, mut bytes: &[u8], deadline: Deadline) -> std::result::Result<(), Refusal> {
+fn send_all(
+    stream: &UnixStream,
+    mut bytes: &[u8],
+    deadline: Deadline,
+) -> std::result::Result<(), HelperError> {
     while !bytes.is_empty() {
         match (&mut &*stream).write(bytes) {
             Ok(count) => bytes = &bytes[count..],
@@ -185,7 +189,7 @@ fn send_all(stream: &UnixStream, mut bytes: &[u8], deadline: Deadline) -> std::r
                 poll_set.writable(stream, ());
                 poll_set.wait(deadline).map_err(failed)?;
                 if deadline.has_passed() {
-                    return Err(Refusal::NotRunning(silent()));
+                    return Err(HelperError::NotRunning(silent()));
                 }
             }
             // It has something to say about it.
@@ -197,7 +201,7 @@ fn send_all(stream: &UnixStream, mut bytes: &[u8], deadline: Deadline) -> std::r
 }
 
 /// The first byte of the answer, and what it carries.
-fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, Vec<OwnedFd>), Refusal> {
+fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, Vec<OwnedFd>), HelperError> {
     loop {
         let mut byte = [0];
         match fdpass::receive(stream, &mut byte) {
@@ -208,7 +212,11 @@ fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, 
     }
 }
 
-fn wait(stream: &UnixStream, error: io::Error, mut deadline: Deadline) -> std::result::Result<(), Refusal> {
+fn wait(
+    stream: &UnixStream,
+    error: io::Error,
+    mut deadline: Deadline,
+) -> std::result::Result<(), HelperError> {
     match error.kind() {
         io::ErrorKind::Interrupted => Ok(()),
         io::ErrorKind::WouldBlock => {
@@ -220,7 +228,7 @@ fn wait(stream: &UnixStream, error: io::Error, mut deadline: Deadline) -> std::r
                     Err(error) => return Err(failed(error)),
                 }
             }
-            Err(Refusal::NotRunning(silent()))
+            Err(HelperError::NotRunning(silent()))
         }
         io::ErrorKind::ConnectionReset => Err(failed("it hung up; see its log")),
         _ => Err(failed(error)),
@@ -240,7 +248,7 @@ fn is_at_it(stream: &UnixStream) -> bool {
 }
 
 /// The rest of an answer that is text.
-fn text(stream: &UnixStream, deadline: Deadline) -> std::result::Result<String, Refusal> {
+fn text(stream: &UnixStream, deadline: Deadline) -> std::result::Result<String, HelperError> {
     let mut text = Vec::new();
     loop {
         let mut buffer = [0; 512];
@@ -262,7 +270,7 @@ fn kept(
     master: OwnedFd,
     gate: OwnedFd,
     deadline: Deadline,
-) -> std::result::Result<SpawnedChild, Refusal> {
+) -> std::result::Result<SpawnedChild, HelperError> {
     let mut inbox = Vec::new();
     let line = loop {
         if let Some(line) = next_line(&mut inbox) {
@@ -282,7 +290,7 @@ fn kept(
     let pidfd = PidFd::open(child).map_err(failed)?;
     let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
     let (Some(pidfd), true) = (pidfd, is_its_parent) else {
-        return Err(Refusal::NotRunning("it is in another PID namespace".into()));
+        return Err(HelperError::NotRunning("it is in another PID namespace".into()));
     };
     let master = Master::received(master).map_err(failed)?;
     let keeper = KeeperClient { stream, pid: keeper, child: pidfd, inbox, gone: false };
@@ -306,10 +314,10 @@ impl KeeperClient {
     }
 
     /// What it has to say now.
-    pub(crate) fn hear(&mut self) -> KeeperNews {
-        let heard = if self.gone { KeeperNews::Gone } else { self.listen() };
-        self.gone |= heard == KeeperNews::Gone;
-        heard
+    pub(crate) fn receive(&mut self) -> KeeperNews {
+        let received = if self.gone { KeeperNews::Gone } else { self.listen() };
+        self.gone |= received == KeeperNews::Gone;
+        received
     }
 
     fn listen(&mut self) -> KeeperNews {
@@ -341,8 +349,8 @@ impl KeeperClient {
 /// Asks the helper for its version; `None` where it says nothing of the kind.
 pub(crate) fn helper_version(state_dir: &Path) -> Result<Option<String>> {
     let told = |refusal| match refusal {
-        Refusal::NotRunning(why) => Failure::failed(format!("helper not running: {why}")),
-        Refusal::Failed(failure) => failure,
+        HelperError::NotRunning(why) => Failure::failed(format!("helper not running: {why}")),
+        HelperError::Failed(failure) => failure,
     };
     let deadline = Deadline::after(HELPER_TIMEOUT);
     let stream = connect(state_dir).map_err(told)?;

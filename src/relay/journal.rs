@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use crate::{
     session::client::{
-        Prompt,
-        typing::{Keys, Mode, Typing},
+        PromptState,
+        input_history::{InputHistory, Keys, Mode},
     },
     sys::pty::TerminalModes,
 };
@@ -32,11 +32,11 @@ pub(crate) struct Journal {
 }
 
 /// `None`: what is typed is a secret.
-pub(crate) fn mode(modes: &TerminalModes, prompt: Prompt) -> Option<Mode> {
+pub(crate) fn mode(modes: &TerminalModes, prompt: PromptState) -> Option<Mode> {
     match (modes.is_canonical(), modes.echoes()) {
         (true, false) => None,
         (_, true) => Some(Mode::Lines),
-        (false, false) if prompt == Prompt::Stands => Some(Mode::Prompt),
+        (false, false) if prompt == PromptState::Stands => Some(Mode::Prompt),
         (false, false) => Some(Mode::Raw),
     }
 }
@@ -80,7 +80,7 @@ impl Journal {
     }
 
     /// What was typed after the first `since` bytes.
-    pub(crate) fn since(&self, since: u64) -> Typing {
+    pub(crate) fn since(&self, since: u64) -> InputHistory {
         let mut start = self.total - self.length as u64;
         let mut keys = Vec::new();
         for some in &self.keys {
@@ -91,7 +91,7 @@ impl Journal {
             }
             start = end;
         }
-        Typing { anchor: self.anchor, total: self.total, keys }
+        InputHistory { anchor: self.anchor, total: self.total, keys }
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn start(
         if via != SpawnVia::Relay {
             write_changed(&pending.folder, environment)?;
         }
-        say_ready(&ours)?;
+        send_ready(&ours)?;
         spec.write_rest(pending, sessions, relay)
     };
     let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
@@ -104,7 +104,7 @@ pub(crate) fn start(
             .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
     });
     if made.is_ok() {
-        say_ready(&ours).trying(what)?;
+        send_ready(&ours).trying(what)?;
     }
     // What cannot be shut down is closed with the error, so the relay never waits for more.
     ours.shutdown(Shutdown::Write).trying(what)?;
@@ -115,13 +115,13 @@ pub(crate) fn start(
         other => drop(other.trying(what)?),
     }
     made?;
-    heed(&words).map_err(|why| {
+    handle(&words).map_err(|why| {
         Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it exited without a message")))
     })
 }
 
 /// Where the relay has gone, its words tell why.
-fn say_ready(mut relay: &UnixStream) -> io::Result<()> {
+fn send_ready(mut relay: &UnixStream) -> io::Result<()> {
     match relay.write_all(READY) {
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
             Ok(())
@@ -151,7 +151,7 @@ pub(crate) const SOCKETS_FIX: &str = "call nbs-ts outside of it, or let it use s
                                       'network_access = true' below [sandbox_workspace_write])";
 
 /// What the relay had to say: a warning, if any, or why there is no session.
-fn heed(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
+fn handle(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
     let words = String::from_utf8_lossy(words);
     let (warning, word) = match words.strip_prefix(WARNING).and_then(|rest| rest.split_once('\n')) {
         Some((warning, word)) => (Some(warning.to_owned()), word),
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn a_relay_says_yes_or_no_and_maybe_why() {
-        assert_eq!(heed(b"+"), Ok(None));
-        assert_eq!(heed(b"!helper not running\n+"), Ok(Some("helper not running".into())));
-        assert_eq!(heed(b"-cannot open"), Err(Some("cannot open".into())));
-        assert_eq!(heed(b"!helper not running\n-cannot open"), Err(Some("cannot open".into())));
-        assert_eq!(heed(b""), Err(None));
-        assert_eq!(heed(b"!half a line"), Err(None));
+        assert_eq!(handle(b"+"), Ok(None));
+        assert_eq!(handle(b"!helper not running\n+"), Ok(Some("helper not running".into())));
+        assert_eq!(handle(b"-cannot open"), Err(Some("cannot open".into())));
+        assert_eq!(handle(b"!helper not running\n-cannot open"), Err(Some("cannot open".into())));
+        assert_eq!(handle(b""), Err(None));
+        assert_eq!(handle(b"!half a line"), Err(None));
     }
 
     #[test]

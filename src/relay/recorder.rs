@@ -16,11 +16,11 @@ use crate::{
         flow::Flow,
         job::Jobs,
         log_limit::LogLimit,
-        meaning::{DoneCommand, Meaning},
+        output_state::{DoneCommand, OutputState},
     },
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
-        SessionSpec, Settings, TIMES, client::Prompt, completion_line, shell::Dialect, size_line,
+        SessionSpec, Settings, TIMES, client::PromptState, completion_line, shell::Dialect, size_line,
     },
     sys::{
         child::ExitStatus,
@@ -67,7 +67,7 @@ pub(crate) struct Recorder {
     // What of the lines for completion.log is still to be written.
     lines: Vec<u8>,
     // Of what is in the log.
-    meaning: Meaning,
+    meaning: OutputState,
     // The secret of the shell that is about to report, and what it is told in.
     awaited: Option<(String, Dialect)>,
     changes: u64,
@@ -108,7 +108,7 @@ impl Recorder {
             printed: Flow::new(),
             concluded: false,
             lines: Vec::new(),
-            meaning: Meaning::new(secret),
+            meaning: OutputState::new(secret),
             awaited: None,
             changes: 1,
             stalled: None,
@@ -135,7 +135,7 @@ impl Recorder {
     }
 
     /// Where the shell is, as its marks tell.
-    pub(crate) fn prompt(&self) -> Prompt {
+    pub(crate) fn prompt(&self) -> PromptState {
         self.meaning.prompt()
     }
 
@@ -168,17 +168,17 @@ impl Recorder {
         self.meaning.note_answered_ahead();
     }
 
-    /// As [`Meaning::note_typed`].
+    /// As [`OutputState::note_typed`].
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         self.meaning.note_typed(bytes, held, to_shell);
     }
 
-    /// As [`Meaning::note_interrupted`].
+    /// As [`OutputState::note_interrupted`].
     pub(crate) fn note_interrupted(&mut self) {
         self.meaning.note_interrupted();
     }
 
-    /// As [`Meaning::is_interrupted`].
+    /// As [`OutputState::is_interrupted`].
     pub(crate) fn is_interrupted(&self) -> bool {
         self.meaning.is_interrupted()
     }
@@ -345,7 +345,7 @@ impl Recorder {
 
     /// Of two that are in one stretch, the command whose end is in it has begun in it, or before.
     fn note_edges(&mut self) {
-        let (edges, runs) = (self.meaning.take_edges(), self.meaning.prompt() == Prompt::Left);
+        let (edges, runs) = (self.meaning.take_edges(), self.meaning.prompt() == PromptState::Left);
         if edges.begun {
             (self.command_begun, self.lasted) = (Some(Instant::now()), None);
         }
@@ -427,7 +427,7 @@ impl Recorder {
             exit_record.ended = Some(self.folder.replace_as_of(EXIT_CODE, digits.as_bytes(), ended)?);
         }
         self.folder.replace_as_of(EXIT_RECORD, exit_record.json().as_bytes(), ended)?;
-        match events.tell(&exit_record.handle, &self.folder) {
+        match events.record(&exit_record.handle, &self.folder) {
             Err(error) if may_pass(&error) => return Err(error),
             // Whoever looks at the events next, or removes the session, tells it.
             _ => {}

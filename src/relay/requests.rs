@@ -9,12 +9,12 @@ use std::{
 };
 
 use crate::{
-    relay::{Relay, clients::ClientId, flow::Flow, foreground, judge::Look},
+    relay::{Relay, activity_tracker::Look, clients::ClientId, flow::Flow, foreground},
     session::{
         Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
-            Doing, Prompt, SignalKey,
-            protocol::{KeyModes, Request, Response},
+            PromptState, SignalKey, TerminalState,
+            protocol::{KeyModes, RelayRequest, Response},
             snapshot::{Front, Input, Parts, Snapshot},
         },
         program_of,
@@ -32,112 +32,115 @@ use crate::{
 
 impl Relay {
     /// `None`: nothing is to be said to it.
-    pub(super) fn respond(&mut self, id: ClientId, request: Request) -> Option<Response> {
+    pub(super) fn respond(&mut self, id: ClientId, request: RelayRequest) -> Option<Response> {
         Some(match request {
-            Request::Job(job) => {
+            RelayRequest::Job(job) => {
                 let typed = self.journal.total();
                 self.recorder.jobs_mut().note(id, job, typed);
                 return None;
             }
-            Request::Told => {
+            RelayRequest::Told => {
                 self.recorder.jobs_mut().note_told(id);
                 return None;
             }
-            Request::Attach => match self.recorder.jobs_mut().attach(id) {
+            RelayRequest::Attach => match self.recorder.jobs_mut().attach(id) {
                 Some(Ok(job)) => Response::Job(Box::new(job)),
                 Some(Err(lost)) => Response::Refused { why: lost.why().into() },
                 None => Response::NoJob,
             },
-            Request::Snapshot { parts, .. } => Response::Snapshot(Box::new(self.snapshot(parts))),
-            Request::Ending { cause } => {
+            RelayRequest::Snapshot { parts, .. } => Response::Snapshot(Box::new(self.snapshot(parts))),
+            RelayRequest::Ending { cause } => {
                 self.ending.begin(id, &cause);
                 Response::Noted
             }
-            Request::Done => {
+            RelayRequest::Done => {
                 self.ending.note_done(id);
                 Response::Noted
             }
-            Request::Keeper => {
+            RelayRequest::Keeper => {
                 // What it has said by now comes first: who is told a PID may
                 // rely on its being the keeper's still.
-                self.hear_keeper();
+                self.receive_keeper();
                 let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
                 Response::Keeper { pid: there.map(|keeper| keeper.pid) }
             }
-            Request::Level { secret, dialect } => {
+            RelayRequest::Level { secret, dialect } => {
                 self.recorder.await_level(secret, dialect);
                 Response::Noted
             }
-            Request::Hide { secret } => {
+            RelayRequest::Hide { secret } => {
                 let mark = format!("\x1b]133;H;nbs={secret}.0\x07");
                 match self.slave.as_ref().map(|slave| pty::print_some(slave, mark.as_bytes())) {
                     Some(Ok(count)) if count == mark.len() => Response::Noted,
                     _ => Response::Refused { why: "its terminal accepts no input".into() },
                 }
             }
-            Request::Typing { since } => Response::Typing(self.journal.since(since)),
-            Request::Signal { key } => {
+            RelayRequest::Typing { since } => Response::Typing(self.journal.since(since)),
+            RelayRequest::Signal { key } => {
                 self.signal(key);
                 Response::Noted
             }
-            Request::Modes => match self.key_modes() {
+            RelayRequest::Modes => match self.key_modes() {
                 Ok(modes) => Response::Modes(modes),
                 Err(error) => Response::Refused { why: error.to_string() },
             },
-            Request::Press { byte } => self.press(byte),
-            Request::Secret { length } => {
+            RelayRequest::Press { byte } => self.press(byte),
+            RelayRequest::Secret { length } => {
                 let secret = self.clients.take_sent(id, length);
                 let seen = self.seen.take().is_some_and(|seen| seen == (id, self.recorder.output_bytes()));
                 self.type_secret(&secret, seen)
             }
-            Request::Folder => match foreground::folder(&self.master, self.child) {
+            RelayRequest::Folder => match foreground::folder(&self.master, self.child) {
                 Ok(found) => Response::Folder { path: found.path, removed: found.removed },
                 Err(error) => Response::Refused { why: error.to_string() },
             },
-            Request::Untranslated { since } => {
+            RelayRequest::Untranslated { since } => {
                 Response::Untranslated { ranges: self.recorder.untranslated(since) }
             }
-            Request::Resize { cols, rows } | Request::View { cols, rows } if cols == 0 || rows == 0 => {
+            RelayRequest::Resize { cols, rows } | RelayRequest::View { cols, rows }
+                if cols == 0 || rows == 0 =>
+            {
                 Response::Refused { why: "a terminal needs at least one column and one row".into() }
             }
-            Request::Resize { cols, rows } => {
+            RelayRequest::Resize { cols, rows } => {
                 self.views.note_resized(Size { cols, rows });
                 self.resize(Size { cols, rows })
             }
-            Request::View { cols, rows } => {
+            RelayRequest::View { cols, rows } => {
                 self.views.show(id, Size { cols, rows }, self.master.size().ok());
                 self.resize(Size { cols, rows })
             }
-            Request::Seen { offset } => {
+            RelayRequest::Seen { offset } => {
                 self.seen = Some((id, offset));
                 Response::Noted
             }
-            Request::Claim { seq } => {
+            RelayRequest::Claim { seq } => {
                 self.claimant = Some(id);
                 self.recorder.claim(Some(seq));
                 Response::Noted
             }
-            Request::Report { length } => {
+            RelayRequest::Report { length } => {
                 let said = self.clients.take_sent(id, length);
                 self.take_report(&said)
             }
             // Those they take care of themselves.
-            Request::Follow { .. } | Request::Type { .. } | Request::Turn | Request::Asked(_) => {
-                Response::Unknown
-            }
+            RelayRequest::Follow { .. }
+            | RelayRequest::Type { .. }
+            | RelayRequest::Turn
+            | RelayRequest::Asked(_) => Response::Unknown,
         })
     }
 
     /// What this key would do, past whatever is still to be read or typed.
     pub(super) fn signal(&mut self, key: SignalKey) {
         let prompt = self.recorder.prompt();
-        if prompt == Prompt::Touched && self.master.foreground() != Some(self.reporting()) {
+        if prompt == PromptState::Touched && self.master.foreground() != Some(self.reporting()) {
             // The line that is to be dropped is one that the shell has executed meanwhile.
             return;
         }
         // A line that is interrupted before anything of it is executed goes
         // with what the shell, which may be slow, has not read of it.
-        let drops_line = matches!(prompt, Prompt::Touched | Prompt::Entered);
+        let drops_line = matches!(prompt, PromptState::Touched | PromptState::Entered);
         if drops_line {
             self.discard_typed();
         }
@@ -226,7 +229,7 @@ impl Relay {
     }
 
     /// What there is to see beside what the terminal is doing.
-    fn seen_as(&self, parts: Parts, doing: Doing, input: Input) -> Snapshot {
+    fn seen_as(&self, parts: Parts, doing: TerminalState, input: Input) -> Snapshot {
         let (level, seq) = self.recorder.level();
         let prompt = self.recorder.prompt();
         let program = parts.has(Parts::PROGRAM);
@@ -250,7 +253,7 @@ impl Relay {
             seq,
             lasted: self.recorder.lasted(),
             interrupted: self.recorder.is_interrupted(),
-            queued: matches!(prompt, Prompt::Stands | Prompt::Entered) && self.is_typed_ahead(),
+            queued: matches!(prompt, PromptState::Stands | PromptState::Entered) && self.is_typed_ahead(),
             unread: self.unread(),
             size: self.master.size().ok(),
             modes: self.recorder.private(),
@@ -273,7 +276,7 @@ impl Relay {
     }
 
     /// What the terminal is doing, and whether a program waits for input.
-    fn look_at_input(&mut self, now: Instant) -> (Doing, Input) {
+    fn look_at_input(&mut self, now: Instant) -> (TerminalState, Input) {
         // First this: who reads it afterwards may not be seen to wait.
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
@@ -283,8 +286,8 @@ impl Relay {
         self.answer_program();
         let doing = sample.doing;
         let is_told = self.unread() > 0 || self.answers.are_due(u64::MAX);
-        let has_input = unread > 0 || is_told && doing != Doing::Prompt;
-        (if has_input { Doing::Running } else { doing }, self.input.look(sample, has_input, now))
+        let has_input = unread > 0 || is_told && doing != TerminalState::Prompt;
+        (if has_input { TerminalState::Running } else { doing }, self.input.look(sample, has_input, now))
     }
 
     /// Looks what the session does, if it is time to, or whatever the time is.
@@ -394,7 +397,7 @@ impl Relay {
     }
 
     fn goes_on(&self) -> bool {
-        self.is_typed_ahead() || matches!(self.recorder.prompt(), Prompt::Entered | Prompt::Left)
+        self.is_typed_ahead() || matches!(self.recorder.prompt(), PromptState::Entered | PromptState::Left)
     }
 
     /// Of a session that ends: the number of the completion that ends, or would have ended,
@@ -407,7 +410,7 @@ impl Relay {
         }
     }
 
-    fn doing(&self) -> Doing {
+    fn doing(&self) -> TerminalState {
         foreground::doing(&self.master, self.child, self.reporting(), self.recorder.prompt())
     }
 

@@ -20,7 +20,7 @@ use crate::{
     cli,
     outcome::{Failure, Result, Trying},
     relay::{
-        Caught, Limits, Refusal, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
+        Caught, HelperError, Limits, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
         ask_helper,
         launch::{CHANGED, READY},
     },
@@ -49,18 +49,18 @@ pub(crate) fn run(
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::RELAY))
         .trying("become a process of its own")?;
-    let caught = begin().map_err(tell_failure)?;
+    let caught = begin().map_err(send_failure)?;
     // Where they cannot be made, or who makes them has gone, there will be no session.
     if await_files().is_err() {
         return pending.abandon().trying("remove the session that failed");
     }
-    let (start, gate) = prepare(pending, sessions, umask, size, via).map_err(tell_failure)?;
+    let (start, gate) = prepare(pending, sessions, umask, size, via).map_err(send_failure)?;
     if await_files().is_err() {
         return start.pending.abandon().trying("remove the session that failed");
     }
-    let relay = Relay::new(start).map_err(tell_failure)?;
-    relay.publish().trying("publish the session").map_err(tell_failure)?;
-    if tell("+").is_err() {
+    let relay = Relay::new(start).map_err(send_failure)?;
+    relay.publish().trying("publish the session").map_err(send_failure)?;
+    if send("+").is_err() {
         // Whoever wanted it has gone, and nobody knows its handle.
         return relay.withdraw();
     }
@@ -189,13 +189,13 @@ fn spawn_through_helper(
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask_helper(state_dir, &spawn_request) {
         Ok(spawned) => Ok(Some(spawned)),
-        Err(Refusal::Failed(failure)) => Err(failure),
-        Err(Refusal::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::failed(format!(
+        Err(HelperError::Failed(failure)) => Err(failure),
+        Err(HelperError::NotRunning(why)) if via == SpawnVia::Helper => Err(Failure::failed(format!(
             "cannot start the session through the helper: helper not running: {why}"
         ))),
-        Err(Refusal::NotRunning(why)) => {
+        Err(HelperError::NotRunning(why)) => {
             // Where `create` has gone, the `+` that follows finds out.
-            let _ = tell(&format!(
+            let _ = send(&format!(
                 "{WARNING}helper not running: {why}; the session has this call's environment\n"
             ));
             Ok(None)
@@ -203,15 +203,15 @@ fn spawn_through_helper(
     }
 }
 
-fn tell(word: &str) -> io::Result<()> {
+fn send(word: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(word.as_bytes())?;
     stdout.flush()
 }
 
-fn tell_failure(failure: Failure) -> Failure {
+fn send_failure(failure: Failure) -> Failure {
     // Where `create` has gone there is nobody left to tell.
-    let _ = tell(&format!("-{failure}"));
+    let _ = send(&format!("-{failure}"));
     Failure::Quiet
 }
 

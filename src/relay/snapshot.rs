@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     session::client::{
-        Doing,
+        TerminalState,
         snapshot::{Input, Reads},
     },
     sorted::Set,
@@ -39,9 +39,9 @@ const LEAST: Duration = Duration::from_millis(1);
 /// What is seen of the foreground at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    pub(crate) doing: Doing,
+    pub(crate) doing: TerminalState,
     /// A reader waits as much for somebody behind a socket or another terminal.
-    pub(crate) is_far: bool,
+    pub(crate) is_remote: bool,
     /// The threads that sleep until the terminal can be read, by their TIDs.
     pub(crate) readers: Vec<u32>,
     /// How many threads there are in all.
@@ -56,10 +56,10 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Of a terminal whose readers have not been looked at.
-    pub(crate) fn of(doing: Doing) -> Sample {
+    pub(crate) fn of(doing: TerminalState) -> Sample {
         Sample {
             doing,
-            is_far: false,
+            is_remote: false,
             readers: Vec::new(),
             threads: 0,
             timeout: Timeout::Never,
@@ -70,19 +70,19 @@ impl Sample {
 
     fn reads(&self) -> Option<Reads> {
         match self.doing {
-            Doing::Running => None,
-            Doing::Prompt => Some(Reads::Prompt),
-            Doing::Secret => Some(Reads::Secret),
-            _ if self.is_far => Some(Reads::Far),
-            Doing::Line => Some(Reads::Line),
-            Doing::Raw => Some(Reads::Raw),
+            TerminalState::Running => None,
+            TerminalState::Prompt => Some(Reads::Prompt),
+            TerminalState::Secret => Some(Reads::Secret),
+            _ if self.is_remote => Some(Reads::Far),
+            TerminalState::Line => Some(Reads::Line),
+            TerminalState::Raw => Some(Reads::Raw),
         }
     }
 
     /// Can nothing but input have them go on? Of who reads lines, what works beside it is no matter.
     fn is_asleep(&self) -> bool {
-        let is_alone = self.doing == Doing::Line || self.threads == self.readers.len();
-        self.doing == Doing::Prompt || self.timeout == Timeout::Never && is_alone
+        let is_alone = self.doing == TerminalState::Line || self.threads == self.readers.len();
+        self.doing == TerminalState::Prompt || self.timeout == Timeout::Never && is_alone
     }
 
     /// Has nobody done anything since another one, that long before? They may have had a
@@ -174,7 +174,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     /// Of one program with another thread, that reads.
-    fn sample(doing: Doing, timeout: Timeout, cpu_time: u32) -> Sample {
+    fn sample(doing: TerminalState, timeout: Timeout, cpu_time: u32) -> Sample {
         let cpu_time = u64::from(cpu_time) * 1_000_000;
         let (readers, processes) = (vec![5], Set::from_iter([5]));
         Sample { readers, threads: 2, timeout, processes, cpu_time, ..Sample::of(doing) }
@@ -190,7 +190,7 @@ mod tests {
     use Event::{Look, Printed, Typed};
 
     /// How long it has waited at the last look, and whether that is long enough.
-    fn held(doing: Doing, timeout: Timeout, events: &[Event]) -> (u128, bool) {
+    fn held(doing: TerminalState, timeout: Timeout, events: &[Event]) -> (u128, bool) {
         let begin = Instant::now();
         let mut clock = InputClock::new(begin);
         let mut last = Input::default();
@@ -211,20 +211,62 @@ mod tests {
         let after = |milliseconds| Timeout::After(Duration::from_millis(milliseconds));
         let never = Timeout::Never;
         for (name, doing, timeout, events, expected) in [
-            ("nobody reads", Doing::Running, never, &[Look(900, 0), Look(999, 0)][..], (0, false)),
-            ("who sleeps until a line comes", Doing::Line, never, &[Printed(100), Look(150, 0)], (50, true)),
-            ("for a moment only", Doing::Line, never, &[Printed(100), Look(120, 0)], (20, false)),
-            ("a prompt", Doing::Prompt, after(100), &[Printed(100), Look(150, 0)], (50, true)),
-            ("the echo is to come", Doing::Line, never, &[Typed(100), Look(150, 0)], (0, false)),
-            ("there is none", Doing::Line, never, &[Typed(100), Look(210, 0)], (40, true)),
-            ("at the first look it may work", Doing::Raw, never, &[Printed(100), Look(900, 0)], (0, false)),
-            ("at the second it does not", Doing::Raw, never, &[Look(900, 0), Look(940, 1)], (40, true)),
-            ("it computes", Doing::Raw, never, &[Look(900, 0), Look(940, 13)], (0, false)),
-            ("it prints", Doing::Raw, never, &[Look(900, 0), Printed(910), Look(940, 0)], (0, false)),
-            ("its timer has not passed", Doing::Raw, after(100), &[Look(900, 0), Look(990, 0)], (90, false)),
-            ("it slept through", Doing::Raw, after(100), &[Look(900, 0), Look(1_101, 0)], (201, true)),
-            ("a timer for a person", Doing::Line, after(5_000), &[Look(900, 0), Look(940, 0)], (40, true)),
-            ("a secret is asked for", Doing::Secret, never, &[Look(900, 0), Look(940, 0)], (40, true)),
+            ("nobody reads", TerminalState::Running, never, &[Look(900, 0), Look(999, 0)][..], (0, false)),
+            (
+                "who sleeps until a line comes",
+                TerminalState::Line,
+                never,
+                &[Printed(100), Look(150, 0)],
+                (50, true),
+            ),
+            ("for a moment only", TerminalState::Line, never, &[Printed(100), Look(120, 0)], (20, false)),
+            ("a prompt", TerminalState::Prompt, after(100), &[Printed(100), Look(150, 0)], (50, true)),
+            ("the echo is to come", TerminalState::Line, never, &[Typed(100), Look(150, 0)], (0, false)),
+            ("there is none", TerminalState::Line, never, &[Typed(100), Look(210, 0)], (40, true)),
+            (
+                "at the first look it may work",
+                TerminalState::Raw,
+                never,
+                &[Printed(100), Look(900, 0)],
+                (0, false),
+            ),
+            (
+                "at the second it does not",
+                TerminalState::Raw,
+                never,
+                &[Look(900, 0), Look(940, 1)],
+                (40, true),
+            ),
+            ("it computes", TerminalState::Raw, never, &[Look(900, 0), Look(940, 13)], (0, false)),
+            ("it prints", TerminalState::Raw, never, &[Look(900, 0), Printed(910), Look(940, 0)], (0, false)),
+            (
+                "its timer has not passed",
+                TerminalState::Raw,
+                after(100),
+                &[Look(900, 0), Look(990, 0)],
+                (90, false),
+            ),
+            (
+                "it slept through",
+                TerminalState::Raw,
+                after(100),
+                &[Look(900, 0), Look(1_101, 0)],
+                (201, true),
+            ),
+            (
+                "a timer for a person",
+                TerminalState::Line,
+                after(5_000),
+                &[Look(900, 0), Look(940, 0)],
+                (40, true),
+            ),
+            (
+                "a secret is asked for",
+                TerminalState::Secret,
+                never,
+                &[Look(900, 0), Look(940, 0)],
+                (40, true),
+            ),
         ] {
             assert_eq!(held(doing, timeout, events), expected, "{name}");
         }
@@ -235,21 +277,21 @@ mod tests {
         let clock = |silence| {
             [Look(900, 0), Printed(1_000), Look(1_500, 0), Printed(2_000), Look(2_100, 0), Look(silence, 0)]
         };
-        assert_eq!(held(Doing::Raw, Timeout::Never, &clock(2_900)), (800, false));
-        assert_eq!(held(Doing::Raw, Timeout::Never, &clock(4_200)), (2_100, true));
+        assert_eq!(held(TerminalState::Raw, Timeout::Never, &clock(2_900)), (800, false));
+        assert_eq!(held(TerminalState::Raw, Timeout::Never, &clock(4_200)), (2_100, true));
         // What it prints when something was typed is an answer.
         let answer = [Look(900, 0), Typed(950), Printed(1_000), Look(1_010, 0), Look(1_050, 0)];
-        assert_eq!(held(Doing::Raw, Timeout::Never, &answer), (40, true));
+        assert_eq!(held(TerminalState::Raw, Timeout::Never, &answer), (40, true));
         // What it has printed before it read is none of a timer's.
         let question = [Look(0, 0), Printed(900), Printed(1_500), Look(1_510, 0), Look(1_550, 0)];
-        assert_eq!(held(Doing::Running, Timeout::Never, &question), (0, false));
+        assert_eq!(held(TerminalState::Running, Timeout::Never, &question), (0, false));
     }
 
     #[test]
     fn a_program_with_unread_input_does_not_wait() {
         let begin = Instant::now();
         let mut clock = InputClock::new(begin);
-        let sample = || sample(Doing::Line, Timeout::Never, 0);
+        let sample = || sample(TerminalState::Line, Timeout::Never, 0);
         assert!(!clock.look(sample(), true, begin + MILLISECOND * 900).is_waiting(Duration::ZERO));
         assert!(clock.look(sample(), false, begin + MILLISECOND * 901).is_waiting(Duration::ZERO));
     }
@@ -257,7 +299,7 @@ mod tests {
     #[test]
     fn a_wait_begins_anew_where_another_reads_or_a_process_has_begun() {
         let begin = Instant::now();
-        let still = sample(Doing::Raw, Timeout::Never, 0);
+        let still = sample(TerminalState::Raw, Timeout::Never, 0);
         let woken = Sample { readers: vec![6], ..still.clone() };
         let busier = Sample { processes: Set::from_iter([5, 9]), ..still.clone() };
         for other in [woken, busier] {

@@ -1,6 +1,6 @@
 //! The activity of a session: it waits for input, works, is done, or is idle.
 //!
-//! Its relay determines it (`relay/judge.rs`), from the kernel and from the session's own reports.
+//! Its relay determines it (`relay/activity_tracker.rs`), from the kernel and from the session's own reports.
 //! These are the words for it.
 
 use std::time::Duration;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::{
     outcome::{Failure, Result},
     session::{
-        Activity, Glance, Overview, SessionDir,
+        Activity, ActivityView, ListEntry, SessionDir,
         client::{
-            Doing, ToldStanding, sending,
+            ReportedState, TerminalState, sending,
             waiting::{HELD, Waits},
         },
         rules::{Choice, Keys, choices_in},
@@ -48,7 +48,7 @@ pub(crate) fn answer(
     let deadline = session.patience().over();
     let _alone = session.lock_submission()?;
     let mut scene = Scene::begin(session)?;
-    if scene.now.doing == Doing::Secret {
+    if scene.now.doing == TerminalState::Secret {
         return Err(sending::is_secret(session));
     }
     let cannot =
@@ -136,9 +136,9 @@ fn press_one(scene: &mut Scene, key: &[u8], deadline: Deadline, timeout: Duratio
 
 /// The question as all are told it, and its number.
 fn asked(scene: &Scene) -> Result<Option<(String, String)>> {
-    let glance = Glance::at(scene.session).ok_or_else(|| scene.session.removed())?;
-    let told = ToldStanding::Standing(Box::new(scene.now.clone()));
-    let mut overview = Overview::brief(glance, told);
+    let glance = ListEntry::at(scene.session).ok_or_else(|| scene.session.removed())?;
+    let told = ReportedState::Standing(Box::new(scene.now.clone()));
+    let mut overview = ActivityView::brief(glance, told);
     overview.look_beside(scene.session, Some(&scene.cache.screen));
     if overview.activity != Some(Activity::Waiting) && scene.question().is_none() {
         return Ok(None);

@@ -189,7 +189,7 @@ impl StateDir {
             });
         }
         if !alive {
-            let told = self.tell_end_of(handle);
+            let told = self.record_end_of(handle);
             if let Some(why) = told.as_ref().err().and_then(|failure| failure.message()) {
                 faults
                     .push(Fault { what: why.to_owned(), fix: "make room for it, and run this again".into() });

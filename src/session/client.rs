@@ -6,14 +6,14 @@
 //! look, and ask for news since then.
 
 mod diagnosis;
+pub(crate) mod input_history;
 pub(crate) mod job;
-mod news;
 pub(crate) mod protocol;
 mod reach;
 pub(crate) mod sending;
 pub(crate) mod snapshot;
-pub(crate) mod typing;
 mod wait;
+mod wait_outcome;
 pub(crate) mod waiting;
 
 use std::{
@@ -30,18 +30,18 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, Patience, SessionDir, shell::Dialect},
+    session::{Handle, ReplyTimeout, SessionDir, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
+use input_history::InputHistory;
 use job::Job;
-use news::Follows;
-pub(crate) use news::{News, ToldStanding};
-pub(crate) use protocol::{Asked, Doing, Holder, Prompt, SignalKey};
-use protocol::{Follower, KeyModes, LONGEST_LINE, Request, Response, SizeSince};
+pub(crate) use protocol::{Asked, ForegroundProgram, PromptState, SignalKey, TerminalState};
+use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSince};
 pub(crate) use snapshot::{Parts, Snapshot};
-use typing::Typing;
 pub(crate) use wait::{Wait, WaitEnd};
+use wait_outcome::Follows;
+pub(crate) use wait_outcome::{ReportedState, WaitOutcome};
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
 const LONGEST_RESPONSE: usize = 512 << 10;
@@ -49,7 +49,7 @@ const LONGEST_RESPONSE: usize = 512 << 10;
 pub(crate) struct RelayClient {
     handle: Handle,
     stream: UnixStream,
-    patience: Patience,
+    patience: ReplyTimeout,
     // What has come of the next answer.
     inbox: Vec<u8>,
     // How many changes we have been told of.
@@ -65,14 +65,14 @@ pub(crate) struct RelayClient {
     following: Option<Follows>,
     // How much of the log we have read, and how long it was when we were told of output last.
     read: u64,
-    heeded: u64,
+    processed: u64,
     is_ending: bool,
     // What is sent with the next request.
     ahead: String,
 }
 
 /// What became of waiting for the session to oneself.
-pub(crate) enum Turn {
+pub(crate) enum Access {
     /// We have it, as it is now.
     Taken(Box<Snapshot>, Waited),
     Ended,
@@ -103,7 +103,7 @@ pub(crate) struct Typed {
 pub(crate) struct Start {
     pub(crate) now: Option<Snapshot>,
     /// All that is known of what was typed.
-    pub(crate) typing: Option<Typing>,
+    pub(crate) typing: Option<InputHistory>,
 }
 
 impl RelayClient {
@@ -126,7 +126,7 @@ impl RelayClient {
         client.is_some_and(|mut client| client.keeper().ok().flatten() == Some(pid))
     }
 
-    fn over(stream: UnixStream, handle: Handle, patience: Patience) -> RelayClient {
+    fn over(stream: UnixStream, handle: Handle, patience: ReplyTimeout) -> RelayClient {
         RelayClient {
             handle,
             stream,
@@ -139,7 +139,7 @@ impl RelayClient {
             exit_code: None,
             following: None,
             read: 0,
-            heeded: 0,
+            processed: 0,
             is_ending: false,
             ahead: String::new(),
         }
@@ -157,13 +157,13 @@ impl RelayClient {
     /// Has the relay know what the session says of itself: `said` is a state, a space and a
     /// text. `false` where the session has ended.
     pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
-        let mut message = Request::Report { length: said.len() as u64 }.encode().into_bytes();
+        let mut message = RelayRequest::Report { length: said.len() as u64 }.encode().into_bytes();
         message.extend_from_slice(said);
         match self.stream.write_all(&message) {
             Err(error) if has_hung_up(&error) => return Ok(false),
             other => other.trying(self.what())?,
         }
-        match self.hear(self.patience())? {
+        match self.receive(self.patience())? {
             Received::Response(Response::Noted) => Ok(true),
             Received::Response(Response::Refused { why }) => Err(self.refused("store the report", &why)),
             Received::Response(_) => Err(self.misunderstood()),
@@ -198,7 +198,7 @@ impl RelayClient {
         deadline: Deadline,
     ) -> Result<Option<Typed>> {
         // In one piece, so that the relay need not be woken twice.
-        let line = self.with_ahead(&Request::Type { length: bytes.len() as u64 });
+        let line = self.with_ahead(&RelayRequest::Type { length: bytes.len() as u64 });
         let then = follows.map(|follows| self.follow_request(follows).encode()).unwrap_or_default();
         self.following = follows;
         let mut message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
@@ -218,9 +218,9 @@ impl RelayClient {
                 Err(error) => return Err(error).trying(self.what()),
             }
         }
-        match self.hear(deadline)? {
+        match self.receive(deadline)? {
             Received::Nothing => self.stop_typing(),
-            heard => self.typed(heard),
+            received => self.typed(received),
         }
     }
 
@@ -228,14 +228,14 @@ impl RelayClient {
     fn stop_typing(&mut self) -> Result<Option<Typed>> {
         // Where the relay has gone, hearing tells.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
-        match self.hear(self.patience())? {
+        match self.receive(self.patience())? {
             Received::Nothing => Err(self.silent_and("; the call's remaining text is never typed")),
-            heard => self.typed(heard),
+            received => self.typed(received),
         }
     }
 
-    fn typed(&self, heard: Received) -> Result<Option<Typed>> {
-        match heard {
+    fn typed(&self, received: Received) -> Result<Option<Typed>> {
+        match received {
             Received::Response(Response::Typed { count, held }) => {
                 Ok(Some(Typed { count, held, cut: false }))
             }
@@ -249,12 +249,12 @@ impl RelayClient {
     /// What the relay sees of these parts, and of all that takes no look at a process. `None` where
     /// the session has ended.
     pub(crate) fn snapshot(&mut self, parts: Parts) -> Result<Option<Snapshot>> {
-        let request = Request::Snapshot { parts, seen: None, waits: false };
-        if self.say(&request)? { self.hear_snapshot() } else { Ok(None) }
+        let request = RelayRequest::Snapshot { parts, seen: None, waits: false };
+        if self.send(&request)? { self.receive_snapshot() } else { Ok(None) }
     }
 
-    fn hear_snapshot(&mut self) -> Result<Option<Snapshot>> {
-        match self.hear_answer()? {
+    fn receive_snapshot(&mut self) -> Result<Option<Snapshot>> {
+        match self.receive_answer()? {
             Some(Response::Snapshot(snapshot)) => Ok(Some(*snapshot)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
@@ -262,7 +262,7 @@ impl RelayClient {
     }
 
     /// What the terminal is doing. `None` where the session has ended.
-    pub(crate) fn doing(&mut self) -> Result<Option<Doing>> {
+    pub(crate) fn doing(&mut self) -> Result<Option<TerminalState>> {
         Ok(self.snapshot(Parts::TERMINAL)?.map(|snapshot| snapshot.doing))
     }
 
@@ -275,7 +275,7 @@ impl RelayClient {
     /// The PID of the child's keeper; `None` where the relay itself is the
     /// parent, or the keeper has gone.
     pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
-        match self.ask(&Request::Keeper)? {
+        match self.ask(&RelayRequest::Keeper)? {
             Some(Response::Keeper { pid }) => Ok(pid),
             _ => Ok(None),
         }
@@ -289,29 +289,29 @@ impl RelayClient {
         session: &SessionDir,
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
-    ) -> Result<Turn> {
-        self.ahead.push_str(&Request::Turn.encode());
-        if !self.say(&Request::Snapshot { parts: Parts::NONE, seen: None, waits: false })? {
-            return Ok(Turn::Ended);
+    ) -> Result<Access> {
+        self.ahead.push_str(&RelayRequest::Turn.encode());
+        if !self.send(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false })? {
+            return Ok(Access::Ended);
         }
         loop {
             let look = self.patience().min(deadline);
-            match self.hear_or(look, stop)? {
+            match self.receive_or(look, stop)? {
                 Received::Response(Response::Turn { queued, asked }) => {
-                    let (now, waited) = (self.hear_snapshot()?, Waited { queued, asked });
-                    return Ok(now.map_or(Turn::Ended, |now| Turn::Taken(Box::new(now), waited)));
+                    let (now, waited) = (self.receive_snapshot()?, Waited { queued, asked });
+                    return Ok(now.map_or(Access::Ended, |now| Access::Taken(Box::new(now), waited)));
                 }
                 Received::Response(_) => return Err(self.misunderstood()),
-                Received::End => return Ok(Turn::Ended),
-                Received::Nothing if !look.has_passed() => return Ok(Turn::TimedOut),
+                Received::End => return Ok(Access::Ended),
+                Received::Nothing if !look.has_passed() => return Ok(Access::TimedOut),
                 // Others have it, or the relay has been stopped: which answers nobody.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.snapshot(Parts::NONE)?),
-                    None => return Ok(Turn::Ended),
+                    None => return Ok(Access::Ended),
                 },
             }
             if deadline.has_passed() {
-                return Ok(Turn::TimedOut);
+                return Ok(Access::TimedOut);
             }
         }
     }
@@ -319,22 +319,22 @@ impl RelayClient {
     /// Has the relay remember what the text of this call is typed at. `false` where the session
     /// has ended.
     pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
-        self.noted(&Request::Asked(asked))
+        self.noted(&RelayRequest::Asked(asked))
     }
 
     /// Announces one more shell that reports, with this secret. `false` where the session
     /// has ended.
     pub(crate) fn announce(&mut self, secret: &str, dialect: Dialect) -> Result<bool> {
-        self.noted(&Request::Level { secret: secret.to_owned(), dialect })
+        self.noted(&RelayRequest::Level { secret: secret.to_owned(), dialect })
     }
 
     /// Has what is typed from now on hidden, up to the mark that ends that, from who looks
     /// at the output without marks. `false` where the session has ended.
     pub(crate) fn hide(&mut self, secret: &str) -> Result<bool> {
-        self.noted(&Request::Hide { secret: secret.to_owned() })
+        self.noted(&RelayRequest::Hide { secret: secret.to_owned() })
     }
 
-    fn noted(&mut self, request: &Request) -> Result<bool> {
+    fn noted(&mut self, request: &RelayRequest) -> Result<bool> {
         match self.ask(request)? {
             Some(Response::Noted) => Ok(true),
             Some(Response::Refused { why }) => Err(self.refused("type", &why)),
@@ -345,18 +345,18 @@ impl RelayClient {
 
     /// What has been typed after the first `since` bytes, as far as the relay
     /// remembers it. `None` where the session has ended.
-    pub(crate) fn typing(&mut self, since: u64) -> Result<Option<Typing>> {
-        if self.ask_typing(since)? { self.hear_typing() } else { Ok(None) }
+    pub(crate) fn typing(&mut self, since: u64) -> Result<Option<InputHistory>> {
+        if self.ask_typing(since)? { self.receive_typing() } else { Ok(None) }
     }
 
     /// Asks that; what comes of it is for [`RelayClient::hear_typing`], before anything else is
     /// asked. `false` where the session has ended.
     pub(crate) fn ask_typing(&mut self, since: u64) -> Result<bool> {
-        self.say(&Request::Typing { since })
+        self.send(&RelayRequest::Typing { since })
     }
 
-    pub(crate) fn hear_typing(&mut self) -> Result<Option<Typing>> {
-        match self.hear_answer()? {
+    pub(crate) fn receive_typing(&mut self) -> Result<Option<InputHistory>> {
+        match self.receive_answer()? {
             Some(Response::Typing(typing)) => Ok(Some(typing)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
@@ -366,43 +366,44 @@ impl RelayClient {
     /// Asks what a wait begins with; what comes of it is for [`RelayClient::hear_start`], before
     /// anything else is asked.
     pub(crate) fn ask_start(&mut self) -> Result<()> {
-        self.ahead.push_str(&Request::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
+        self.ahead
+            .push_str(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
         // Where the session has ended, hearing tells.
         self.ask_typing(0).map(drop)
     }
 
     /// Nothing at all where the session has ended.
-    pub(crate) fn hear_start(&mut self) -> Result<Start> {
-        Ok(Start { now: self.hear_snapshot()?, typing: self.hear_typing()? })
+    pub(crate) fn receive_start(&mut self) -> Result<Start> {
+        Ok(Start { now: self.receive_snapshot()?, typing: self.receive_typing()? })
     }
 
     /// Has a completion belong to this call, as long as it is there, and not to those who
     /// wait for the next; also one that has come. The last one that was claimed counts.
     pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
-        self.ask(&Request::Claim { seq })?;
+        self.ask(&RelayRequest::Claim { seq })?;
         Ok(())
     }
 
     /// Tells, with what is asked for next, how far this call has come with its command.
     pub(crate) fn note_job_with_next(&mut self, job: &Job) {
-        self.ahead.push_str(&Request::Job(*job).encode());
+        self.ahead.push_str(&RelayRequest::Job(*job).encode());
     }
 
     /// The same at once.
     pub(crate) fn note_job(&mut self, job: &Job) {
         // Where the session has ended, there is none.
-        let _ = self.say(&Request::Job(*job));
+        let _ = self.send(&RelayRequest::Job(*job));
     }
 
     /// Tells that this call has told what became of its command, or that there is none.
     pub(crate) fn note_told(&mut self) {
         // Where it cannot be told, somebody else will be given it.
-        let _ = self.say(&Request::Told);
+        let _ = self.send(&RelayRequest::Told);
     }
 
     /// Takes over a command that another call has left; `None`: there is none, or the session has ended.
     pub(crate) fn attach(&mut self) -> Result<Option<Job>> {
-        match self.ask(&Request::Attach)? {
+        match self.ask(&RelayRequest::Attach)? {
             Some(Response::Job(job)) => Ok(Some(*job)),
             Some(Response::NoJob) | None => Ok(None),
             Some(Response::Refused { why }) => {
@@ -415,14 +416,14 @@ impl RelayClient {
     /// Tells that the secret which is typed next is asked for, where the log is so long, though
     /// the terminal's modes do not say so.
     pub(crate) fn has_seen(&mut self, offset: u64) -> Result<()> {
-        self.ask(&Request::Seen { offset })?;
+        self.ask(&RelayRequest::Seen { offset })?;
         Ok(())
     }
 
     /// Interrupts the foreground process group as the key would, past all that is queued.
     /// `false` where the session has ended.
     pub(crate) fn interrupt(&mut self) -> Result<bool> {
-        match self.ask(&Request::Signal { key: SignalKey::Interrupt })? {
+        match self.ask(&RelayRequest::Signal { key: SignalKey::Interrupt })? {
             Some(Response::Noted) => Ok(true),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
@@ -432,7 +433,7 @@ impl RelayClient {
     /// How the terminal takes keys at the moment. `None` where the session has
     /// ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
-        match self.ask(&Request::Modes)? {
+        match self.ask(&RelayRequest::Modes)? {
             Some(Response::Modes(modes)) => Ok(Some(modes)),
             Some(Response::Refused { why }) => Err(self.refused("inspect the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
@@ -443,7 +444,7 @@ impl RelayClient {
     /// Lets a character that is a signal act at once; `Some(false)` where it is
     /// none at the moment. `None` where the session has ended.
     pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
-        match self.ask(&Request::Press { byte })? {
+        match self.ask(&RelayRequest::Press { byte })? {
             Some(Response::Noted) => Ok(Some(true)),
             Some(Response::Refused { .. }) => Ok(Some(false)),
             Some(_) => Err(self.misunderstood()),
@@ -454,7 +455,7 @@ impl RelayClient {
     /// Types a secret, if a hidden line is asked for at this moment; else tells
     /// that it is not. `None` where the session has ended.
     pub(crate) fn type_secret(&mut self, secret: &[u8]) -> Result<Option<bool>> {
-        if !self.say(&Request::Secret { length: secret.len() as u64 })? {
+        if !self.send(&RelayRequest::Secret { length: secret.len() as u64 })? {
             return Ok(None);
         }
         // It is shorter than what a socket takes at once.
@@ -462,7 +463,7 @@ impl RelayClient {
             Err(error) if has_hung_up(&error) => return Ok(None),
             other => other.trying(self.what())?,
         }
-        match self.hear(self.patience())? {
+        match self.receive(self.patience())? {
             Received::Response(Response::Typed { count, .. }) if count == secret.len() as u64 => {
                 Ok(Some(true))
             }
@@ -479,7 +480,7 @@ impl RelayClient {
     /// Where the foreground process is. `None` where the session has ended.
     pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
         let what = "find the current directory";
-        match self.ask(&Request::Folder)? {
+        match self.ask(&RelayRequest::Folder)? {
             Some(Response::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
             Some(Response::Folder { path, removed: true }) => {
                 let path = OsString::from_vec(path);
@@ -494,7 +495,7 @@ impl RelayClient {
     /// Where newlines were printed as they are, from this place of the log on. `None` where
     /// the session has ended.
     pub(crate) fn untranslated(&mut self, since: u64) -> Result<Option<Vec<Range<u64>>>> {
-        match self.ask(&Request::Untranslated { since })? {
+        match self.ask(&RelayRequest::Untranslated { since })? {
             Some(Response::Untranslated { ranges }) => Ok(Some(ranges)),
             // A relay of an older version cannot tell.
             Some(Response::Unknown) => Ok(Some(Vec::new())),
@@ -506,7 +507,7 @@ impl RelayClient {
     /// Has the terminal be as large as a window in which somebody sees it, for as long
     /// as this connection lasts; `false` where the session has ended.
     pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
-        match self.ask(&Request::View { cols: size.cols, rows: size.rows })? {
+        match self.ask(&RelayRequest::View { cols: size.cols, rows: size.rows })? {
             Some(Response::Noted) => Ok(true),
             Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
@@ -518,7 +519,7 @@ impl RelayClient {
     /// they are: then [`RelayClient::has_typed`] is to be asked when there is something to
     /// read, and nothing else before it was true. `false` where the session has ended.
     pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
-        if !self.say(&Request::Type { length: bytes.len() as u64 })? {
+        if !self.send(&RelayRequest::Type { length: bytes.len() as u64 })? {
             return Ok(false);
         }
         match self.stream.write_all(bytes) {
@@ -530,19 +531,19 @@ impl RelayClient {
     /// As many as a socket always has room for.
     pub(crate) const MOST_KEYS: usize = 4096;
 
-    /// Have they been typed, or been discarded by an interrupt? `News::TimedOut`: not yet.
-    pub(crate) fn has_typed(&mut self) -> Result<News> {
-        match self.hear(Deadline::after(Duration::ZERO))? {
-            Received::Response(Response::Typed { .. } | Response::Cut { .. }) => Ok(News::Changed),
+    /// Have they been typed, or been discarded by an interrupt? `WaitOutcome::TimedOut`: not yet.
+    pub(crate) fn has_typed(&mut self) -> Result<WaitOutcome> {
+        match self.receive(Deadline::after(Duration::ZERO))? {
+            Received::Response(Response::Typed { .. } | Response::Cut { .. }) => Ok(WaitOutcome::Changed),
             Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Ok(News::Ended),
-            Received::Nothing => Ok(News::TimedOut),
+            Received::End => Ok(WaitOutcome::Ended),
+            Received::Nothing => Ok(WaitOutcome::TimedOut),
         }
     }
 
     /// Changes that; `false` where the session has ended.
     pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
-        match self.ask(&Request::Resize { cols: size.cols, rows: size.rows })? {
+        match self.ask(&RelayRequest::Resize { cols: size.cols, rows: size.rows })? {
             Some(Response::Noted) => Ok(true),
             Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
             Some(_) => Err(self.misunderstood()),
@@ -557,25 +558,25 @@ impl RelayClient {
     /// Tells the relay why the session is about to end; `false` where it has
     /// gone before it could hear it.
     pub(crate) fn ending(&mut self, cause: &str) -> Result<bool> {
-        Ok(self.ask(&Request::Ending { cause: cause.to_owned() })?.is_some())
+        Ok(self.ask(&RelayRequest::Ending { cause: cause.to_owned() })?.is_some())
     }
 
     /// Tells the relay, which stays to be the parent of whoever is left while a
     /// session is being ended, that nobody is.
     pub(crate) fn done(&mut self) -> Result<()> {
-        self.ask(&Request::Done)?;
+        self.ask(&RelayRequest::Done)?;
         Ok(())
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Option<Response>> {
-        if !self.say(request)? {
+    fn ask(&mut self, request: &RelayRequest) -> Result<Option<Response>> {
+        if !self.send(request)? {
             return Ok(None);
         }
-        self.hear_answer()
+        self.receive_answer()
     }
 
-    fn hear_answer(&mut self) -> Result<Option<Response>> {
-        match self.hear(self.patience())? {
+    fn receive_answer(&mut self) -> Result<Option<Response>> {
+        match self.receive(self.patience())? {
             Received::Response(response) => Ok(Some(response)),
             Received::End => Ok(None),
             Received::Nothing => Err(self.silent()),
@@ -584,7 +585,7 @@ impl RelayClient {
 
     /// `false` where nobody is there to hear it. It always fits: what we say before hearing an
     /// answer are a few lines.
-    fn say(&mut self, request: &Request) -> Result<bool> {
+    fn send(&mut self, request: &RelayRequest) -> Result<bool> {
         let line = self.with_ahead(request);
         match self.stream.write_all(line.as_bytes()) {
             Ok(()) => Ok(true),
@@ -595,26 +596,26 @@ impl RelayClient {
 
     /// The request's line, with what is to be sent before it. It takes back that we want to be
     /// told of something.
-    fn with_ahead(&mut self, request: &Request) -> String {
+    fn with_ahead(&mut self, request: &RelayRequest) -> String {
         self.following = None;
         std::mem::take(&mut self.ahead) + &request.encode()
     }
 
-    fn hear(&mut self, deadline: Deadline) -> Result<Received> {
+    fn receive(&mut self, deadline: Deadline) -> Result<Received> {
         loop {
-            match self.hear_or(deadline, None)? {
+            match self.receive_or(deadline, None)? {
                 // News that were on their way when we asked for something else.
                 Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
                 Received::Response(Response::Ended { code }) => {
                     self.exit_code = code;
                     return Ok(Received::End);
                 }
-                heard => return Ok(heard),
+                received => return Ok(received),
             }
         }
     }
 
-    fn hear_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
+    fn receive_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<Received> {
         let mut searched = 0;
         loop {
             if let Some(end) = self.inbox[searched..].iter().position(|&byte| byte == b'\n') {

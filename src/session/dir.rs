@@ -21,9 +21,9 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, EXIT_RECORD, EndedBy, Events, ExitRecord, Handle, LOG_START, Name, Notice, OutputLog,
-        Patience, RELAY, REPORT, Report, SESSION_ENV, Settings,
+        RELAY, REPORT, ReplyTimeout, Report, SESSION_ENV, Settings,
         roles::names,
-        shell::{Dialect, ShellCommand, Unmarked},
+        shell::{Dialect, MarkStripper, ShellCommand},
     },
     sorted::Set,
     sys::{
@@ -39,7 +39,7 @@ use crate::{
     },
     terminal::text,
 };
-pub(crate) use spec::{Level, SessionSpec};
+pub(crate) use spec::{ReportingShell, SessionSpec};
 
 pub(crate) const OUTPUT: &str = "output.log";
 pub(crate) const INPUT: &str = "input.fifo";
@@ -111,28 +111,28 @@ pub(crate) enum Removal {
 pub(crate) struct SessionDir {
     handle: Handle,
     pub(super) folder: Folder,
-    patience: Patience,
+    patience: ReplyTimeout,
 }
 
 impl SessionDir {
     pub(crate) fn new(handle: Handle, folder: Folder) -> SessionDir {
-        SessionDir { handle, folder, patience: Patience::OF_ANY }
+        SessionDir { handle, folder, patience: ReplyTimeout::OF_ANY }
     }
 
     /// The same for a call with a deadline: it waits no longer than that for an answer that should
     /// come at once.
     pub(crate) fn within(mut self, deadline: Deadline) -> SessionDir {
-        self.patience = Patience::until(deadline);
+        self.patience = ReplyTimeout::until(deadline);
         self
     }
 
     /// The same where many sessions are to share that time.
     pub(crate) fn within_with_others(mut self, deadline: Deadline) -> SessionDir {
-        self.patience = Patience::with_many_until(deadline);
+        self.patience = ReplyTimeout::with_many_until(deadline);
         self
     }
 
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn patience(&self) -> ReplyTimeout {
         self.patience
     }
 
@@ -356,7 +356,7 @@ impl SessionDir {
     ///
     /// We do not take the session's own lock for this, because a held lock would make the session look
     /// alive. A dead session stays dead.
-    pub(crate) fn tell_end(&self, events: &Events, sessions: &Folder, removal: Removal) -> io::Result<()> {
+    pub(crate) fn record_end(&self, events: &Events, sessions: &Folder, removal: Removal) -> io::Result<()> {
         if events.has(&self.handle) {
             return Ok(());
         }
@@ -374,7 +374,7 @@ impl SessionDir {
             Removal::None => EndedBy::Unknown,
         };
         let exit_record = self.late_exit_record(unnoted);
-        let tell = || {
+        let record = || {
             if !self.folder.has(EXIT_RECORD) {
                 let json = exit_record.json();
                 match exit_record.ended {
@@ -382,13 +382,13 @@ impl SessionDir {
                     None => self.folder.replace(EXIT_RECORD, json.as_bytes())?,
                 }
             }
-            events.tell(&self.handle, &self.folder)
+            events.record(&self.handle, &self.folder)
         };
-        match tell() {
+        match record() {
             // The log is about to go anyway, and leaves room.
             Err(error) if files::may_pass(&error) && removal != Removal::None => {
                 self.folder.remove_file(OUTPUT.as_ref())?;
-                tell()
+                record()
             }
             other => other,
         }
@@ -439,8 +439,8 @@ impl SessionDir {
     }
 
     /// What takes the marks of its shell out of what it printed.
-    pub(crate) fn unmarked(&self) -> Result<Unmarked> {
-        Ok(Unmarked::new(self.secrets()?))
+    pub(crate) fn unmarked(&self) -> Result<MarkStripper> {
+        Ok(MarkStripper::new(self.secrets()?))
     }
 
     /// A stretch of its output without them; also without the end of one that it begins

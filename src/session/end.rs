@@ -14,7 +14,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         BRIDGE, EndedBy, Handle, KEEPER, MONITOR, RELAY, SESSION_ENV, SessionDir,
-        client::{Doing, RelayClient},
+        client::{RelayClient, TerminalState},
         roles::names,
     },
     sorted::Set,
@@ -40,7 +40,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// What has become of a session that was to end.
-enum Ended {
+enum KillResult {
     /// Nobody is left.
     Wholly,
     /// These are left: we may not signal them, or they do not die.
@@ -67,7 +67,7 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
     if session.is_alive()? {
         session.check_is_here()?;
     }
-    if let Ended::But(left) = end(session, grace, cause)? {
+    if let KillResult::But(left) = end(session, grace, cause)? {
         return Err(Failure::failed(format!(
             "cannot end all processes of session '{handle}': these remain: {}",
             shown(&left)
@@ -81,16 +81,16 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
 
 /// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
 /// Returns as soon as all have gone. The folder stays.
-fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
+fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<KillResult> {
     let what = || format!("end session '{}'", session.handle());
     let (mut relay, members) = begin(session, cause).trying(what())?;
     let survivors = end_processes(&members, relay.as_mut(), grace).trying(what())?;
     if !survivors.is_empty() {
-        return Ok(Ended::But(survivors));
+        return Ok(KillResult::But(survivors));
     }
     if let Some(relay) = relay {
         if let Some(relay) = relay.wait_or_kill(session, cause).trying(what())? {
-            return Ok(Ended::But(vec![relay]));
+            return Ok(KillResult::But(vec![relay]));
         }
         if session.notice().is_none() {
             // Where there is no room for it, nobody will know.
@@ -98,8 +98,8 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<Ended> {
         }
     }
     match members.keepers_left().trying(what())? {
-        left if left.is_empty() => Ok(Ended::Wholly),
-        left => Ok(Ended::But(left)),
+        left if left.is_empty() => Ok(KillResult::Wholly),
+        left => Ok(KillResult::But(left)),
     }
 }
 
@@ -153,7 +153,7 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<HeldRelay>,
         Some(relay) => {
             // One that was stopped must go on, to see its child end.
             relay.pidfd.signal(SIGCONT)?;
-            relay.tell_cause(cause);
+            relay.send_cause(cause);
             if !relay.stays {
                 // Who sees it end may be quicker than we are. Where there is no
                 // room for it, nobody will know.
@@ -194,7 +194,7 @@ impl HeldRelay {
     }
 
     /// The relay ends even if it could not be told; then it records another cause.
-    fn tell_cause(&mut self, cause: EndedBy) {
+    fn send_cause(&mut self, cause: EndedBy) {
         self.stays = self.client.as_mut().is_some_and(|client| client.ending(cause.word()).unwrap_or(false));
         if !self.stays {
             // Nor would it answer another time.
@@ -205,7 +205,9 @@ impl HeldRelay {
     /// Does somebody wait for what is typed?
     fn awaits_input(&mut self) -> bool {
         let doing = self.client.as_mut().and_then(|client| client.doing().ok().flatten());
-        doing.is_some_and(|doing| matches!(doing, Doing::Prompt | Doing::Line | Doing::Raw))
+        doing.is_some_and(|doing| {
+            matches!(doing, TerminalState::Prompt | TerminalState::Line | TerminalState::Raw)
+        })
     }
 
     /// The keeper of its child, held on to. That the relay still has it after

@@ -82,7 +82,7 @@ impl Events {
 
     /// Tells of a session's end by the exit record in its folder. That it has been
     /// told already is fine. At no time may two do this for one session.
-    pub(crate) fn tell(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
+    pub(crate) fn record(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
         let name = file_of(handle);
         match session.link(EXIT_RECORD, &self.0, &name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -7,7 +7,7 @@ use crate::{
     session::{
         Activity, Because, OutputLog, ScreenCache, SessionDir,
         client::{
-            News, RelayClient, Typed,
+            RelayClient, Typed, WaitOutcome,
             protocol::KeyModes,
             snapshot::{Parts, Snapshot},
         },
@@ -80,9 +80,9 @@ impl<'a> Scene<'a> {
     /// Waits until something has changed, or may have, and looks.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<()> {
         match self.changes.news(deadline.min(Deadline::after(self.interval)))? {
-            News::Ended => return Err(self.session.ended()),
-            News::Changed => self.interval = FIRST_LOOK,
-            News::TimedOut => self.interval = (self.interval * 2).min(LATER_LOOKS),
+            WaitOutcome::Ended => return Err(self.session.ended()),
+            WaitOutcome::Changed => self.interval = FIRST_LOOK,
+            WaitOutcome::TimedOut => self.interval = (self.interval * 2).min(LATER_LOOKS),
         }
         self.look()
     }

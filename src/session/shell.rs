@@ -2,18 +2,18 @@
 //! that both make it print.
 
 mod command;
+mod command_tracker;
 mod echo;
 pub(crate) mod inner;
+mod mark_stripper;
 mod marks;
 mod run_script;
 mod startup;
-mod trace;
-mod unmarked;
 
 pub(crate) use command::{Dialect, ShellCommand, ShellStart};
+pub(crate) use command_tracker::{Beginning, CommandTracker, Stage, own_end, unreported_prompt};
 pub(crate) use echo::EchoFilter;
-pub(crate) use marks::{FoundMark, Mark, Marks};
-pub(crate) use run_script::{ACCEPT, CLEAR, Handover, LOOK, Task, is_nothing};
+pub(crate) use mark_stripper::MarkStripper;
+pub(crate) use marks::{FoundMark, Mark, MarkParser};
+pub(crate) use run_script::{ACCEPT, CLEAR, CommandDelivery, LOOK, Task, is_nothing};
 pub(crate) use startup::{LONGEST_SHOWN_HOOK, shown_hook, startup};
-pub(crate) use trace::{Beginning, Stage, Trace, own_end, unreported_prompt};
-pub(crate) use unmarked::Unmarked;

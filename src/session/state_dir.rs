@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, Events, Glance, Handle, Name, Notice, Removal, SessionDir, Target, dir, handle},
+    session::{EndedBy, Events, Handle, ListEntry, Name, Notice, Removal, SessionDir, Target, dir, handle},
     sorted::Set,
     sys::{
         deadline::Deadline,
@@ -148,7 +148,7 @@ impl StateDir {
         Ok(self.newest_of(name)?.filter(|glance| glance.alive).map(|glance| glance.handle))
     }
 
-    fn newest_of(&self, name: &Name) -> Result<Option<Glance>> {
+    fn newest_of(&self, name: &Name) -> Result<Option<ListEntry>> {
         let named = self.glances(&|other| other == Some(name))?;
         Ok(named.into_iter().max_by_key(|glance| (glance.alive, glance.started)))
     }
@@ -208,21 +208,21 @@ impl StateDir {
     }
 
     /// The list entries of sessions that `wanted` picks by their names, oldest first.
-    pub(crate) fn glances(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Glance>> {
+    pub(crate) fn glances(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<ListEntry>> {
         let Some(sessions) = &self.sessions else { return Ok(Vec::new()) };
         let mut glances = Vec::new();
         for name in self.names()? {
             let Some(handle) = handle::of_folder(&name) else { continue };
-            let name = Glance::name(sessions, &handle);
+            let name = ListEntry::name(sessions, &handle);
             if !wanted(name.as_ref()) {
                 continue;
             }
-            if let Some(glance) = Glance::at_live(sessions, &handle, name.as_ref()) {
+            if let Some(glance) = ListEntry::at_live(sessions, &handle, name.as_ref()) {
                 glances.push(glance);
                 continue;
             }
             match self.open_session(handle) {
-                Ok(session) => glances.extend(Glance::at(&session)),
+                Ok(session) => glances.extend(ListEntry::at(&session)),
                 // Removed since we saw its name.
                 Err(Failure::NotFound(_)) => {}
                 Err(failure) => return Err(failure),
@@ -252,7 +252,7 @@ impl StateDir {
         };
         // A session whose relay cannot be ended records its end itself, if it can.
         let told = match session.is_alive() {
-            Ok(false) => self.tell_end(&session, Removal::By(cause)),
+            Ok(false) => self.record_end(&session, Removal::By(cause)),
             _ => Ok(()),
         };
         let gone = OsString::from(format!("{GONE}{handle}"));
@@ -270,27 +270,27 @@ impl StateDir {
         Events::open(&self.path).trying(format_args!("open the events in '{}'", self.path.display()))
     }
 
-    fn tell_end(&self, session: &SessionDir, removal: Removal) -> Result<()> {
+    fn record_end(&self, session: &SessionDir, removal: Removal) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
-        let told = session.tell_end(&self.events()?, sessions, removal);
+        let told = session.record_end(&self.events()?, sessions, removal);
         told.trying(format_args!("record the end of session '{}'", session.handle()))
     }
 
     /// Records the ends of all dead sessions, including those whose relay was killed.
-    pub(crate) fn tell_ends(&self, events: &Events) -> Result<()> {
+    pub(crate) fn record_ends(&self, events: &Events) -> Result<()> {
         let mut failures = Vec::new();
         for name in self.names()? {
             let handle = handle::of_folder(&name).filter(|handle| !events.has(handle));
-            let told = handle.map_or(Ok(()), |handle| self.tell_end_of(handle));
+            let told = handle.map_or(Ok(()), |handle| self.record_end_of(handle));
             failures.extend(told.err().filter(|failure| !matches!(failure, Failure::NotFound(_))));
         }
         Failure::all(failures)
     }
 
     /// The same of one.
-    pub(super) fn tell_end_of(&self, handle: Handle) -> Result<()> {
+    pub(super) fn record_end_of(&self, handle: Handle) -> Result<()> {
         let session = self.open_session(handle)?;
-        if session.ends()? { self.tell_end(&session, Removal::None) } else { Ok(()) }
+        if session.ends()? { self.record_end(&session, Removal::None) } else { Ok(()) }
     }
 
     /// The exit record of a session that has ended, also of one that was removed
@@ -351,7 +351,7 @@ impl StateDir {
     pub(crate) fn exit_record(&self, session: &SessionDir) -> String {
         let told = || {
             if self.notice(session).is_none() && session.ends()? {
-                self.tell_end(session, Removal::None)?;
+                self.record_end(session, Removal::None)?;
             }
             Ok::<_, Failure>(self.notice(session))
         };
@@ -410,7 +410,7 @@ impl StateDir {
     pub(crate) fn collect(
         &self,
         retention: &Retention,
-        describe: impl Fn(&Glance) -> String,
+        describe: impl Fn(&ListEntry) -> String,
     ) -> Result<Collected> {
         let mut collected = Collected::default();
         let mut dead = Vec::new();
@@ -531,7 +531,7 @@ impl Retention {
 #[derive(Default)]
 pub(crate) struct Collected {
     /// Each with its description, and how long it had been dead, if that is known.
-    pub(crate) removed: Vec<(Glance, String, Option<Duration>)>,
+    pub(crate) removed: Vec<(ListEntry, String, Option<Duration>)>,
     pub(crate) alive: usize,
     pub(crate) recent: usize,
     pub(crate) failures: Vec<Failure>,

@@ -13,7 +13,7 @@ use crate::{
     session::{
         Activity, SessionDir,
         client::{
-            Diagnosis, Doing, sending,
+            Diagnosis, TerminalState, sending,
             waiting::{HELD, Waits},
         },
         rules::{Shows, bare},
@@ -123,7 +123,7 @@ fn wait_until_ready(scene: &mut Scene, deadline: Deadline, timeout: Duration) ->
                 "cannot submit the text to session '{handle}': it asks '{asks}'; try 'nbs-ts answer {handle}'"
             )));
         }
-        if scene.now.doing == Doing::Secret {
+        if scene.now.doing == TerminalState::Secret {
             return Err(sending::is_secret(scene.session));
         }
         let is_ready = match scene.has_rules() {
@@ -146,7 +146,7 @@ fn wait_until_ready(scene: &mut Scene, deadline: Deadline, timeout: Duration) ->
 
 /// The same of a program of which nothing is known.
 fn is_ready_unknown(scene: &mut Scene, settled: Deadline) -> Result<bool> {
-    if scene.now.doing == Doing::Prompt {
+    if scene.now.doing == TerminalState::Prompt {
         return Ok(true);
     }
     if scene.states(Activity::Working) {

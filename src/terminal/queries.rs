@@ -377,7 +377,7 @@ impl KittyFlags {
     }
 
     /// Takes note of what a sequence does to them.
-    pub(crate) fn heed(&mut self, sequence: Sequence, alternate: bool) {
+    pub(crate) fn handle(&mut self, sequence: Sequence, alternate: bool) {
         if sequence.resets() {
             *self = KittyFlags::default();
         }
@@ -457,7 +457,7 @@ impl Default for PrivateModes {
 
 impl PrivateModes {
     /// Takes note of what a sequence does to them.
-    pub(crate) fn heed(&mut self, sequence: Sequence) {
+    pub(crate) fn handle(&mut self, sequence: Sequence) {
         match (sequence.escape(), sequence.control()) {
             (Some(b'c'), _) => *self = PrivateModes::default(),
             (Some(last @ (b'=' | b'>')), _) => self.keypad = last == b'=',
@@ -556,7 +556,7 @@ mod tests {
             sequences.feed(piece, &mut |part, _| match part {
                 Part::Other(bytes) => all.extend_from_slice(bytes),
                 Part::Sequence(sequence) => {
-                    modes.heed(sequence);
+                    modes.handle(sequence);
                     all.extend_from_slice(sequence.bytes);
                     whole.push(sequence.bytes.to_vec());
                 }
@@ -670,8 +670,8 @@ mod tests {
             let (mut kitty, mut modes) = (KittyFlags::default(), PrivateModes::default());
             Sequences::default().feed(bytes.as_bytes(), &mut |part, _| {
                 if let Part::Sequence(sequence) = part {
-                    modes.heed(sequence);
-                    kitty.heed(sequence, modes.alternate());
+                    modes.handle(sequence);
+                    kitty.handle(sequence, modes.alternate());
                 }
             });
             assert_eq!(kitty.now(modes.alternate()), flags, "{bytes:?}");

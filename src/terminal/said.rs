@@ -42,7 +42,7 @@ impl Said {
     }
 
     /// Takes note of what a sequence says.
-    pub(crate) fn heed(&mut self, sequence: Sequence) {
+    pub(crate) fn handle(&mut self, sequence: Sequence) {
         if let Some(text) = sequence.osc() {
             if let Some(report) = text.strip_prefix(b"7501;") {
                 self.changed |= self.records.take(report);
@@ -100,12 +100,12 @@ mod tests {
         terminal::queries::{Part, Sequences},
     };
 
-    fn heard(pieces: &[&[u8]]) -> Said {
+    fn received(pieces: &[&[u8]]) -> Said {
         let (mut sequences, mut said) = (Sequences::default(), Said::default());
         for piece in pieces {
             sequences.feed(piece, &mut |part, _| {
                 if let Part::Sequence(sequence) = part {
-                    said.heed(sequence);
+                    said.handle(sequence);
                 }
             });
         }
@@ -133,7 +133,7 @@ mod tests {
             ("\x1b[!p\x1b[?1049h\x1b[?1049l\x1b[2J", "blocked done working idle"),
             ("\x1bc", ""),
         ] {
-            let said = heard(&[ALL.as_bytes(), printed.as_bytes()]);
+            let said = received(&[ALL.as_bytes(), printed.as_bytes()]);
             assert_eq!(words(&said), kept, "{printed:?}");
             let lasts = kept.contains("working").then_some(TaskProgress::Busy);
             assert_eq!(said.progress(), lasts, "{printed:?}");
@@ -141,11 +141,11 @@ mod tests {
         // A prompt that is drawn again is no new one.
         let prompt = "\x1b]133;A;nbs=secret.1\x07";
         assert_eq!(
-            words(&heard(&[prompt.as_bytes(), ALL.as_bytes(), prompt.as_bytes()])),
+            words(&received(&[prompt.as_bytes(), ALL.as_bytes(), prompt.as_bytes()])),
             "blocked done working idle"
         );
         let next = prompt.replace(".1", ".2");
-        assert_eq!(words(&heard(&[prompt.as_bytes(), ALL.as_bytes(), next.as_bytes()])), "done");
+        assert_eq!(words(&received(&[prompt.as_bytes(), ALL.as_bytes(), next.as_bytes()])), "done");
     }
 
     #[test]
@@ -155,19 +155,19 @@ mod tests {
             format!("{begin}{}\x1b\\", "y".repeat(length - begin.len() - 2))
         };
         for (length, kept) in [(4096, "done"), (4097, "")] {
-            assert_eq!(words(&heard(&[report(length).as_bytes()])), kept, "{length}");
+            assert_eq!(words(&received(&[report(length).as_bytes()])), kept, "{length}");
         }
     }
 
     #[test]
     fn changes_are_told_once() {
-        let mut said = heard(&[b"\x1b]9;one\x07\x1b]777;notify;two;three\x07"]);
+        let mut said = received(&[b"\x1b]9;one\x07\x1b]777;notify;two;three\x07"]);
         let (changed, notices) = said.take_changes();
         assert!(changed);
         assert_eq!(notices.iter().map(|notice| notice.text.as_str()).collect::<Vec<_>>(), ["one", "three"]);
         assert_eq!(said.take_changes(), (false, vec![]));
         let many: String = (0..40).map(|number| format!("\x1b]9;{number} x\x07")).collect();
-        let notices = heard(&[many.as_bytes()]).take_changes().1;
+        let notices = received(&[many.as_bytes()]).take_changes().1;
         assert_eq!((notices.len(), &*notices[0].text), (MOST_NOTICES, "24 x"));
     }
 
@@ -177,7 +177,7 @@ mod tests {
             format!("{ALL}\x1b]133;A;nbs=s.1\x07\x1b]99;i=1:d=0;a\x1b\\\x1b]99;i=1;b\x07{ALL}\x1b]9;x\x07");
         for (seed, mut random) in rounds(1_000) {
             let printed = spoiled(right.as_bytes(), &mut random);
-            let (mut whole, mut split) = (heard(&[&printed]), heard(&pieces(&printed, 9, &mut random)));
+            let (mut whole, mut split) = (received(&[&printed]), received(&pieces(&printed, 9, &mut random)));
             assert_eq!(whole.records, split.records, "seed {seed}");
             assert_eq!(whole.progress, split.progress, "seed {seed}");
             assert_eq!(whole.take_changes(), split.take_changes(), "seed {seed}");

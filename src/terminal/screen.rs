@@ -17,7 +17,7 @@
 //! alacritty_terminal 110; and knowing its own state, it can pass over what scrolls
 //! away unseen (`skim.rs`).
 //!
-//! What programs ask of a terminal, others answer (`terminal/queries.rs`, `relay/answers.rs`);
+//! What programs ask of a terminal, others answer (`terminal/queries.rs`, `relay/query_replies.rs`);
 //! what only the screen can tell, `replies.rs` does.
 
 mod areas;

@@ -82,7 +82,7 @@ impl CallProcess {
     }
 
     /// Takes what has come of it; its end is the last.
-    pub(crate) fn tend(&mut self, came: &mut Vec<Came>) -> Result<()> {
+    pub(crate) fn drive(&mut self, came: &mut Vec<Came>) -> Result<()> {
         read(&mut self.stdout, came, Came::Stdout);
         read(&mut self.stderr, came, Came::Stderr);
         if self.stdout.is_none() && self.stderr.is_none() {

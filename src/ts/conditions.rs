@@ -10,7 +10,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStringExt, time::Duration};
 use regex_lite::Regex;
 
 use crate::{call::CommandLine, cli, outcome::Result, terminal::text::Prompts};
-pub(crate) use watch::{From, SessionWatch, WatchEnd, begin_all, until};
+pub(crate) use watch::{SessionWatch, WatchEnd, WatchStart, begin_all, until};
 
 /// The conditions to wait for.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, env, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, time::SystemTime};
 
 use crate::{
-    session::{Activity, Name, Overview},
+    session::{Activity, ActivityView, Name},
     sorted::Map,
     sys::term,
     terminal::{cells, text},
@@ -32,8 +32,8 @@ pub(crate) struct Columns {
 
 /// In the order in which people look for them: who waits first, then who has failed or is done, and
 /// of those who has been so for longest; then who works, who is idle, and who is dead; the oldest first.
-pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
-    let rank = |overview: &Overview| {
+pub(crate) fn order(a: &ActivityView, b: &ActivityView) -> Ordering {
+    let rank = |overview: &ActivityView| {
         overview.activity.map_or(4, |activity| match activity {
             Activity::Waiting => 0,
             Activity::Failed => 1,
@@ -43,19 +43,19 @@ pub(crate) fn order(a: &Overview, b: &Overview) -> Ordering {
             Activity::Dead => 6,
         })
     };
-    let so_since = |overview: &Overview| match overview.activity {
+    let so_since = |overview: &ActivityView| match overview.activity {
         Some(Activity::Waiting | Activity::Failed | Activity::Done) => overview.since,
         _ => None,
     };
-    let key = |overview: &Overview| (rank(overview), so_since(overview), overview.glance.started);
+    let key = |overview: &ActivityView| (rank(overview), so_since(overview), overview.glance.started);
     key(a).cmp(&key(b)).then_with(|| a.glance.handle.cmp(&b.glance.handle))
 }
 
 /// How a person names each of these: by its name, if that means this one among them, else
 /// by its handle.
-pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
+pub(crate) fn names(overviews: &[ActivityView]) -> Vec<String> {
     let mut meant = Map::new();
-    let rank = |overview: &Overview| (overview.glance.alive, overview.glance.started);
+    let rank = |overview: &ActivityView| (overview.glance.alive, overview.glance.started);
     for (index, overview) in overviews.iter().enumerate() {
         if let Some(name) = overview.glance.name.as_ref().map(Name::as_str) {
             let best = meant.or_insert((&overview.machine, name), index);
@@ -64,7 +64,7 @@ pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
             }
         }
     }
-    let shown = |(index, overview): (usize, &Overview)| {
+    let shown = |(index, overview): (usize, &ActivityView)| {
         let address = overview.address();
         match (&overview.glance.name, &overview.machine) {
             (Some(name), machine) if meant.get(&(machine, name.as_str())) == Some(&index) => match machine {
@@ -78,7 +78,7 @@ pub(crate) fn names(overviews: &[Overview]) -> Vec<String> {
 }
 
 /// The output of `list --long`. It is as wide as the terminal, if it is printed to one.
-pub(crate) fn table(overviews: &[Overview]) -> String {
+pub(crate) fn table(overviews: &[ActivityView]) -> String {
     let names = names(overviews);
     let cells = term::size().ok().flatten().map(|size| size.cols.into());
     let columns = Columns::of(overviews.iter().zip(&names), cells);
@@ -89,7 +89,7 @@ pub(crate) fn table(overviews: &[Overview]) -> String {
 impl Columns {
     /// The columns for these sessions and names, in lines of this many cells.
     pub(crate) fn of<'a>(
-        overviews: impl Iterator<Item = (&'a Overview, &'a String)>,
+        overviews: impl Iterator<Item = (&'a ActivityView, &'a String)>,
         cells: Option<usize>,
     ) -> Columns {
         let home = env::var_os("HOME").map(|home| home.as_bytes().to_vec()).filter(|home| home.len() > 1);
@@ -123,11 +123,11 @@ impl Columns {
         self.line(TITLES.map(str::to_owned))
     }
 
-    pub(crate) fn row(&self, overview: &Overview, name: &str) -> String {
+    pub(crate) fn row(&self, overview: &ActivityView, name: &str) -> String {
         self.line(self.fields(overview, name))
     }
 
-    fn fields(&self, overview: &Overview, name: &str) -> [String; 6] {
+    fn fields(&self, overview: &ActivityView, name: &str) -> [String; 6] {
         let program = overview.program.as_deref().map(text::escaped);
         let command = || overview.glance.command.clone();
         let stalled = overview.stalled.as_ref().map(|why| format!("stalled: {why}"));

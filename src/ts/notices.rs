@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     json::Object,
-    session::{Activity, Handle, Overview},
+    session::{Activity, ActivityView, Handle},
     sorted::Map,
     sys::deadline::Deadline,
 };
@@ -59,7 +59,7 @@ impl Notices {
     }
 
     /// That is what it does now.
-    pub(crate) fn see(&mut self, overview: &Overview) {
+    pub(crate) fn see(&mut self, overview: &ActivityView) {
         let handle = &overview.glance.handle;
         let is_first = !self.sessions.contains_key(handle);
         let of_one = self.sessions.or_insert(handle.clone(), OfOne::default());
@@ -167,12 +167,12 @@ pub(crate) fn minute_of_day(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Glance, client::ToldStanding};
+    use crate::session::{ListEntry, client::ReportedState};
 
-    fn overview(activity: Activity, question: Option<&str>) -> Overview {
+    fn overview(activity: Activity, question: Option<&str>) -> ActivityView {
         let handle = Handle::parse(b"0000000a").unwrap();
-        let glance = Glance { handle, alive: true, name: None, command: "x".into(), started: None };
-        let mut overview = Overview::brief(glance, ToldStanding::Nothing);
+        let glance = ListEntry { handle, alive: true, name: None, command: "x".into(), started: None };
+        let mut overview = ActivityView::brief(glance, ReportedState::Nothing);
         overview.activity = Some(activity);
         overview.question = question.map(str::to_owned);
         overview
@@ -183,25 +183,25 @@ mod tests {
         use Activity::{Done, Failed, Idle, Waiting, Working};
         let start = Instant::now();
         let mut notices = Notices::new(Duration::from_secs(10));
-        let mut tell = |second: u64, activity, question| {
+        let mut send = |second: u64, activity, question| {
             notices.see(&overview(activity, question));
             let due = notices.due(start + Duration::from_secs(second));
             due.iter().map(PersonNotice::line).collect::<Vec<_>>().join("\n")
         };
         // What is done already when it is seen first is nothing new; who waits is told.
-        assert_eq!(tell(0, Done, None), "");
-        assert_eq!(tell(1, Working, None), "");
-        assert_eq!(tell(2, Waiting, None), "0000000a waiting");
-        assert_eq!(tell(3, Waiting, Some("may I?")), "", "it is the same event");
-        assert_eq!(tell(20, Waiting, Some("may I?")), "");
-        assert_eq!(tell(21, Waiting, Some("and now?")), "0000000a waiting: and now?");
+        assert_eq!(send(0, Done, None), "");
+        assert_eq!(send(1, Working, None), "");
+        assert_eq!(send(2, Waiting, None), "0000000a waiting");
+        assert_eq!(send(3, Waiting, Some("may I?")), "", "it is the same event");
+        assert_eq!(send(20, Waiting, Some("may I?")), "");
+        assert_eq!(send(21, Waiting, Some("and now?")), "0000000a waiting: and now?");
         // Too soon; and by then it works.
-        assert_eq!(tell(22, Failed, None), "");
-        assert_eq!(tell(23, Working, None), "");
-        assert_eq!(tell(40, Idle, None), "");
-        assert_eq!(tell(41, Done, None), "0000000a done");
+        assert_eq!(send(22, Failed, None), "");
+        assert_eq!(send(23, Working, None), "");
+        assert_eq!(send(40, Idle, None), "");
+        assert_eq!(send(41, Done, None), "0000000a done");
         // What is held back is told later.
-        assert_eq!(tell(42, Failed, None), "");
+        assert_eq!(send(42, Failed, None), "");
         assert!(notices.has_some());
         assert_eq!(notices.deadline(), Deadline::at(start + Duration::from_secs(51)));
         notices.end(&Handle::parse(b"0000000a").unwrap(), "exit code 3".into());

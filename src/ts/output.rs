@@ -13,7 +13,7 @@ use crate::{
     json::Object,
     machine,
     outcome::{Failure, Result, Trying},
-    session::{Handle, OutputLog, Piece, SessionDir, shell::Unmarked},
+    session::{Handle, OutputLog, Piece, SessionDir, shell::MarkStripper},
     terminal::{
         queries,
         text::{Runs, Strip, cut_off_length, escaped},
@@ -95,7 +95,7 @@ fn print_rendered(
         let object = with_left_out(object, (left_out > 0).then_some(left_out));
         cli::print(object.count_if_any("lost", lost).line())?;
     }
-    tell_lost(lost, form.json);
+    warn_of_lost(lost, form.json);
     Ok(end)
 }
 
@@ -179,12 +179,12 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
         cli::written(stdout.write_all(object.line().as_bytes()))?;
     }
     cli::written(stdout.flush())?;
-    tell_lost(lost, form.json);
+    warn_of_lost(lost, form.json);
     Ok(end)
 }
 
 /// Warns the reader of a bounded log about dropped output; in JSON the answer has it.
-pub(crate) fn tell_lost(lost: u64, json: bool) {
+pub(crate) fn warn_of_lost(lost: u64, json: bool) {
     if lost > 0 && !json {
         cli::warn("nbs-ts", &format!("{lost} bytes of output are gone: --max-log dropped them"));
     }
@@ -492,7 +492,7 @@ impl Printer {
 /// Makes what is printed of what is in the log.
 #[derive(Clone)]
 pub(crate) struct Filter {
-    unmarked: Option<Unmarked>,
+    unmarked: Option<MarkStripper>,
     strip: Option<Strip>,
     newlines: Option<Newlines>,
     // How many bytes ago the `\r` that `newlines` holds began, if that is known and it came alone. A
@@ -506,7 +506,7 @@ pub(crate) struct Filter {
 impl Filter {
     /// `strip`: without escape sequences; `newlines`: with `\n` for `\r\n`; `unmarked`: if there may
     /// be prompts in it.
-    fn new(strip: bool, newlines: bool, unmarked: Option<Unmarked>) -> Filter {
+    fn new(strip: bool, newlines: bool, unmarked: Option<MarkStripper>) -> Filter {
         let newlines = newlines.then(Newlines::default);
         let [rest, stripped, plain] = [const { Vec::new() }; 3];
         Filter { unmarked, strip: strip.then(Strip::new), newlines, held_since: None, rest, stripped, plain }
@@ -594,7 +594,7 @@ impl Filter {
 
     /// How many bytes of the log are not complete text yet.
     fn unfinished(&self) -> u64 {
-        self.unmarked.as_ref().map_or(0, Unmarked::unfinished)
+        self.unmarked.as_ref().map_or(0, MarkStripper::unfinished)
             + self.strip.as_ref().map_or(0, Strip::unfinished)
     }
 }

@@ -24,8 +24,9 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     session::{
-        Address, Handle, OutputLog, Overview, SESSION_ENV, ScreenCache, SessionDir, StateDir, Target, VIEWER,
-        client::{News, RelayClient},
+        ActivityView, Address, Handle, OutputLog, SESSION_ENV, ScreenCache, SessionDir, StateDir, Target,
+        VIEWER,
+        client::{RelayClient, WaitOutcome},
     },
     sys::{child, deadline::Deadline, poll::PollSet, term},
     terminal::{screen::Screen, text},
@@ -35,7 +36,7 @@ use crate::{
         listing::Columns,
     },
 };
-use drawing::{Frame, Layout, Shown};
+use drawing::{Layout, Shown, TopFrame};
 use keys::Keys;
 use model::{Act, Model, Wanted};
 
@@ -162,16 +163,16 @@ impl Preview {
 }
 
 /// A call that a key has made: its errors are for the person.
-struct Errand {
+struct KeyCall {
     call: CallProcess,
     words: Vec<u8>,
 }
 
-impl Errand {
+impl KeyCall {
     /// Takes what it says; when it has ended, why it failed, if it did.
-    fn hear(&mut self) -> Result<Option<Option<String>>> {
+    fn receive(&mut self) -> Result<Option<Option<String>>> {
         let mut came = Vec::new();
-        self.call.tend(&mut came)?;
+        self.call.drive(&mut came)?;
         let mut ended = None;
         for came in came {
             match came {
@@ -202,10 +203,10 @@ impl FarPreview {
         CallProcess::start("screen", vec!["--ansi".into(), address.to_string().into()]).ok()
     }
 
-    fn hear(&mut self) -> Result<()> {
+    fn receive(&mut self) -> Result<()> {
         let mut came = Vec::new();
         if let Some(call) = &mut self.call {
-            call.tend(&mut came)?;
+            call.drive(&mut came)?;
         }
         for came in came {
             match came {
@@ -240,12 +241,12 @@ struct Top<'a> {
     tickers: Vec<Ticker>,
     preview: Option<Preview>,
     far_preview: Option<FarPreview>,
-    errands: Vec<Errand>,
+    errands: Vec<KeyCall>,
     columns: Option<Columns>,
     size: (usize, usize),
     colours: bool,
     // The content of the terminal once all output is written.
-    frame: Frame,
+    frame: TopFrame,
     // When an age that is shown will be another.
     older: Deadline,
     begun: Instant,
@@ -269,7 +270,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
         columns: None,
         size: (80, 24),
         colours: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        frame: Frame::default(),
+        frame: TopFrame::default(),
         older: Deadline::NEVER,
         begun: Instant::now(),
     };
@@ -285,7 +286,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
 }
 
 /// Is it none that we are in? To show that would be news for us.
-fn is_others(overview: &Overview) -> bool {
+fn is_others(overview: &ActivityView) -> bool {
     let ours = || env::var_os(SESSION_ENV).is_some_and(|ours| ours == overview.glance.handle.as_str());
     overview.machine.is_some() || !ours()
 }
@@ -301,15 +302,15 @@ impl Top<'_> {
     fn enter(&mut self) -> Result<()> {
         self.terminal.make_raw()?;
         // The alternate screen, without wrapping: what is as wide as the row stays there.
-        self.terminal.say(b"\x1b[?1049h\x1b[?7l");
+        self.terminal.print(b"\x1b[?1049h\x1b[?7l");
         self.redraw()
     }
 
     fn redraw(&mut self) -> Result<()> {
         let size = term::size().trying("read the terminal's size")?;
         self.size = size.map_or((80, 24), |size| (size.cols.into(), size.rows.into()));
-        (self.frame, self.columns) = (Frame::default(), None);
-        self.terminal.say(b"\x1b[0m\x1b[H\x1b[2J");
+        (self.frame, self.columns) = (TopFrame::default(), None);
+        self.terminal.print(b"\x1b[0m\x1b[H\x1b[2J");
         Ok(())
     }
 
@@ -317,7 +318,7 @@ impl Top<'_> {
     fn leave(&mut self) -> Result<()> {
         // CAN ends what may have been under way.
         self.terminal.out.clear();
-        self.terminal.say(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
+        self.terminal.print(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
         self.terminal.finish()
     }
 
@@ -373,10 +374,10 @@ impl Top<'_> {
                         None => return Ok(End::Told),
                     },
                     TopEvent::Feed(event) => self.feed.note(event),
-                    TopEvent::Printed(index) => self.hear_printed(index),
+                    TopEvent::Printed(index) => self.receive_printed(index),
                     // Once for each of its streams that can be read.
                     TopEvent::Errand(index) => stirred.push(index),
-                    TopEvent::FarPreview => self.far_preview.iter_mut().try_for_each(FarPreview::hear)?,
+                    TopEvent::FarPreview => self.far_preview.iter_mut().try_for_each(FarPreview::receive)?,
                     TopEvent::Room => {}
                     TopEvent::Person(event) => {
                         signals.take(event);
@@ -398,7 +399,7 @@ impl Top<'_> {
             }
             stirred.dedup();
             for index in stirred.into_iter().rev() {
-                if let Some(complaint) = self.errands[index].hear()? {
+                if let Some(complaint) = self.errands[index].receive()? {
                     self.errands.remove(index);
                     self.model.message = complaint.or(self.model.message.take());
                 }
@@ -476,7 +477,7 @@ impl Top<'_> {
         let address = address.to_string();
         let words = options.iter().copied().chain([&*address]).chain(text).map(OsString::from).collect();
         match CallProcess::start_with(verb, words, input) {
-            Ok(call) => self.errands.push(Errand { call: call.outlives_us(), words: Vec::new() }),
+            Ok(call) => self.errands.push(KeyCall { call: call.outlives_us(), words: Vec::new() }),
             Err(failure) => self.model.message = failure.message().map(str::to_owned),
         }
     }
@@ -488,7 +489,7 @@ impl Top<'_> {
             FeedNews::Told(overview) => told.extend(Some(*overview).filter(is_others)),
             FeedNews::Removed(address, _) => {
                 // News of it may have come before.
-                told.retain(|overview: &Overview| overview.key() != address.key());
+                told.retain(|overview: &ActivityView| overview.key() != address.key());
                 removed.push(address);
             }
             FeedNews::Lost { machine, why, is_over } => {
@@ -506,12 +507,12 @@ impl Top<'_> {
     }
 
     /// Something was printed: what is shown of it is old.
-    fn hear_printed(&mut self, index: usize) {
+    fn receive_printed(&mut self, index: usize) {
         let ticker = &mut self.tickers[index];
         if ticker
             .client
-            .hear_news(Deadline::after(Duration::ZERO), None)
-            .is_ok_and(|news| news != News::TimedOut)
+            .receive_news(Deadline::after(Duration::ZERO), None)
+            .is_ok_and(|news| news != WaitOutcome::TimedOut)
         {
             let address = Address { machine: None, handle: ticker.handle.clone() };
             let is_selected = self.model.selected() == Some(&address);
@@ -524,7 +525,7 @@ impl Top<'_> {
     /// Looks at what is shown and old, and draws what that changes. Nothing while the
     /// terminal has not taken what was drawn before.
     fn draw(&mut self) -> Result<()> {
-        if !self.terminal.out.is_empty() && self.frame != Frame::default() {
+        if !self.terminal.out.is_empty() && self.frame != TopFrame::default() {
             // Till there is room, however old something becomes.
             self.older = Deadline::NEVER;
             return Ok(());
@@ -564,7 +565,7 @@ impl Top<'_> {
         let shown = Shown { screen, colours: self.colours };
         let frame = drawing::frame(&self.model, layout, &columns, (&window, selected), &shown);
         self.columns = Some(columns);
-        self.terminal.say(drawing::changes(&self.frame, &frame, cols).as_bytes());
+        self.terminal.print(drawing::changes(&self.frame, &frame, cols).as_bytes());
         self.frame = frame;
         Ok(())
     }

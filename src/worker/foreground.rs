@@ -29,7 +29,7 @@ const ENDING: Duration = Duration::from_secs(20);
 /// How often a monitor that was killed is replaced.
 const MONITORS: usize = 3;
 
-pub(crate) struct Foreground {
+pub(crate) struct ForegroundJob {
     // Each by itself, for which it was is our exit code.
     stop: Vec<(i32, Signals)>,
     children: Signals,
@@ -38,12 +38,12 @@ pub(crate) struct Foreground {
     adopts: bool,
 }
 
-impl Foreground {
+impl ForegroundJob {
     /// From here on we do not end before the worker has.
-    pub(crate) fn prepare() -> Result<Foreground> {
+    pub(crate) fn prepare() -> Result<ForegroundJob> {
         let stop = signals::to_end().iter();
         let stop = stop.map(|signal| Ok((*signal, Signals::catch(&[*signal]).trying("catch signals")?)));
-        Ok(Foreground {
+        Ok(ForegroundJob {
             stop: stop.collect::<Result<_>>()?,
             children: Signals::catch(&[SIGCHLD]).trying("catch signals")?,
             told: None,

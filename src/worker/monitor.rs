@@ -28,7 +28,7 @@ use crate::{
     worker::{
         TaskFile, WorkerHandle,
         lookout::Lookout,
-        phase::{Next, Standing, Why, WorkerPhase},
+        phase::{Next, StableReading, Why, WorkerPhase},
         remains,
         sessions::{self, Followed},
         status,
@@ -170,24 +170,24 @@ impl Monitor {
             StateDir::open()?;
             Ok((stop, MonitorLog::make(&log_folder())?))
         };
-        let tell = |answer: Vec<u8>| {
+        let send = |answer: Vec<u8>| {
             (&word).write_all(&answer).and_then(|()| word.shutdown(std::net::Shutdown::Write))
         };
         let (stop, log) = match prepared() {
             Ok(prepared) => prepared,
             Err(failure) => {
                 // If the caller has gone, there is no one to notify.
-                let _ = tell(format!("-{failure}").into_bytes());
+                let _ = send(format!("-{failure}").into_bytes());
                 return Err(Failure::Quiet);
             }
         };
         // If the caller has gone, its missing reply shows that.
-        let _ = tell([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
+        let _ = send([b"+", log.path.as_os_str().as_encoded_bytes()].concat());
         let now = Instant::now();
         let phase = WorkerPhase {
             startup: now,
             timeout: now,
-            standing: Standing::new(now),
+            standing: StableReading::new(now),
             had_session: false,
             doubtful: false,
             told: false,
@@ -211,14 +211,14 @@ impl Monitor {
     }
 
     pub(crate) fn run(mut self) -> Result<()> {
-        let word = self.heard();
+        let word = self.received();
         self.phase.in_foreground = word == Some(GO_IN_FOREGROUND);
         if word != Some(GO) && !self.phase.in_foreground {
             // No agent was started, and none will be. The file may not exist yet.
             let _ = self.task.remove();
             return self.log.remove();
         }
-        self.log.say(&format!(
+        self.log.log(&format!(
             "watches '{}' for {:?}; its session has {:?} to appear",
             self.task.path().display(),
             self.limits.timeout,
@@ -228,21 +228,21 @@ impl Monitor {
         let latest = |limit| now.checked_add(limit).unwrap_or(now + WorkerLimits::DEFAULT.timeout);
         self.phase.startup = latest(self.limits.startup);
         self.phase.timeout = latest(self.limits.timeout);
-        self.phase.standing = Standing::new(now);
+        self.phase.standing = StableReading::new(now);
         match self.watch() {
             Ok(Some(why)) => self.finish(&why),
             Ok(None) => return self.log.remove(),
             Err(failure) => {
-                self.log.say(&format!("cannot go on: {failure}"));
+                self.log.log(&format!("cannot go on: {failure}"));
                 self.end_all(EndedBy::Kill);
             }
         }
-        self.log.say("ends");
+        self.log.log("ends");
         Ok(())
     }
 
     /// One message of our caller; `None` if it has hung up.
-    fn heard(&mut self) -> Option<u8> {
+    fn received(&mut self) -> Option<u8> {
         let mut word = [0];
         let count = self.word.as_mut()?.read(&mut word).unwrap_or(0);
         (count == 1).then_some(word[0])
@@ -261,7 +261,7 @@ impl Monitor {
             if self.phase.is_late(now) && !late {
                 late = true;
                 let waited = self.limits.startup;
-                self.log.say(&format!("no session has appeared in {waited:?}; keeps waiting for one"));
+                self.log.log(&format!("no session has appeared in {waited:?}; keeps waiting for one"));
             }
             // A file that could not be read need not change again.
             let blind =
@@ -285,9 +285,9 @@ impl Monitor {
                     MonitorEvent::Stop => {
                         self.stop.take();
                         self.phase.told = true;
-                        self.log.say("ended by a signal");
+                        self.log.log("ended by a signal");
                     }
-                    MonitorEvent::Word => match self.heard() {
+                    MonitorEvent::Word => match self.received() {
                         Some(NEVER_MIND) => {
                             // Another process may have removed it.
                             let _ = self.task.remove();
@@ -296,26 +296,26 @@ impl Monitor {
                         Some(UNKNOWN) => {
                             self.word = None;
                             self.phase.told = true;
-                            self.log.say("its handle could not be printed");
+                            self.log.log("its handle could not be printed");
                         }
                         Some(STARTED) if self.phase.in_foreground => self.started = true,
                         Some(word @ (STOP | FORSAKEN)) => {
                             self.word = None;
                             self.phase.told = true;
                             self.forsaken = word == FORSAKEN;
-                            self.log.say("ended by the process that waits for the worker");
+                            self.log.log("ended by the process that waits for the worker");
                         }
                         None if self.phase.in_foreground => {
                             self.word = None;
                             self.phase.told = true;
                             self.phase.doubtful = !self.started;
-                            self.log.say("the process that waited for the worker has ended");
+                            self.log.log("the process that waited for the worker has ended");
                         }
                         word => {
                             self.word = None;
                             self.phase.doubtful = word != Some(STARTED);
                             if self.phase.doubtful {
-                                self.log.say("the process that starts the agent was killed");
+                                self.log.log("the process that starts the agent was killed");
                             }
                         }
                     },
@@ -328,7 +328,7 @@ impl Monitor {
         let result = self.look_at_all();
         let trouble = result.err().map(|failure| failure.to_string());
         if trouble != self.trouble {
-            self.log.say(trouble.as_deref().unwrap_or("goes on as usual"));
+            self.log.log(trouble.as_deref().unwrap_or("goes on as usual"));
             self.trouble = trouble;
         }
     }
@@ -342,7 +342,7 @@ impl Monitor {
         let watched = self.lookout.watch(&folders);
         let read = self.task.reading().map(|reading| {
             if *self.phase.standing.reading() != reading {
-                self.log.say(&format!("the task file: {reading}"));
+                self.log.log(&format!("the task file: {reading}"));
             }
             self.phase.standing.note(reading, Instant::now());
         });
@@ -364,7 +364,7 @@ impl Monitor {
             self.phase.had_session = true;
             match Followed::open_if_there(state_dir, handle) {
                 Ok(Some(session)) if !session.has_ended() => {
-                    self.log.say(&format!("found session {handle}"));
+                    self.log.log(&format!("found session {handle}"));
                     self.followed.push(session);
                 }
                 Ok(_) => {}
@@ -379,7 +379,7 @@ impl Monitor {
                 match Followed::open_if_there(state_dir, handle) {
                     Ok(session) => {
                         self.phase.had_session = true;
-                        self.log.say(&format!("session {handle} has ended before it was seen"));
+                        self.log.log(&format!("session {handle} has ended before it was seen"));
                         if let Some(session) = session {
                             self.keep_output(&session);
                         }
@@ -401,25 +401,25 @@ impl Monitor {
         let (over, followed): (Vec<_>, Vec<_>) = self.followed.drain(..).partition(is_over);
         self.followed = followed;
         for session in over {
-            self.log.say(&format!("session {} has ended", session.handle));
+            self.log.log(&format!("session {} has ended", session.handle));
             self.keep_output(&session);
         }
     }
 
     fn keep_output(&mut self, session: &Followed) {
         if let Err(failure) = session.keep_output(&self.task) {
-            self.log.say(&failure.to_string());
+            self.log.log(&failure.to_string());
         }
     }
 
     fn finish(&mut self, why: &Why) {
         match why {
-            Why::SessionGone => self.log.say("no session is left"),
-            Why::NeverBegun => self.log.say("apparently no agent was started"),
+            Why::SessionGone => self.log.log("no session is left"),
+            Why::NeverBegun => self.log.log("apparently no agent was started"),
             Why::Told => {}
-            Why::State(state) => self.log.say(&format!("the task is over: {state}")),
-            Why::FileGone => self.log.say("the task file is gone, so the task cannot be finished"),
-            Why::TimedOut => self.log.say(&format!("timed out after {:?}", self.limits.timeout)),
+            Why::State(state) => self.log.log(&format!("the task is over: {state}")),
+            Why::FileGone => self.log.log("the task file is gone, so the task cannot be finished"),
+            Why::TimedOut => self.log.log(&format!("timed out after {:?}", self.limits.timeout)),
         }
         let is_gone = matches!(why, Why::SessionGone | Why::NeverBegun);
         if !is_gone || self.phase.in_foreground {
@@ -432,7 +432,7 @@ impl Monitor {
             Why::Told | Why::SessionGone | Why::NeverBegun => return,
         };
         if let Err(failure) = self.task.conclude(state) {
-            self.log.say(&failure.to_string());
+            self.log.log(&failure.to_string());
         }
     }
 
@@ -450,7 +450,7 @@ impl Monitor {
 
     fn end_remains(&mut self, end: impl FnOnce(&WorkerHandle) -> Result<()>) {
         if let Err(failure) = end(self.task.worker()) {
-            self.log.say(&failure.to_string());
+            self.log.log(&failure.to_string());
         }
     }
 
@@ -462,14 +462,14 @@ impl Monitor {
                 if !self.followed.iter().any(|session| session.handle == handle)
                     && let Some(session) = Followed::open_if_there(&state_dir, &handle)?
                 {
-                    self.log.say(&format!("found session {handle}, of another name"));
+                    self.log.log(&format!("found session {handle}, of another name"));
                     self.followed.push(session);
                 }
             }
             Ok(())
         };
         if let Err(failure) = follow() {
-            self.log.say(&failure.to_string());
+            self.log.log(&failure.to_string());
         }
     }
 
@@ -487,8 +487,8 @@ impl Monitor {
             }
             for session in std::mem::take(&mut self.followed) {
                 match session.end(cause, &self.task) {
-                    Ok(()) => self.log.say(&format!("ended session {}", session.handle)),
-                    Err(failure) => self.log.say(&failure.to_string()),
+                    Ok(()) => self.log.log(&format!("ended session {}", session.handle)),
+                    Err(failure) => self.log.log(&failure.to_string()),
                 }
             }
         }
@@ -523,7 +523,7 @@ impl MonitorLog {
         Ok(MonitorLog { path, file })
     }
 
-    fn say(&mut self, what: &str) {
+    fn log(&mut self, what: &str) {
         let line = format!("[{}] {}\n", clock::utc(SystemTime::now()), text::escaped(what.as_bytes()));
         // The monitor continues even if it cannot log.
         let _ = self.file.write_all(line.as_bytes());

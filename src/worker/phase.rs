@@ -35,19 +35,19 @@ impl fmt::Display for Reading {
 
 /// A reading, and since when it has been the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct StableReading {
     reading: Reading,
     since: Instant,
 }
 
-impl Standing {
-    pub(crate) fn new(now: Instant) -> Standing {
-        Standing { reading: Reading::Open, since: now }
+impl StableReading {
+    pub(crate) fn new(now: Instant) -> StableReading {
+        StableReading { reading: Reading::Open, since: now }
     }
 
     pub(crate) fn note(&mut self, reading: Reading, now: Instant) {
         if reading != self.reading {
-            *self = Standing { reading, since: now };
+            *self = StableReading { reading, since: now };
         }
     }
 
@@ -89,7 +89,7 @@ pub(crate) struct WorkerPhase {
     /// Until when the session may take to appear.
     pub(crate) startup: Instant,
     pub(crate) timeout: Instant,
-    pub(crate) standing: Standing,
+    pub(crate) standing: StableReading,
     /// A session of the worker has been seen.
     pub(crate) had_session: bool,
     /// The process that should start the agent was killed, perhaps before it did.
@@ -145,7 +145,7 @@ mod tests {
         WorkerPhase {
             startup: now + 15 * SECOND,
             timeout: now + 600 * SECOND,
-            standing: Standing::new(now),
+            standing: StableReading::new(now),
             had_session: false,
             doubtful: false,
             told: false,

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{self, EndedBy, Glance, Handle, Name, OutputLog, Piece, StateDir, Target},
+    session::{self, EndedBy, Handle, ListEntry, Name, OutputLog, Piece, StateDir, Target},
     sys::{
         deadline::Deadline,
         poll,
@@ -39,7 +39,7 @@ pub(crate) fn find(
     let is_its = |name: Option<&Name>| name.is_some_and(|name| worker.owns(name, workers));
     let (live, dead): (Vec<_>, Vec<_>) =
         state_dir.glances(&is_its)?.into_iter().partition(|glance| glance.alive);
-    let handles = |glances: Vec<Glance>| glances.into_iter().map(|glance| glance.handle).collect();
+    let handles = |glances: Vec<ListEntry>| glances.into_iter().map(|glance| glance.handle).collect();
     Ok(WorkerSessions { live: handles(live), dead: handles(dead) })
 }
 

@@ -16,7 +16,7 @@ use crate::{
     worker::{
         TaskFile, WorkerHandle,
         lookout::Lookout,
-        phase::{Reading, Standing},
+        phase::{Reading, StableReading},
         sessions::{self, Followed},
         status::{self, verdict},
     },
@@ -112,7 +112,7 @@ impl WorkerEnd {
 pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Option<WorkerEnd>> {
     let state_dir = StateDir::open()?;
     let mut lookout = Lookout::default();
-    let mut standing = Standing::new(Instant::now());
+    let mut standing = StableReading::new(Instant::now());
     loop {
         let watched = lookout.watch(&[task.folder(), &state_dir.sessions_path()]);
         let followed = followed(task)?;

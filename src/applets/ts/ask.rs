@@ -72,7 +72,9 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, ScreenCache, SessionDir, StateDir,
-        client::{Asked, Diagnosis, Doing, Parts, Prompt, RelayClient, Snapshot, Turn, sending},
+        client::{
+            Access, Asked, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, sending,
+        },
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
@@ -83,7 +85,7 @@ use crate::{
         text::{AnsweredPrompt, Prompts, Strip},
     },
     ts::{
-        conditions::{self, Conditions, From, Met, SessionWatch, WatchEnd},
+        conditions::{self, Conditions, Met, SessionWatch, WatchEnd, WatchStart},
         output,
         rendered::{self, Fed},
     },
@@ -105,9 +107,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
     let waited = match turn.take_turn(&session, deadline, None)? {
-        Turn::Taken(_, waited) => waited,
-        Turn::Ended => return Err(ended()),
-        Turn::TimedOut => {
+        Access::Taken(_, waited) => waited,
+        Access::Ended => return Err(ended()),
+        Access::TimedOut => {
             return Err(Failure::timed_out(format!(
                 "cannot ask session '{}': timed out while other calls use it",
                 session.handle()
@@ -119,15 +121,15 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if sending::wake(&session, &mut turn, deadline, None)? {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
-    if ready == Doing::Secret {
+    if ready == TerminalState::Secret {
         return Err(Failure::failed(format!(
             "cannot ask session '{0}': it is at a secret prompt; try 'nbs-ts send --secret-stdin {0}'",
             session.handle()
         )));
     }
     // At the prompt, or at PS2 with the rest of what was typed there.
-    let wants_rest = |now: Snapshot| now.prompt == Prompt::Entered && now.shell_waits;
-    let in_shell = ready == Doing::Prompt || turn.snapshot(Parts::SHELL)?.is_some_and(wants_rest);
+    let wants_rest = |now: Snapshot| now.prompt == PromptState::Entered && now.shell_waits;
+    let in_shell = ready == TerminalState::Prompt || turn.snapshot(Parts::SHELL)?.is_some_and(wants_rest);
     let by_default = conditions.are_none();
     if by_default {
         conditions.complete = true;
@@ -153,7 +155,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let prompt = AnsweredPrompt::of(&at, &prompts);
     let pid = turn.snapshot(Parts::PROGRAM)?.ok_or_else(ended)?.program.map(|holder| holder.pid);
     let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
-    if waited.queued && ready != Doing::Prompt && (asked.is_none() || asked != waited.asked) {
+    if waited.queued && ready != TerminalState::Prompt && (asked.is_none() || asked != waited.asked) {
         return Err(began_to_ask(&session, &mut turn, ready)?);
     }
     if let Some(asked) = asked
@@ -186,7 +188,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Failure::Failed(message) if deadline.has_passed() => Failure::TimedOut(message),
         other => other,
     };
-    let from = From { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
+    let from = WatchStart { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [SessionWatch::begin(&session, &conditions, from).map_err(late)?];
     // Whatever becomes of the wait, what has come is printed.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
@@ -199,7 +201,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         None => session.log()?.length().trying("read the log")?,
     };
     let is_complete = watch.met.as_ref().is_some_and(|met| met.condition == "complete");
-    let place = Place { offset, in_shell, last: seq, level, screen, at, words, prompts, prompt };
+    let place = AskContext { offset, in_shell, last: seq, level, screen, at, words, prompts, prompt };
     let Answer { output, unread, lost, is_screen, is_prompt } =
         place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
     let (mut output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
@@ -216,7 +218,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         }
         false => cli::print(&output)?,
     }
-    output::tell_lost(lost, call.json());
+    output::warn_of_lost(lost, call.json());
     if is_screen && !call.json() {
         let handle = session.handle();
         let how = format!(
@@ -239,7 +241,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 /// What to say of a text that was meant for who was asked before it: a program has begun to ask
 /// something while the call was queued.
-fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<Failure> {
+fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Failure> {
     let question = session.question(doing)?;
     let question = question.map(|question| format!(": '{question}'")).unwrap_or_default();
     let program = turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program?.named());
@@ -260,7 +262,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
     if let Some(mut client) = RelayClient::open(session)? {
         let now = client.snapshot(Parts::SHELL)?.ok_or_else(|| session.ended())?;
         level = now.level;
-        if now.prompt == Prompt::Left || !now.shell_waits {
+        if now.prompt == PromptState::Left || !now.shell_waits {
             return Ok(None);
         }
     }
@@ -302,12 +304,12 @@ const GLANCE: Duration = Duration::from_millis(10);
 const MOST_PROMPTS: usize = 64;
 
 /// Waits until somebody waits for what we are going to type, and tells as what.
-fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<Doing> {
+fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<TerminalState> {
     let conditions = Conditions::for_input();
-    let mut watches = [SessionWatch::begin(session, &conditions, From::default())?];
+    let mut watches = [SessionWatch::begin(session, &conditions, WatchStart::default())?];
     let over = conditions::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
-        (Some(met), _) => Ok(Doing::parse(&met.detail)),
+        (Some(met), _) => Ok(TerminalState::parse(&met.detail)),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
             Failure::TimedOut(message) => Failure::timed_out(format!("{message}; the text was not typed")),
@@ -328,7 +330,7 @@ fn unfinished_line(log: &OutputLog, offset: u64) -> Result<String> {
 }
 
 /// Where a session stood when it was asked.
-struct Place {
+struct AskContext {
     offset: u64,
     /// The text was typed at the prompt of a shell that reports.
     in_shell: bool,
@@ -368,7 +370,7 @@ struct Output {
     lost: u64,
 }
 
-impl Place {
+impl AskContext {
     /// It is looked at for as long as the call may take.
     fn answer(self, session: &SessionDir, end: u64, is_complete: bool, colours: bool) -> Result<Answer> {
         let log = session.log()?;
@@ -474,7 +476,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl AskContext {
     /// Where the command ended, up to `end`, that was under way when the text was typed.
     fn end_of_command(
         &self,
@@ -519,7 +521,7 @@ fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until:
         && let Some(piece) = pieces.next().trying(&what)?
     {
         if let Piece::Bytes(block) = piece {
-            sequences.feed(block, &mut |part, _| drawing.heed(part));
+            sequences.feed(block, &mut |part, _| drawing.handle(part));
         }
     }
     Ok(drawing.longest <= usize::from(rows) && drawing.rows.len() * 2 >= usize::from(rows))
@@ -537,7 +539,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn heed(&mut self, part: Part) {
+    fn handle(&mut self, part: Part) {
         match part {
             Part::Other(text) => {
                 self.lines += memchr::memchr_iter(b'\n', text).count();
@@ -563,7 +565,7 @@ fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Res
 
 /// What the terminal is doing, at the shell's next prompt if that comes before `until`; `None`
 /// where the session has ended.
-fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
+fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<TerminalState>> {
     let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
     loop {
         let Some(Snapshot { doing, prompt, .. }) = client.snapshot(Parts::TERMINAL)? else {
@@ -571,8 +573,8 @@ fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<Doing>> {
         };
         // Who has drawn its prompt is about to read, and nobody is told when it does.
         let soon = match (doing, prompt) {
-            (Doing::Running, Prompt::Coming) => Deadline::NEVER,
-            (Doing::Running, Prompt::Stands) => Deadline::after(GLANCE),
+            (TerminalState::Running, PromptState::Coming) => Deadline::NEVER,
+            (TerminalState::Running, PromptState::Stands) => Deadline::after(GLANCE),
             _ => return Ok(Some(doing)),
         };
         if until.has_passed() {
@@ -631,7 +633,7 @@ mod tests {
     fn a_drawing_is_what_places_the_cursor_in_most_rows() {
         let rows = |text: &str| {
             let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());
-            sequences.feed(text.as_bytes(), &mut |part, _| drawing.heed(part));
+            sequences.feed(text.as_bytes(), &mut |part, _| drawing.handle(part));
             (drawing.rows.len(), drawing.longest)
         };
         assert_eq!(rows("a\r\nb\r\n"), (0, 2));

@@ -38,7 +38,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, Piece, SessionDir, StateDir,
-        client::{News, RelayClient, protocol::SizeSince},
+        client::{RelayClient, WaitOutcome, protocol::SizeSince},
     },
     sys::{deadline::Deadline, poll::PollSet},
     ts::{
@@ -70,7 +70,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Follower { session: &session, log, shown: start, size: None, frames, stdout: io::stdout().lock() };
     let told = follower.follow()?;
     let code = told.or_else(|| session.exit_code().ok().flatten());
-    follower.tell(&match (call.json(), legacy_exit) {
+    follower.print(&match (call.json(), legacy_exit) {
         (false, _) => notice(code, state_dir.notice(&session).is_some_and(|notice| notice.timed_out())),
         (true, true) => frames::legacy_exit(code.unwrap_or(-1)),
         (true, false) => state_dir.exit_record(&session),
@@ -98,7 +98,7 @@ impl Follower<'_> {
                 Some(client) if begun => self.next_news(client)?,
                 // It comes at once.
                 Some(client) => client.news(Deadline::NEVER)?,
-                None => News::Ended,
+                None => WaitOutcome::Ended,
             };
             let size = client.as_ref().and_then(RelayClient::last_size);
             if self.frames.is_some() && !begun {
@@ -109,7 +109,7 @@ impl Follower<'_> {
                 self.resize(size)?;
             }
             self.show(self.log.length().trying("read the output")?)?;
-            if news == News::Ended {
+            if news == WaitOutcome::Ended {
                 self.finish()?;
                 return Ok(client.and_then(|client| client.exit_code()));
             }
@@ -117,9 +117,9 @@ impl Follower<'_> {
     }
 
     /// Waits for it, but only as long as the reader of our output exists.
-    fn next_news(&self, client: &mut RelayClient) -> Result<News> {
+    fn next_news(&self, client: &mut RelayClient) -> Result<WaitOutcome> {
         if !client.follow()? {
-            return Ok(News::Ended);
+            return Ok(WaitOutcome::Ended);
         }
         loop {
             let mut poll_set = PollSet::new();
@@ -129,8 +129,8 @@ impl Follower<'_> {
             if events.contains(&FollowerEvent::ReaderGone) {
                 return Err(Failure::ReaderGone);
             }
-            match client.hear_news(Deadline::after(Duration::ZERO), None)? {
-                News::TimedOut => {}
+            match client.receive_news(Deadline::after(Duration::ZERO), None)? {
+                WaitOutcome::TimedOut => {}
                 news => return Ok(news),
             }
         }
@@ -146,7 +146,7 @@ impl Follower<'_> {
             .object_or_null("size", size.map(|size| frames::size(size.cols, size.rows)))
             .number("offset", i64::try_from(self.shown).unwrap_or(i64::MAX));
         self.size = size;
-        self.tell(&init.line())
+        self.print(&init.line())
     }
 
     /// Output before the change belongs to the old size.
@@ -154,7 +154,7 @@ impl Follower<'_> {
         self.size = Some(size);
         self.show(size.offset)?;
         match self.frames {
-            Some(_) => self.tell(&frames::resize(size.cols, size.rows)),
+            Some(_) => self.print(&frames::resize(size.cols, size.rows)),
             None => Ok(()),
         }
     }
@@ -168,7 +168,7 @@ impl Follower<'_> {
             let printed = match (frames.as_mut(), piece) {
                 (None, Piece::Bytes(block)) => stdout.write_all(block),
                 (None, Piece::Gap(gone)) => {
-                    output::tell_lost(gone, false);
+                    output::warn_of_lost(gone, false);
                     Ok(())
                 }
                 (Some(frames), piece) => {
@@ -190,10 +190,10 @@ impl Follower<'_> {
         if let Some(frames) = &mut self.frames {
             frames.finish(&mut lines);
         }
-        self.tell(&lines)
+        self.print(&lines)
     }
 
-    fn tell(&mut self, text: &str) -> Result<()> {
+    fn print(&mut self, text: &str) -> Result<()> {
         cli::written(self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush()))
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     cli,
     json::{self, Object},
     outcome::{Failure, Result, Trying},
-    session::{OutputLog, Piece, SessionDir, StateDir, shell::Unmarked},
+    session::{OutputLog, Piece, SessionDir, StateDir, shell::MarkStripper},
     sys::{clock::unix_seconds, pty::Size},
     terminal::text,
 };
@@ -53,7 +53,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         0 => 0,
         // It may be the middle of a mark.
         _ => {
-            let first = log.bytes(start, start + Unmarked::LONGEST).trying(&what)?;
+            let first = log.bytes(start, start + MarkStripper::LONGEST).trying(&what)?;
             start + cast.unmarked.rest_of_mark(&first) as u64
         }
     };
@@ -93,7 +93,7 @@ struct Cast {
     // When that was, from the session's start on; `None`: the header is still to come.
     begun: Option<Duration>,
     now: Duration,
-    unmarked: Unmarked,
+    unmarked: MarkStripper,
     // Invariant: empty, or the beginning of a character.
     held: Vec<u8>,
 }

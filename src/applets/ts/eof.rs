@@ -27,7 +27,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Parts, RelayClient, sending},
+        client::{Diagnosis, Parts, RelayClient, TerminalState, WaitOutcome, sending},
     },
     sys::deadline::Deadline,
 };
@@ -47,7 +47,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return refused(format!("no program reads its terminal {diagnosis}; {regardless}"));
     };
     let now = client.snapshot(Parts::PROGRAM)?.ok_or_else(|| session.ended())?;
-    if doing == Doing::Raw && now.modes.alternate() {
+    if doing == TerminalState::Raw && now.modes.alternate() {
         let program = now.program.and_then(|holder| holder.named());
         let program = program.map(|program| format!("; {program}")).unwrap_or_default();
         return refused(format!("a full-screen program reads its terminal{program}; {regardless}"));
@@ -69,22 +69,22 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 /// Waits until a program reads the terminal, and returns how; `None` if none does within the session's
 /// patience. We poll: the kernel sends no event when a program begins to read. So we check after each
 /// change, and again at growing intervals.
-fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<Doing>> {
+fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<TerminalState>> {
     const FIRST_LOOK: Duration = Duration::from_millis(5);
     const LATER_LOOKS: Duration = Duration::from_millis(50);
     let (mut interval, deadline) = (FIRST_LOOK, session.patience().over());
     loop {
         let doing = client.doing()?.ok_or_else(|| session.ended())?;
-        if doing != Doing::Running {
+        if doing != TerminalState::Running {
             return Ok(Some(doing));
         }
         if deadline.has_passed() {
             return Ok(None);
         }
         match client.news_or(deadline.min(Deadline::after(interval)), None)? {
-            News::Ended => return Err(session.ended()),
-            News::Changed => interval = FIRST_LOOK,
-            News::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+            WaitOutcome::Ended => return Err(session.ended()),
+            WaitOutcome::Changed => interval = FIRST_LOOK,
+            WaitOutcome::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
         }
     }
 }

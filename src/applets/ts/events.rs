@@ -32,7 +32,7 @@ use crate::{
     feed::{Feed, FeedEvent, FeedNews},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{self, Activity, Events, Handle, Name, Notice, Overview, Report, StateDir},
+    session::{self, Activity, ActivityView, Events, Handle, Name, Notice, Report, StateDir},
     sorted::{Map, Set},
     sys::{
         clock::unix_seconds,
@@ -55,8 +55,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let feed = waiting.then(|| Feed::begin(&teller.state_dir, pattern, &[None])).transpose()?;
         return teller.follow(feed.map(|(feed, _)| Following { feed, told: Map::new(), begun }));
     }
-    let searched = teller.state_dir.tell_ends(&teller.events);
-    teller.tell(teller.events.handles().trying("read the events")?)?;
+    let searched = teller.state_dir.record_ends(&teller.events);
+    teller.print(teller.events.handles().trying("read the events")?)?;
     searched
 }
 
@@ -87,7 +87,7 @@ enum TellerEvent {
 
 impl Teller {
     /// Prints the events of these sessions, in the order of their ends.
-    fn tell(&mut self, handles: Vec<Handle>) -> Result<()> {
+    fn print(&mut self, handles: Vec<Handle>) -> Result<()> {
         let mut notices: Vec<Notice> = Vec::new();
         for handle in handles {
             // An unreadable event was removed by `gc`, or is not ours.
@@ -120,7 +120,7 @@ impl Teller {
                 true => self.events.handles().trying("read the events")?,
                 false => look.came,
             };
-            self.tell(handles)?;
+            self.print(handles)?;
             if let Some(following) = &mut following {
                 cli::print(following.take_news(&self.state_dir)?)?;
             }
@@ -140,14 +140,14 @@ impl Teller {
                     following.feed.note(event);
                 }
             }
-            look = self.heed(watch.changes().trying(what)?)?;
+            look = self.handle(watch.changes().trying(what)?)?;
         }
     }
 
     /// Records ends that are not recorded. If that fails, as on a full disk, we warn once and retry.
     /// Returns the time of the next attempt.
     fn search(&self, before: Deadline) -> Deadline {
-        let Err(failure) = self.state_dir.tell_ends(&self.events) else { return Deadline::NEVER };
+        let Err(failure) = self.state_dir.record_ends(&self.events) else { return Deadline::NEVER };
         if before == Deadline::NEVER {
             cli::warn("nbs-ts", &failure.to_string());
         }
@@ -155,7 +155,7 @@ impl Teller {
     }
 
     /// The places to check after these changes.
-    fn heed(&mut self, changes: Vec<FolderChange>) -> Result<Look> {
+    fn handle(&mut self, changes: Vec<FolderChange>) -> Result<Look> {
         let mut look = Look::default();
         for change in changes {
             match change {
@@ -201,7 +201,7 @@ impl Following {
             FeedNews::Told(overview) if overview.glance.alive => {
                 let Some(overview) = state_dir.looked_at(*overview) else { return };
                 let handle = overview.glance.handle.clone();
-                self.told.or_insert(handle, ToldOfOne::default()).tell(overview, self.begun, &mut lines);
+                self.told.or_insert(handle, ToldOfOne::default()).print(overview, self.begun, &mut lines);
             }
             FeedNews::Told(overview) => drop(self.told.remove(&overview.glance.handle)),
             FeedNews::Removed(address, _) => drop(self.told.remove(&address.handle)),
@@ -212,7 +212,7 @@ impl Following {
 }
 
 impl ToldOfOne {
-    fn tell(&mut self, overview: Overview, begun: Duration, lines: &mut String) {
+    fn print(&mut self, overview: ActivityView, begun: Duration, lines: &mut String) {
         let glance = &overview.glance;
         let pane = glance.name.as_ref().map_or(glance.handle.as_str(), Name::as_str).to_owned();
         let begin = |kind| {

@@ -25,7 +25,7 @@ use crate::{
     call::CommandLine,
     cli,
     outcome::{Failure, Result},
-    session::{Glance, Name, Overview, Retention, StateDir},
+    session::{ActivityView, ListEntry, Name, Retention, StateDir},
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -36,8 +36,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let oldest = if most.is_some() { oldest } else { oldest.or(Some(Retention::DEFAULT)) };
 
     let state_dir = StateDir::open()?;
-    let describe = |glance: &Glance| match call.json() {
-        true => state_dir.looked_at(Overview::untold(glance.clone())).map(|dead| dead.json().line()),
+    let describe = |glance: &ListEntry| match call.json() {
+        true => state_dir.looked_at(ActivityView::untold(glance.clone())).map(|dead| dead.json().line()),
         false => None,
     };
     let collected =
@@ -47,7 +47,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             cli::print(told)?;
             continue;
         }
-        let Glance { handle, name, .. } = glance;
+        let ListEntry { handle, name, .. } = glance;
         let name = name.as_ref().map_or("-", Name::as_str);
         let hours = dead_for.map(|dead_for| format!("{}h", dead_for.as_secs() / 3_600));
         let dead_for = hours.as_deref().unwrap_or("unknown time");

@@ -37,7 +37,10 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir, StateDir,
-        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, SignalKey, Snapshot, Turn, sending},
+        client::{
+            Access, Diagnosis, Parts, PromptState, RelayClient, SignalKey, Snapshot, TerminalState,
+            WaitOutcome, sending,
+        },
         shell::{
             Dialect,
             inner::{self, Drawn},
@@ -90,7 +93,7 @@ struct Integration<'a> {
 }
 
 /// Whom there is to be typed to.
-enum Foreground {
+enum IntegrationTarget {
     /// It reports already.
     Reports,
     /// A shell, or who passes on what is typed to one, that is told in this.
@@ -101,9 +104,9 @@ impl<'a> Integration<'a> {
     fn begin(session: &'a SessionDir, deadline: Deadline, timeout: Duration) -> Result<Integration<'a>> {
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         match turn.take_turn(session, deadline, None)? {
-            Turn::Taken(..) => {}
-            Turn::Ended => return Err(session.ended()),
-            Turn::TimedOut => {
+            Access::Taken(..) => {}
+            Access::Ended => return Err(session.ended()),
+            Access::TimedOut => {
                 return Err(refused(session, "timed out while other calls use it; nothing was typed"));
             }
         }
@@ -125,8 +128,8 @@ impl<'a> Integration<'a> {
     /// The shell, and whether it did not report before.
     fn finish(mut self) -> Result<(Dialect, bool)> {
         let typed_in = match self.await_shell()? {
-            Foreground::Reports => return Ok((self.reporting()?, false)),
-            Foreground::Shell(dialect) => dialect,
+            IntegrationTarget::Reports => return Ok((self.reporting()?, false)),
+            IntegrationTarget::Shell(dialect) => dialect,
         };
         match self.teach(typed_in) {
             Ok(Some(dialect)) => Ok((dialect, true)),
@@ -151,7 +154,7 @@ impl<'a> Integration<'a> {
 
     /// Until somebody waits for input who is, or may be, a shell; the reason where that is
     /// not to be expected.
-    fn await_shell(&mut self) -> Result<Foreground> {
+    fn await_shell(&mut self) -> Result<IntegrationTarget> {
         loop {
             let parts = Parts::TERMINAL.and(Parts::PROGRAM).and(Parts::SHELL);
             let mut now = self.turn.snapshot(parts)?.ok_or_else(|| self.ended())?;
@@ -160,15 +163,15 @@ impl<'a> Integration<'a> {
                 program.is_shell = false;
             }
             let why = match &now.program {
-                _ if now.doing == Doing::Prompt && now.prompt == Prompt::Stands => {
-                    return Ok(Foreground::Reports);
+                _ if now.doing == TerminalState::Prompt && now.prompt == PromptState::Stands => {
+                    return Ok(IntegrationTarget::Reports);
                 }
-                _ if now.doing == Doing::Secret => {
+                _ if now.doing == TerminalState::Secret => {
                     return Err(self.asks_for_secret());
                 }
                 // It reads nothing yet, or what has been typed is still on its way; or it reports
                 // already, and will be seen to wait.
-                Some(holder) if now.prompt == Prompt::Stands && holder.is_shell => {
+                Some(holder) if now.prompt == PromptState::Stands && holder.is_shell => {
                     format!("'{}' is in the foreground and does not read", holder.name)
                 }
                 Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
@@ -178,11 +181,11 @@ impl<'a> Integration<'a> {
                     )
                 }
                 Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(&now)? {
-                    true => return Ok(Foreground::Shell(Dialect::Posix)),
+                    true => return Ok(IntegrationTarget::Shell(Dialect::Posix)),
                     false => format!("'{}' is in the foreground and shows no prompt", holder.name),
                 },
                 Some(holder) => match holder.shell {
-                    Some(dialect) => return Ok(Foreground::Shell(dialect)),
+                    Some(dialect) => return Ok(IntegrationTarget::Shell(dialect)),
                     None => {
                         let why = format!(
                             "'{}' is in the foreground and is not a known shell; nothing was typed; try \
@@ -199,7 +202,7 @@ impl<'a> Integration<'a> {
                 return Err(refused(self.session, &format!("{why}, {diagnosis}; nothing was typed")));
             }
             let until = self.deadline.min(Deadline::after(GLANCE));
-            if self.news.news_or(until, None)? == News::Ended {
+            if self.news.news_or(until, None)? == WaitOutcome::Ended {
                 return Err(self.ended());
             }
         }
@@ -271,12 +274,12 @@ impl<'a> Integration<'a> {
         self.type_in(&inner::script(dialect, &self.secret, &self.nonce, &drawn))?;
         loop {
             let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
-            if place.level >= self.known && place.prompt == Prompt::Stands {
+            if place.level >= self.known && place.prompt == PromptState::Stands {
                 self.await_drawn_prompt()?;
                 // Where there was no room for its secret, nobody could tell its marks.
                 return Ok((self.session.levels()?.len() > place.level).then_some(dialect));
             }
-            if !self.hear_more()? {
+            if !self.receive_more()? {
                 return Ok(None);
             }
         }
@@ -293,10 +296,10 @@ impl<'a> Integration<'a> {
                 self.turn.snapshot(Parts::INPUT)?.ok_or_else(|| self.ended())?;
             let drawn = log.bytes(self.offset, offset).trying("read the output")?;
             let is_drawn = memchr::memmem::find(&drawn, end.as_bytes()).is_some();
-            if doing == Doing::Prompt && is_drawn || until.has_passed() {
+            if doing == TerminalState::Prompt && is_drawn || until.has_passed() {
                 return Ok(());
             }
-            if self.news.news_or(until.min(Deadline::after(GLANCE)), None)? == News::Ended {
+            if self.news.news_or(until.min(Deadline::after(GLANCE)), None)? == WaitOutcome::Ended {
                 return Err(self.ended());
             }
         }
@@ -315,22 +318,22 @@ impl<'a> Integration<'a> {
             if let Some(found) = find(&log.bytes(self.offset, length).trying("read the output")?) {
                 return Ok(Some(found));
             }
-            if !self.hear_more()? {
+            if !self.receive_more()? {
                 return Ok(None);
             }
         }
     }
 
     /// `false` where there was nothing in time; an error where the shell has ended.
-    fn hear_more(&mut self) -> Result<bool> {
+    fn receive_more(&mut self) -> Result<bool> {
         let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
-        if place.level < self.known && place.prompt == Prompt::Stands {
+        if place.level < self.known && place.prompt == PromptState::Stands {
             return Err(refused(self.session, "it has ended, and the outer shell is at its prompt"));
         }
         match self.news.news_or(self.deadline, None)? {
-            News::Changed => Ok(!self.deadline.has_passed()),
-            News::Ended => Err(self.ended()),
-            News::TimedOut => Ok(false),
+            WaitOutcome::Changed => Ok(!self.deadline.has_passed()),
+            WaitOutcome::Ended => Err(self.ended()),
+            WaitOutcome::TimedOut => Ok(false),
         }
     }
 

@@ -36,7 +36,7 @@ use crate::{
     cli,
     feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
-    session::{Activity, Glance, Name, Overview, StateDir, removed},
+    session::{Activity, ActivityView, ListEntry, Name, StateDir, removed},
     sys::poll::PollSet,
     ts::listing,
 };
@@ -63,7 +63,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
 }
 
-fn line(session: &Glance) -> String {
+fn line(session: &ListEntry) -> String {
     let name = session.name.as_ref().map_or("-", Name::as_str);
     format!("{}\t{}\t{name}\t{}\n", session.handle, session.state(), session.command)
 }
@@ -84,7 +84,7 @@ enum FollowEvent {
 /// Prints the activity of sessions as their relays report it.
 fn follow(state_dir: &StateDir, pattern: Option<&str>) -> Result<()> {
     let (mut feed, there_are) = Feed::begin(state_dir, pattern, &[None])?;
-    let looked = |overview: Overview| state_dir.looked_at(overview);
+    let looked = |overview: ActivityView| state_dir.looked_at(overview);
     // The relays of the live ones will report them.
     let dead = there_are.into_iter().filter(|overview| !overview.glance.alive).filter_map(looked);
     cli::print(objects(&dead.collect::<Vec<_>>()))?;
@@ -111,6 +111,6 @@ fn follow(state_dir: &StateDir, pattern: Option<&str>) -> Result<()> {
     }
 }
 
-fn objects(overviews: &[Overview]) -> String {
+fn objects(overviews: &[ActivityView]) -> String {
     overviews.iter().map(|overview| overview.json().line()).collect()
 }

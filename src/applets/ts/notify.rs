@@ -116,7 +116,7 @@ impl Notifier {
         loop {
             self.take_news()?;
             let mut until = self.look_again()?.min(self.feed.deadline());
-            until = until.min(self.notices.deadline()).min(self.tell()?);
+            until = until.min(self.notices.deadline()).min(self.send()?);
             let mut poll_set = PollSet::new();
             self.feed.watch(&mut poll_set, NotifyEvent::Feed);
             poll_set.readable(&self.ended, NotifyEvent::CommandEnded);
@@ -181,7 +181,7 @@ impl Notifier {
     }
 
     /// Tells what there is, if it is time to; gives when to try again.
-    fn tell(&mut self) -> Result<Deadline> {
+    fn send(&mut self) -> Result<Deadline> {
         if !self.notices.has_some() || self.running.len() >= MOST {
             return Ok(Deadline::NEVER);
         }

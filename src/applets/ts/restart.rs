@@ -41,7 +41,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let via = create_options::via(call)?;
 
     let state_dir = StateDir::open()?;
-    let tell = |handle: &Handle, session: &SessionDir| {
+    let send = |handle: &Handle, session: &SessionDir| {
         cli::print(match call.json() {
             true => {
                 let object = Object::new().text("handle", handle.as_str());
@@ -54,7 +54,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let handle = CreateOptions::again(session, variables.clone(), via, call.umask)?.start()?;
         let noted = session.note_restarted_as(&handle);
         // We print the handle first, so that the caller has it even if a later step fails.
-        tell(&handle, session)?;
+        send(&handle, session)?;
         noted
     };
     if !call.has("boot") {
@@ -68,7 +68,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         while let Some(next) = session.restarted_as().filter(|next| seen.insert(next.clone())) {
             match state_dir.session(&Target::Handle(next)) {
                 Err(Failure::NotFound(_)) => break,
-                Ok(next) if next.is_alive()? => return tell(next.handle(), &session),
+                Ok(next) if next.is_alive()? => return send(next.handle(), &session),
                 next => session = next?,
             }
         }

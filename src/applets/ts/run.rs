@@ -74,7 +74,7 @@ use std::{
 use inner::Inner;
 use prompt::{await_prompt, never_begun, replaced, too_late};
 use question::Question;
-use resume::Answers;
+use resume::AnswerEchoes;
 
 use crate::{
     call::CommandLine,
@@ -84,10 +84,10 @@ use crate::{
     session::{
         EndedBy, OutputLog, SessionDir, StateDir,
         client::{
-            Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, Turn,
+            Access, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
             job::{Handed, Job, JobFlags},
         },
-        shell::{self, ACCEPT, Beginning, Handover, Marks, ShellCommand, Stage, Trace},
+        shell::{self, ACCEPT, Beginning, CommandDelivery, CommandTracker, MarkParser, ShellCommand, Stage},
     },
     sys::{
         deadline::Deadline,
@@ -121,7 +121,7 @@ const PROMPT_END: Duration = Duration::from_millis(300);
 /// The kernel tells nobody when a shell begins to wait for a key.
 const GLANCE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy)]
-struct Wishes {
+struct RunOptions {
     timeout: Option<Duration>,
     // When that will have passed.
     deadline: Deadline,
@@ -147,7 +147,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(Failure::bad_args("the command has a NUL, which no shell accepts".into()));
     }
     let input_after = (!call.has("no-input")).then_some(input_after);
-    let wishes = Wishes { timeout, deadline, input_after, max, strip, rendered, json: call.json() };
+    let wishes = RunOptions { timeout, deadline, input_after, max, strip, rendered, json: call.json() };
 
     // Before anything that may take time, or leave a command behind.
     let signals = Signals::catch(signals::to_end()).trying("catch signals").map_err(of_run)?;
@@ -201,7 +201,7 @@ fn status(code: u8, kind: &'static str, message: String) -> Failure {
 
 /// Does the prompt that ends here come from another terminal? Then this one is raw, as no
 /// line editor makes it.
-fn is_far(turn: &mut RelayClient, offset: u64) -> Result<bool> {
+fn is_remote(turn: &mut RelayClient, offset: u64) -> Result<bool> {
     let last = offset.saturating_sub(1);
     let untranslated = turn.untranslated(last)?.unwrap_or_default();
     Ok(untranslated.iter().any(|range| range.contains(&last)))
@@ -221,16 +221,16 @@ fn not_a_shell(session: &SessionDir) -> Result<Failure> {
 /// A command that has been handed over.
 struct Run<'a> {
     session: &'a SessionDir,
-    wishes: Wishes,
+    wishes: RunOptions,
     signals: Signals,
-    handover: Handover,
+    handover: CommandDelivery,
     is_nothing: bool,
     // Which of the shells that report it is for, and what that one's numbers lack to those
     // of the session's completions.
     level: usize,
     ahead: i64,
     // Its output comes from another terminal.
-    is_far: bool,
+    is_remote: bool,
     // `None`: the shell is the session's own.
     inner: Option<Inner>,
     // Up to where in the log the relay knows that its output has been printed.
@@ -242,11 +242,11 @@ struct Run<'a> {
     looks: u32,
     // Has the turn, and so keeps other runs waiting for as long as it is there.
     relay: RelayClient,
-    trace: Trace,
+    trace: CommandTracker,
     printer: Printer,
     question: Question,
     // Of a command that is resumed.
-    answers: Option<Answers>,
+    answers: Option<AnswerEchoes>,
     // How often it has been interrupted.
     interrupts: usize,
     // What there was to say when the command was interrupted, and how far the log had
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
         session: &'a SessionDir,
         sessions: &Path,
         command: &[u8],
-        wishes: Wishes,
+        wishes: RunOptions,
         mut signals: Signals,
     ) -> Result<Run<'a>> {
         let log = session.log()?;
@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
         let busy_with_us = session.is_around_us()
             && turn
                 .snapshot(Parts::NONE)?
-                .is_some_and(|place| matches!(place.prompt, Prompt::Left | Prompt::Entered));
+                .is_some_and(|place| matches!(place.prompt, PromptState::Left | PromptState::Entered));
         if busy_with_us {
             return Err(Failure::failed(format!(
                 "cannot run a command in session '{}': its shell is executing this very call",
@@ -324,13 +324,13 @@ impl<'a> Run<'a> {
         let levels = session.levels()?;
         let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
         let secrets = levels.iter().map(|level| level.secret.clone());
-        let marks = Marks::resumed(secrets, offset, place.level, Some(last));
+        let marks = MarkParser::resumed(secrets, offset, place.level, Some(last));
         let (level, ahead) = (place.level, place.ahead());
-        let is_far = level > 0 && is_far(&mut turn, offset)?;
-        let trace = Trace::new(marks, offset, last, handover.lines, handover.beginning);
+        let is_remote = level > 0 && is_remote(&mut turn, offset)?;
+        let trace = CommandTracker::new(marks, offset, last, handover.lines, handover.beginning);
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         run.is_nothing = shell::is_nothing(command);
-        (run.level, run.ahead, run.is_far) = (level, ahead, is_far);
+        (run.level, run.ahead, run.is_remote) = (level, ahead, is_remote);
         run.inner = Inner::of(&levels, &place, command);
         let handed = run.hand_over();
         handed.inspect_err(|_| run.relay.note_told())?;
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
 
     /// What another call needs to go on with it: how far this one has come, at that place of the log.
     fn job(&self, handed: Handed, place: u64) -> Job {
-        let Handover { can_look, leaves_unfinished, lines, beginning, .. } = self.handover;
+        let CommandDelivery { can_look, leaves_unfinished, lines, beginning, .. } = self.handover;
         Job {
             handed,
             place,
@@ -352,7 +352,7 @@ impl<'a> Run<'a> {
             flags: JobFlags {
                 can_look,
                 leaves_unfinished,
-                is_far: self.is_far,
+                is_remote: self.is_remote,
                 is_nothing: self.is_nothing,
                 marks_end: self.trace.marks_end,
             },
@@ -367,12 +367,12 @@ impl<'a> Run<'a> {
     /// Of a command of the session's own shell.
     fn new(
         session: &'a SessionDir,
-        wishes: Wishes,
+        wishes: RunOptions,
         signals: Signals,
         relay: RelayClient,
         log: OutputLog,
-        trace: Trace,
-        handover: Handover,
+        trace: CommandTracker,
+        handover: CommandDelivery,
     ) -> Run<'a> {
         Run {
             session,
@@ -382,7 +382,7 @@ impl<'a> Run<'a> {
             is_nothing: false,
             level: 0,
             ahead: 0,
-            is_far: false,
+            is_remote: false,
             inner: None,
             confirmed: 0,
             is_left: false,
@@ -408,17 +408,17 @@ impl<'a> Run<'a> {
 
     fn take_turn(
         session: &SessionDir,
-        wishes: Wishes,
+        wishes: RunOptions,
         turn: &mut RelayClient,
         signals: &mut Signals,
     ) -> Result<Snapshot> {
         // However long the others' commands take: each has a deadline of its own,
         // and who waits can be interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            Turn::Taken(now, _) => Ok(*now),
-            Turn::Ended => Err(session.ended()),
-            Turn::TimedOut if signals.take() => Err(never_begun(session)),
-            Turn::TimedOut => {
+            Access::Taken(now, _) => Ok(*now),
+            Access::Ended => Err(session.ended()),
+            Access::TimedOut if signals.take() => Err(never_begun(session)),
+            Access::TimedOut => {
                 let why = "timed out while other calls use it; nothing was typed";
                 Err(too_late(session, wishes, why))
             }
@@ -442,8 +442,8 @@ impl<'a> Run<'a> {
         // With what is typed, and so known if that is.
         self.note_with_next(
             match self.handover {
-                Handover { is_taken: true, .. } => Handed::Whole,
-                Handover { enter: true, .. } | Handover { is_read: true, .. } => Handed::InPart,
+                CommandDelivery { is_taken: true, .. } => Handed::Whole,
+                CommandDelivery { enter: true, .. } | CommandDelivery { is_read: true, .. } => Handed::InPart,
                 _ if is_hidden => Handed::Printed,
                 _ => Handed::Next,
             },
@@ -575,7 +575,7 @@ impl<'a> Run<'a> {
             self.stream(end)?;
             if self.unread.is_none() {
                 self.write_rest();
-                output::tell_lost(self.printer.lost, false);
+                output::warn_of_lost(self.printer.lost, false);
             }
         } else if self.unread.is_none() {
             self.print_at_once(range, &outcome, cause, duration)?;
@@ -595,7 +595,7 @@ impl<'a> Run<'a> {
     fn await_shell(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         while !deadline.has_passed() {
-            if self.relay.doing()?.is_none_or(|doing| doing == Doing::Prompt) {
+            if self.relay.doing()?.is_none_or(|doing| doing == TerminalState::Prompt) {
                 break;
             }
             self.relay.news_or(Deadline::after(GLANCE), None)?;
@@ -625,8 +625,8 @@ impl<'a> Run<'a> {
             // That a prompt begins nobody is told of.
             let until = deadline.min(Deadline::after(PROMPT_END));
             match self.await_output(until)? {
-                News::TimedOut if deadline.has_passed() => break,
-                News::Ended => break,
+                WaitOutcome::TimedOut if deadline.has_passed() => break,
+                WaitOutcome::Ended => break,
                 _ => {
                     self.signals.take();
                 }
@@ -638,11 +638,11 @@ impl<'a> Run<'a> {
         let has_prompt = matches!(self.trace.stage, Stage::Prompt { .. });
         // What the relay has heeded it has written down, the line in completion.log too;
         // and it answers one after the other.
-        if has_prompt && self.relay.heeded() < self.trace.next {
+        if has_prompt && self.relay.processed() < self.trace.next {
             // It may be that we have read more than we were told of.
             self.await_output(Deadline::after(Duration::ZERO))?;
         }
-        if has_prompt && self.relay.heeded() >= self.trace.next {
+        if has_prompt && self.relay.processed() >= self.trace.next {
             return Ok(if self.relay.is_ending() { Next::Ending } else { Next::Prompt });
         }
         Ok(match self.relay.snapshot(Parts::NONE)? {
@@ -656,11 +656,11 @@ impl<'a> Run<'a> {
     /// Until the session, which is being ended, has ended.
     fn await_end(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_END);
-        while !deadline.has_passed() && self.relay.news_or(deadline, None)? != News::Ended {}
+        while !deadline.has_passed() && self.relay.news_or(deadline, None)? != WaitOutcome::Ended {}
         Ok(())
     }
 
-    fn await_output(&mut self, until: Deadline) -> Result<News> {
+    fn await_output(&mut self, until: Deadline) -> Result<WaitOutcome> {
         self.relay.output_or(self.trace.next, until, Some(self.signals.as_fd()))
     }
 

@@ -36,7 +36,7 @@ use crate::{
     sys::child,
     ts::{
         call_process::default_on,
-        elsewhere,
+        remote,
         top::{self, Scope},
     },
 };
@@ -50,7 +50,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if on.is_empty() {
         on.extend(default_on());
     }
-    let machines = if on.is_empty() { vec![None] } else { elsewhere::machines(&on)? };
+    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
     let scope = Scope { pattern, machines };
     let state_dir = StateDir::open_or_make()?;
     if !call.has("once") && top::is_possible() {

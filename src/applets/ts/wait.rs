@@ -61,7 +61,7 @@ use crate::{
     sorted::Set,
     sys::{child, deadline::Deadline},
     ts::{
-        conditions::{self, Conditions, From, Met, WatchEnd},
+        conditions::{self, Conditions, Met, WatchEnd, WatchStart},
         output,
     },
 };
@@ -111,7 +111,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if sessions.is_empty() {
         return Err(nothing_to_wait_for());
     }
-    let from = From { offset, completion: None };
+    let from = WatchStart { offset, completion: None };
     let mut watches = conditions::begin_all(&sessions, &conditions, from)?;
     let over = conditions::until(&mut watches, any, deadline)?;
     let mut failed = false;
@@ -119,7 +119,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         if let Some(met) = &watch.met {
             failed |= met.is_failure();
             print(&state_dir, session, met, watch.lost, call.json())?;
-            output::tell_lost(watch.lost, call.json());
+            output::warn_of_lost(watch.lost, call.json());
         }
     }
     match over {

@@ -69,7 +69,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         }
         looked_at = pieces.offset();
         if let Some(found) = found {
-            output::tell_lost(lost, call.json());
+            output::warn_of_lost(lost, call.json());
             return if call.json() { print(session.handle().as_str(), pattern, found, lost) } else { Ok(()) };
         }
         if let Some(why) = last_look {

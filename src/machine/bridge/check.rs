@@ -21,7 +21,7 @@ pub(crate) struct Check {
 const STEPS: [&str; 5] = ["command", "sh", "file", "nbs", "calls"];
 
 /// Goes to a machine, step by step, and leaves nothing there but our file.
-pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
+pub(crate) fn check(way: Vec<String>, send: &mut dyn FnMut(Check) -> Result<()>) -> Result<()> {
     // As the bridge itself is.
     env::set_current_dir("/").trying("go to /")?;
     let mut bridge = Bridge::new(way, random::hex::<8>().trying("generate a number")?)?;
@@ -30,12 +30,12 @@ pub(crate) fn check(way: Vec<String>, tell: &mut dyn FnMut(Check) -> Result<()>)
     while told < STEPS.len() && bridge.why.is_empty() {
         bridge.turn().trying("wait for the other machine")?;
         for (name, detail) in STEPS.into_iter().zip(bridge.gone()).skip(told) {
-            tell(Check { name, ok: true, detail })?;
+            send(Check { name, ok: true, detail })?;
             told += 1;
         }
     }
     if !bridge.why.is_empty() {
-        tell(Check { name: STEPS[told.min(STEPS.len() - 1)], ok: false, detail: bridge.why.clone() })?;
+        send(Check { name: STEPS[told.min(STEPS.len() - 1)], ok: false, detail: bridge.why.clone() })?;
     }
     bridge.end();
     Ok(())

@@ -91,7 +91,7 @@ impl Transport {
         Ok(())
     }
 
-    pub(super) fn hear_error(&mut self) {
+    pub(super) fn receive_error(&mut self) {
         let Some(error) = &mut self.error else { return };
         let mut buffer = [0; 4096];
         match outbox::read(error, &mut buffer) {
@@ -103,7 +103,7 @@ impl Transport {
 
     /// It has closed its output: what it says of that is there, or will be when it ends, which
     /// it does at once.
-    pub(super) fn hear_last(&mut self) {
+    pub(super) fn receive_last(&mut self) {
         let until = Deadline::after(Duration::from_millis(500));
         while let Some(error) = self.error.take() {
             let came = poll::wait_readable(&error, until);
@@ -111,7 +111,7 @@ impl Transport {
             if !came.unwrap_or(false) || until.has_passed() {
                 return;
             }
-            self.hear_error();
+            self.receive_error();
         }
     }
 

@@ -25,7 +25,7 @@ struct Line {
 impl Line {
     fn frame_length(&self) -> usize {
         let length = [0, 1, 2, 3].map(|at| self.bytes[at]);
-        u32::from_le_bytes(length) as usize + Frame::Ping.encode(0, 0).len()
+        u32::from_le_bytes(length) as usize + WireFrame::Ping.encode(0, 0).len()
     }
 
     fn take(&mut self, mut count: usize) -> Vec<u8> {
@@ -104,7 +104,7 @@ struct Calling {
 /// The bridge's connection.
 struct Connection {
     /// When something came over it that made sense.
-    heard: Instant,
+    received: Instant,
     up: Option<u64>,
     decoder: Decoder,
     unsent: FrameWriter,
@@ -138,7 +138,7 @@ impl World {
         let machine = MachineName::parse(b"box").unwrap();
         let calls = (1..=random.u32(1..4)).map(|number| {
             let key = u128::from(number);
-            let order = Order { key, words: vec![b"run".into()], ..Order::default() };
+            let order = OpenCall { key, words: vec![b"run".into()], ..OpenCall::default() };
             let size = if random.bool() { 300 } else { 60_000 };
             Calling {
                 end: NearEnd::new(&machine, order, None, now),
@@ -188,15 +188,15 @@ impl World {
         if self.now - self.pinged >= Duration::from_secs(20) {
             self.pinged = self.now;
             if let Some(connection) = self.connection.as_mut().filter(|connection| connection.up.is_some()) {
-                connection.unsent.put(0, &Frame::Ping);
+                connection.unsent.put(0, &WireFrame::Ping);
             }
-            self.calls.iter_mut().for_each(|call| call.unsent.put(0, &Frame::Pong));
+            self.calls.iter_mut().for_each(|call| call.unsent.put(0, &WireFrame::Pong));
         }
         if self.connection.is_none() && self.random.u8(..10) == 0 {
             self.connections += 1;
             self.far.connect(self.now);
             self.connection = Some(Connection {
-                heard: self.now,
+                received: self.now,
                 up: None,
                 decoder: Decoder::default(),
                 unsent: FrameWriter::default(),
@@ -208,7 +208,7 @@ impl World {
             match self.random.u8(..4) {
                 0 if self.is_deadly => self.kill_the_far_side(),
                 1 => self.kill_the_bridge(),
-                _ => self.lose("cut"),
+                _ => self.disconnect("cut"),
             }
         }
         for at in 0..self.calls.len() {
@@ -221,11 +221,11 @@ impl World {
     fn kill_the_far_side(&mut self) {
         self.programs.clear();
         self.far = FarEnd::new(u64::from(self.connections) + 2, self.now);
-        self.lose("killed");
+        self.disconnect("killed");
     }
 
     fn kill_the_bridge(&mut self) {
-        self.far.lose(self.now);
+        self.far.disconnect(self.now);
         (self.connection, self.connections) = (None, self.connections + 1_000);
         for call in self.calls.iter_mut().filter(|call| call.ended.is_none()) {
             (call.decoder, call.unsent) = Default::default();
@@ -235,12 +235,12 @@ impl World {
         }
     }
 
-    fn lose(&mut self, why: &str) {
-        self.far.lose(self.now);
+    fn disconnect(&mut self, why: &str) {
+        self.far.disconnect(self.now);
         if self.connection.take().is_some() {
             for call in self.calls.iter_mut().filter(|call| call.greeted) {
                 call.open = false;
-                call.unsent.put(0, &Frame::Down { patience: 60, why: why.into() });
+                call.unsent.put(0, &WireFrame::Down { patience: 60, why: why.into() });
             }
         }
     }
@@ -263,19 +263,19 @@ impl World {
         call.end.flush(&mut bytes).unwrap();
         for (_, frame) in call.decoder.feed(&bytes).unwrap() {
             match frame {
-                Frame::Caller { .. } => {
+                WireFrame::Caller { .. } => {
                     call.greeted = true;
-                    call.unsent.put(0, &Frame::Pong);
+                    call.unsent.put(0, &WireFrame::Pong);
                     if let Some(instance) = self.connection.as_ref().and_then(|connection| connection.up) {
-                        call.unsent.put(0, &Frame::Up { instance, connection: self.connections });
+                        call.unsent.put(0, &WireFrame::Up { instance, connection: self.connections });
                     }
                 }
-                Frame::Open(order) => {
+                WireFrame::Open(order) => {
                     if let Some(connection) = self.connection.as_mut().filter(|other| other.up.is_some())
                         && order.connection == self.connections
                     {
                         call.open = true;
-                        connection.unsent.put(call.number, &Frame::Open(order));
+                        connection.unsent.put(call.number, &WireFrame::Open(order));
                     }
                 }
                 frame => {
@@ -305,7 +305,7 @@ impl World {
         if call.ended.is_some()
             && let Some(connection) = self.connection.as_mut().filter(|_| call.open)
         {
-            connection.unsent.put(call.number, &Frame::Close);
+            connection.unsent.put(call.number, &WireFrame::Close);
         }
     }
 
@@ -324,7 +324,7 @@ impl World {
         let piece = connection.back.carry(spoils_back, &mut self.random);
         let frames = connection.decoder.feed(&piece);
         if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
-            connection.heard = self.now;
+            connection.received = self.now;
         }
         let hung_up = !self.far.is_connected() && connection.back.bytes.is_empty();
         while let Some(effect) = self.far.next_effect(self.now, &|_| None) {
@@ -336,32 +336,32 @@ impl World {
         match frames {
             Ok(frames) => frames.into_iter().for_each(|(number, frame)| self.pass_on(number, frame)),
             Err(nonsense) => {
-                assert_eq!(nonsense, Nonsense::Changed);
-                self.lose("changed");
+                assert_eq!(nonsense, ProtocolError::Changed);
+                self.disconnect("changed");
             }
         }
         // Some of what one of both says was lost.
         let is_late = |connection: &Connection| {
             let longest = Duration::from_secs(if connection.up.is_some() { 30 } else { 10 });
-            self.now - connection.heard >= longest
+            self.now - connection.received >= longest
         };
         if hung_up || self.connection.as_ref().is_some_and(is_late) {
-            self.lose("hung up, or silent");
+            self.disconnect("hung up, or silent");
         }
     }
 
     /// What the far side has said.
-    fn pass_on(&mut self, number: u32, frame: Frame) {
+    fn pass_on(&mut self, number: u32, frame: WireFrame) {
         let Some(connection) = &mut self.connection else { return };
         match frame {
-            Frame::Hello { instance, .. } => {
+            WireFrame::Hello { instance, .. } => {
                 connection.up = Some(instance);
                 for call in self.calls.iter_mut().filter(|call| call.greeted) {
-                    call.unsent.put(0, &Frame::Up { instance, connection: self.connections });
+                    call.unsent.put(0, &WireFrame::Up { instance, connection: self.connections });
                 }
             }
-            Frame::Changed => self.lose("changed there"),
-            Frame::Pong if number == 0 => {}
+            WireFrame::Changed => self.disconnect("changed there"),
+            WireFrame::Pong if number == 0 => {}
             frame => {
                 let call = self.calls.iter_mut().find(|call| call.number == number && call.open);
                 if let Some(call) = call {
@@ -451,8 +451,8 @@ fn each_call_is_executed_once_and_each_byte_comes_once_whatever_the_line_does() 
     }
 }
 
-fn order(key: u128) -> Order {
-    Order { key, words: vec![b"status".into()], ..Order::default() }
+fn order(key: u128) -> OpenCall {
+    OpenCall { key, words: vec![b"status".into()], ..OpenCall::default() }
 }
 
 /// One connection, as the bridge has it.
@@ -462,11 +462,11 @@ impl Bridge {
     fn connect(far: &mut FarEnd, now: Instant) -> Bridge {
         far.connect(now);
         let mut bridge = Bridge(FrameWriter::default(), Decoder::default());
-        assert!(matches!(bridge.hear(far, now)[..], [(0, Frame::Hello { instance: 7, .. })]));
+        assert!(matches!(bridge.receive(far, now)[..], [(0, WireFrame::Hello { instance: 7, .. })]));
         bridge
     }
 
-    fn say(&mut self, far: &mut FarEnd, now: Instant, number: u32, frame: &Frame) -> Vec<Effect> {
+    fn send(&mut self, far: &mut FarEnd, now: Instant, number: u32, frame: &WireFrame) -> Vec<Effect> {
         let mut bytes = Vec::new();
         self.0.put(number, frame);
         self.0.flush(&mut bytes).unwrap();
@@ -475,7 +475,7 @@ impl Bridge {
         std::iter::from_fn(|| far.next_effect(now, &|key| Some(key as u32))).collect()
     }
 
-    fn hear(&mut self, far: &mut FarEnd, now: Instant) -> Vec<(u32, Frame)> {
+    fn receive(&mut self, far: &mut FarEnd, now: Instant) -> Vec<(u32, WireFrame)> {
         let mut bytes = Vec::new();
         far.flush(now, &mut bytes).unwrap();
         self.1.feed(&bytes).unwrap()
@@ -489,16 +489,16 @@ fn the_bridge_is_told_which_processes_are_stopped() {
     let mut bridge = Bridge::connect(&mut far, now);
     for key in [41, 42] {
         let number = key as u32 + 100;
-        let effects = bridge.say(&mut far, now, number, &Frame::Open(order(key)));
+        let effects = bridge.send(&mut far, now, number, &WireFrame::Open(order(key)));
         assert!(matches!(effects[..], [Effect::Begin { .. }]));
         far.begun(key, Ok(()));
-        assert_eq!(bridge.hear(&mut far, now), [(number, Frame::Opened { stdin: 0 })]);
+        assert_eq!(bridge.receive(&mut far, now), [(number, WireFrame::Opened { stdin: 0 })]);
     }
-    let stopped = |key: u32| (key + 100, Frame::Stopped { process: key });
-    bridge.say(&mut far, now, 0, &Frame::Ping);
-    assert_eq!(bridge.hear(&mut far, now), [(0, Frame::Pong), stopped(41), stopped(42)]);
-    bridge.say(&mut far, now, 142, &Frame::Ping);
-    assert_eq!(bridge.hear(&mut far, now), [(142, Frame::Pong), stopped(42)]);
+    let stopped = |key: u32| (key + 100, WireFrame::Stopped { process: key });
+    bridge.send(&mut far, now, 0, &WireFrame::Ping);
+    assert_eq!(bridge.receive(&mut far, now), [(0, WireFrame::Pong), stopped(41), stopped(42)]);
+    bridge.send(&mut far, now, 142, &WireFrame::Ping);
+    assert_eq!(bridge.receive(&mut far, now), [(142, WireFrame::Pong), stopped(42)]);
 }
 
 #[test]
@@ -508,7 +508,7 @@ fn changed_bytes_end_the_connection_with_a_reason() {
     let mut bridge = Bridge::connect(&mut far, now);
     far.receive(b"what the bridge did not send", now);
     assert!(!far.wants_bytes());
-    assert_eq!(bridge.hear(&mut far, now), [(0, Frame::Changed)]);
+    assert_eq!(bridge.receive(&mut far, now), [(0, WireFrame::Changed)]);
     assert!(!far.is_connected());
 }
 
@@ -517,16 +517,16 @@ fn a_call_that_nobody_takes_up_ends_and_is_not_begun_again() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
     let mut bridge = Bridge::connect(&mut far, now);
-    bridge.say(&mut far, now, 1, &Frame::Open(Order { words: vec![b"run".into()], ..order(5) }));
+    bridge.send(&mut far, now, 1, &WireFrame::Open(OpenCall { words: vec![b"run".into()], ..order(5) }));
     far.begun(5, Ok(()));
-    far.lose(now);
+    far.disconnect(now);
     assert!(far.look_at_the_clock(now + LINGER / 2).is_empty());
     let later = now + LINGER;
     assert!(far.is_over(later));
     assert_eq!(far.look_at_the_clock(later), [Effect::Kill { key: 5 }]);
     let mut bridge = Bridge::connect(&mut far, later);
-    assert!(bridge.say(&mut far, later, 2, &Frame::Open(order(5))).is_empty());
-    assert!(matches!(bridge.hear(&mut far, later)[..], [(2, Frame::Refused { .. })]));
+    assert!(bridge.send(&mut far, later, 2, &WireFrame::Open(order(5))).is_empty());
+    assert!(matches!(bridge.receive(&mut far, later)[..], [(2, WireFrame::Refused { .. })]));
 }
 
 #[test]
@@ -534,9 +534,9 @@ fn a_brief_call_that_nobody_waits_for_comes_to_its_end_by_itself() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
     let mut bridge = Bridge::connect(&mut far, now);
-    bridge.say(&mut far, now, 1, &Frame::Open(order(5)));
+    bridge.send(&mut far, now, 1, &WireFrame::Open(order(5)));
     far.begun(5, Ok(()));
-    assert_eq!(bridge.say(&mut far, now, 1, &Frame::Close), [Effect::HangUp { key: 5 }]);
+    assert_eq!(bridge.send(&mut far, now, 1, &WireFrame::Close), [Effect::HangUp { key: 5 }]);
     assert!(far.look_at_the_clock(now).is_empty());
     far.call(5).unwrap().exited(0, 0);
     assert!(far.look_at_the_clock(now).is_empty() && far.call(5).is_none());

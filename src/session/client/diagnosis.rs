@@ -7,9 +7,9 @@ use crate::{
     session::{
         OutputLog, SessionDir,
         client::{
-            Doing, RelayClient,
+            RelayClient, TerminalState,
+            input_history::InputHistory,
             snapshot::Parts,
-            typing::Typing,
             waiting::{HELD, Waits},
         },
     },
@@ -19,7 +19,7 @@ use crate::{
 /// Makes a failed wait's message one that needs no second look.
 pub(crate) struct Diagnosis {
     waited: Duration,
-    doing: Option<Doing>,
+    doing: Option<TerminalState>,
     // Something other than a shell at its prompt waits for input.
     waits: bool,
     // Why the relay does not tell, or has not written down what was printed.
@@ -37,7 +37,7 @@ impl Diagnosis {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
         let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
-        let typing = typing.or_else(|| Typing::last_of(session)).filter(|typing| typing.total > 0);
+        let typing = typing.or_else(|| InputHistory::last_of(session)).filter(|typing| typing.total > 0);
         // The echo of what was typed before is before it, too.
         let typing = typing.filter(|typing| typing.anchor >= since);
         let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);

@@ -69,7 +69,7 @@ pub(crate) struct JobFlags {
     /// It goes back to its prompt itself where it wants more of the command.
     pub(crate) leaves_unfinished: bool,
     /// The output comes from another terminal.
-    pub(crate) is_far: bool,
+    pub(crate) is_remote: bool,
     /// The command is nothing but blank lines and comments.
     pub(crate) is_nothing: bool,
     /// The shell will mark its end itself, too.
@@ -78,8 +78,8 @@ pub(crate) struct JobFlags {
 
 impl JobFlags {
     fn bits(self) -> [bool; 5] {
-        let JobFlags { can_look, leaves_unfinished, is_far, is_nothing, marks_end } = self;
-        [can_look, leaves_unfinished, is_far, is_nothing, marks_end]
+        let JobFlags { can_look, leaves_unfinished, is_remote, is_nothing, marks_end } = self;
+        [can_look, leaves_unfinished, is_remote, is_nothing, marks_end]
     }
 
     fn encode(self) -> String {
@@ -88,8 +88,8 @@ impl JobFlags {
 
     fn decode(word: &str) -> Option<JobFlags> {
         let bits: Vec<bool> = word.bytes().map(|digit| digit == b'1').collect();
-        let [can_look, leaves_unfinished, is_far, is_nothing, marks_end] = bits[..] else { return None };
-        Some(JobFlags { can_look, leaves_unfinished, is_far, is_nothing, marks_end })
+        let [can_look, leaves_unfinished, is_remote, is_nothing, marks_end] = bits[..] else { return None };
+        Some(JobFlags { can_look, leaves_unfinished, is_remote, is_nothing, marks_end })
     }
 }
 

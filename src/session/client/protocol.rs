@@ -12,21 +12,23 @@ use crate::{
     numbers::{hex, parse_hex},
     session::{
         client::{
+            input_history::InputHistory,
             job::Job,
             snapshot::{Parts, Snapshot},
-            typing::Typing,
         },
         shell::Dialect,
     },
 };
-pub(crate) use words::{Asked, Doing, Follower, Holder, KeyModes, Prompt, SignalKey, SizeSince};
+pub(crate) use words::{
+    Asked, Follower, ForegroundProgram, KeyModes, PromptState, SignalKey, SizeSince, TerminalState,
+};
 use words::{value, word};
 
 /// How long a request's line may be, with its end.
 pub(crate) const LONGEST_LINE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum RelayRequest {
     /// Tell me as soon as the session has changed since its `seen`-th change.
     Follow { seen: u64, as_who: Follower },
     /// The session says of itself what comes after this line: a state, and after a space a
@@ -87,87 +89,87 @@ pub(crate) enum Request {
     Keeper,
 }
 
-impl Request {
+impl RelayRequest {
     /// Does something to the session, for somebody who waits to be told of it?
     pub(crate) fn acts(&self) -> bool {
         match self {
-            Request::Type { .. }
-            | Request::Signal { .. }
-            | Request::Press { .. }
-            | Request::Secret { .. }
-            | Request::Report { .. }
-            | Request::Resize { .. }
-            | Request::Level { .. }
-            | Request::Hide { .. }
-            | Request::View { .. } => true,
-            Request::Follow { .. }
-            | Request::Snapshot { .. }
-            | Request::Turn
-            | Request::Asked(_)
-            | Request::Typing { .. }
-            | Request::Claim { .. }
-            | Request::Job(_)
-            | Request::Told
-            | Request::Attach
-            | Request::Seen { .. }
-            | Request::Modes
-            | Request::Folder
-            | Request::Untranslated { .. }
-            | Request::Ending { .. }
-            | Request::Done
-            | Request::Keeper => false,
+            RelayRequest::Type { .. }
+            | RelayRequest::Signal { .. }
+            | RelayRequest::Press { .. }
+            | RelayRequest::Secret { .. }
+            | RelayRequest::Report { .. }
+            | RelayRequest::Resize { .. }
+            | RelayRequest::Level { .. }
+            | RelayRequest::Hide { .. }
+            | RelayRequest::View { .. } => true,
+            RelayRequest::Follow { .. }
+            | RelayRequest::Snapshot { .. }
+            | RelayRequest::Turn
+            | RelayRequest::Asked(_)
+            | RelayRequest::Typing { .. }
+            | RelayRequest::Claim { .. }
+            | RelayRequest::Job(_)
+            | RelayRequest::Told
+            | RelayRequest::Attach
+            | RelayRequest::Seen { .. }
+            | RelayRequest::Modes
+            | RelayRequest::Folder
+            | RelayRequest::Untranslated { .. }
+            | RelayRequest::Ending { .. }
+            | RelayRequest::Done
+            | RelayRequest::Keeper => false,
         }
     }
 
     pub(crate) fn encode(&self) -> String {
         match self {
-            Request::Follow { seen, as_who } => format!("follow {seen}{}\n", as_who.word()),
-            Request::Report { length } => format!("report {length}\n"),
-            Request::Type { length } => format!("type {length}\n"),
-            Request::Snapshot { parts, seen, waits } => {
+            RelayRequest::Follow { seen, as_who } => format!("follow {seen}{}\n", as_who.word()),
+            RelayRequest::Report { length } => format!("report {length}\n"),
+            RelayRequest::Type { length } => format!("type {length}\n"),
+            RelayRequest::Snapshot { parts, seen, waits } => {
                 let seen = seen.map(|seen| format!(" {seen}")).unwrap_or_default();
                 format!("snapshot {}{seen}{}\n", parts.encode(), if *waits { " waits" } else { "" })
             }
-            Request::Turn => "turn\n".to_owned(),
-            Request::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
-            Request::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
-            Request::Hide { secret } => format!("hide {secret}\n"),
-            Request::Typing { since } => format!("typing {since}\n"),
-            Request::Seen { offset } => format!("seen {offset}\n"),
-            Request::Claim { seq } => format!("claim {seq}\n"),
-            Request::Job(job) => format!("job {}\n", job.encode()),
-            Request::Told => "told\n".to_owned(),
-            Request::Attach => "attach\n".to_owned(),
-            Request::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
-            Request::Modes => "modes\n".to_owned(),
-            Request::Press { byte } => format!("press {byte}\n"),
-            Request::Secret { length } => format!("secret {length}\n"),
-            Request::Folder => "folder\n".to_owned(),
-            Request::Untranslated { since } => format!("untranslated {since}\n"),
-            Request::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
-            Request::View { cols, rows } => format!("view {cols} {rows}\n"),
-            Request::Ending { cause } => format!("ending {cause}\n"),
-            Request::Done => "done\n".to_owned(),
-            Request::Keeper => "keeper\n".to_owned(),
+            RelayRequest::Turn => "turn\n".to_owned(),
+            RelayRequest::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
+            RelayRequest::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
+            RelayRequest::Hide { secret } => format!("hide {secret}\n"),
+            RelayRequest::Typing { since } => format!("typing {since}\n"),
+            RelayRequest::Seen { offset } => format!("seen {offset}\n"),
+            RelayRequest::Claim { seq } => format!("claim {seq}\n"),
+            RelayRequest::Job(job) => format!("job {}\n", job.encode()),
+            RelayRequest::Told => "told\n".to_owned(),
+            RelayRequest::Attach => "attach\n".to_owned(),
+            RelayRequest::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
+            RelayRequest::Modes => "modes\n".to_owned(),
+            RelayRequest::Press { byte } => format!("press {byte}\n"),
+            RelayRequest::Secret { length } => format!("secret {length}\n"),
+            RelayRequest::Folder => "folder\n".to_owned(),
+            RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
+            RelayRequest::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
+            RelayRequest::View { cols, rows } => format!("view {cols} {rows}\n"),
+            RelayRequest::Ending { cause } => format!("ending {cause}\n"),
+            RelayRequest::Done => "done\n".to_owned(),
+            RelayRequest::Keeper => "keeper\n".to_owned(),
         }
     }
 
     /// `line` comes without its end.
-    pub(crate) fn decode(line: &[u8]) -> Option<Request> {
+    pub(crate) fn decode(line: &[u8]) -> Option<RelayRequest> {
         let line = std::str::from_utf8(line).ok()?;
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
-            ["follow", seen] => Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Viewer },
+            ["follow", seen] => RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Viewer },
             ["follow", seen, "sized"] => {
-                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::SizedViewer }
+                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::SizedViewer }
             }
             ["follow", seen, "waits"] => {
-                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Waiter }
+                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Waiter }
             }
             ["follow", seen, "runs"] => {
-                Request::Follow { seen: seen.parse().ok()?, as_who: Follower::Runner }
+                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Runner }
             }
-            ["report", length] => Request::Report { length: length.parse().ok()? },
-            ["type", length] => Request::Type { length: length.parse().ok()? },
+            ["report", length] => RelayRequest::Report { length: length.parse().ok()? },
+            ["type", length] => RelayRequest::Type { length: length.parse().ok()? },
             ["snapshot", parts, ref after @ ..] => {
                 let (seen, waits) = match after {
                     [] => (None, false),
@@ -176,34 +178,36 @@ impl Request {
                     [seen, "waits"] => (Some(seen.parse().ok()?), true),
                     _ => return None,
                 };
-                Request::Snapshot { parts: Parts::decode(parts)?, seen, waits }
+                RelayRequest::Snapshot { parts: Parts::decode(parts)?, seen, waits }
             }
-            ["turn"] => Request::Turn,
-            ["asked", pid, prompt] => Request::Asked(Asked {
+            ["turn"] => RelayRequest::Turn,
+            ["asked", pid, prompt] => RelayRequest::Asked(Asked {
                 pid: pid.parse().ok()?,
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
             }),
             ["level", secret, dialect] if is_secret(secret) => {
-                Request::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
+                RelayRequest::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
             }
-            ["hide", secret] if is_secret(secret) => Request::Hide { secret: secret.to_owned() },
-            ["typing", since] => Request::Typing { since: since.parse().ok()? },
-            ["seen", offset] => Request::Seen { offset: offset.parse().ok()? },
-            ["claim", seq] => Request::Claim { seq: seq.parse().ok()? },
-            ["job", ref words @ ..] => Request::Job(Job::decode(words)?),
-            ["told"] => Request::Told,
-            ["attach"] => Request::Attach,
-            ["signal", key] => Request::Signal { key: value(&SignalKey::WORDS, key)? },
-            ["modes"] => Request::Modes,
-            ["press", byte] => Request::Press { byte: byte.parse().ok()? },
-            ["secret", length] => Request::Secret { length: length.parse().ok()? },
-            ["folder"] => Request::Folder,
-            ["untranslated", since] => Request::Untranslated { since: since.parse().ok()? },
-            ["resize", cols, rows] => Request::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
-            ["view", cols, rows] => Request::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
-            ["done"] => Request::Done,
-            ["keeper"] => Request::Keeper,
-            ["ending", cause] => Request::Ending { cause: cause.to_owned() },
+            ["hide", secret] if is_secret(secret) => RelayRequest::Hide { secret: secret.to_owned() },
+            ["typing", since] => RelayRequest::Typing { since: since.parse().ok()? },
+            ["seen", offset] => RelayRequest::Seen { offset: offset.parse().ok()? },
+            ["claim", seq] => RelayRequest::Claim { seq: seq.parse().ok()? },
+            ["job", ref words @ ..] => RelayRequest::Job(Job::decode(words)?),
+            ["told"] => RelayRequest::Told,
+            ["attach"] => RelayRequest::Attach,
+            ["signal", key] => RelayRequest::Signal { key: value(&SignalKey::WORDS, key)? },
+            ["modes"] => RelayRequest::Modes,
+            ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
+            ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
+            ["folder"] => RelayRequest::Folder,
+            ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },
+            ["resize", cols, rows] => {
+                RelayRequest::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? }
+            }
+            ["view", cols, rows] => RelayRequest::View { cols: cols.parse().ok()?, rows: rows.parse().ok()? },
+            ["done"] => RelayRequest::Done,
+            ["keeper"] => RelayRequest::Keeper,
+            ["ending", cause] => RelayRequest::Ending { cause: cause.to_owned() },
             _ => return None,
         })
     }
@@ -223,7 +227,7 @@ pub(crate) enum Response {
     /// There is output, or the shell wants something. The log is so long, and all of it has
     /// been heeded. `ending`: a call or a limit ends the session.
     Output {
-        heeded: u64,
+        processed: u64,
         ending: bool,
     },
     /// So many bytes have been typed. `held`: the rest is a line longer than a
@@ -234,7 +238,7 @@ pub(crate) enum Response {
     },
     Snapshot(Box<Snapshot>),
     /// What has been typed, as far as it is remembered.
-    Typing(Typing),
+    Typing(InputHistory),
     /// The PID of the child's keeper; `None` where there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -280,8 +284,8 @@ impl Response {
     pub(crate) fn encode(&self) -> String {
         match self {
             Response::Changed { seen, size: None } => format!("changed {seen}\n"),
-            Response::Output { heeded, ending: false } => format!("output {heeded}\n"),
-            Response::Output { heeded, ending: true } => format!("output {heeded} ending\n"),
+            Response::Output { processed, ending: false } => format!("output {processed}\n"),
+            Response::Output { processed, ending: true } => format!("output {processed} ending\n"),
             Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
                 format!("changed {seen} {cols} {rows} {offset}\n")
             }
@@ -351,15 +355,17 @@ impl Response {
             ["cut", count] => Response::Cut { count: count.parse().ok()? },
             ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
             ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
-            ["output", heeded] => Response::Output { heeded: heeded.parse().ok()?, ending: false },
-            ["output", heeded, "ending"] => Response::Output { heeded: heeded.parse().ok()?, ending: true },
+            ["output", processed] => Response::Output { processed: processed.parse().ok()?, ending: false },
+            ["output", processed, "ending"] => {
+                Response::Output { processed: processed.parse().ok()?, ending: true }
+            }
             ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
                 Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
             }
             ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
-            ["typing", first, rest] => Response::Typing(Typing::decode(first, rest)?),
+            ["typing", first, rest] => Response::Typing(InputHistory::decode(first, rest)?),
             ["keeper", "-"] => Response::Keeper { pid: None },
             ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Response::Ended { code: None },
@@ -389,9 +395,9 @@ mod tests {
         session::{
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
+                input_history::{Keys, Mode},
                 job::{Handed, JobFlags, LeftJob},
                 snapshot::{Front, Input, Reads},
-                typing::{Keys, Mode},
             },
             shell::Beginning,
         },
@@ -410,7 +416,7 @@ mod tests {
             lines: 9,
             beginning: Beginning::Text,
             typed: 10,
-            flags: JobFlags { is_far: true, marks_end: true, ..JobFlags::default() },
+            flags: JobFlags { is_remote: true, marks_end: true, ..JobFlags::default() },
         }
     }
 
@@ -421,49 +427,49 @@ mod tests {
     #[test]
     fn a_request_arrives_as_it_was_sent() {
         let requests = [
-            Request::Follow { seen: 0, as_who: Follower::Viewer },
-            Request::Follow { seen: u64::MAX, as_who: Follower::SizedViewer },
-            Request::Follow { seen: 1, as_who: Follower::Waiter },
-            Request::Follow { seen: 4_000, as_who: Follower::Runner },
-            Request::Report { length: 9 },
-            Request::Type { length: 5 },
-            Request::Snapshot { parts: Parts::NONE, seen: None, waits: false },
-            Request::Snapshot { parts: Parts::INPUT, seen: None, waits: true },
-            Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(3), waits: false },
-            Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(0), waits: true },
-            Request::Turn,
-            Request::Asked(Asked { pid: 7, prompt: 0x1f }),
-            Request::Typing { since: 9 },
-            Request::Claim { seq: 4 },
-            Request::Job(Job::default()),
-            Request::Job(made_up_job()),
-            Request::Told,
-            Request::Attach,
-            Request::Seen { offset: 9 },
-            Request::Signal { key: SignalKey::Interrupt },
-            Request::Modes,
-            Request::Press { byte: 3 },
-            Request::Secret { length: 5 },
-            Request::Folder,
-            Request::Untranslated { since: 7 },
-            Request::Resize { cols: 80, rows: 24 },
-            Request::View { cols: 80, rows: 24 },
-            Request::Ending { cause: "kill".into() },
-            Request::Done,
-            Request::Keeper,
-            Request::Level { secret: "5ec2e7".into(), dialect: Dialect::Zsh },
-            Request::Hide { secret: "5ec2e7".into() },
+            RelayRequest::Follow { seen: 0, as_who: Follower::Viewer },
+            RelayRequest::Follow { seen: u64::MAX, as_who: Follower::SizedViewer },
+            RelayRequest::Follow { seen: 1, as_who: Follower::Waiter },
+            RelayRequest::Follow { seen: 4_000, as_who: Follower::Runner },
+            RelayRequest::Report { length: 9 },
+            RelayRequest::Type { length: 5 },
+            RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false },
+            RelayRequest::Snapshot { parts: Parts::INPUT, seen: None, waits: true },
+            RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(3), waits: false },
+            RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(0), waits: true },
+            RelayRequest::Turn,
+            RelayRequest::Asked(Asked { pid: 7, prompt: 0x1f }),
+            RelayRequest::Typing { since: 9 },
+            RelayRequest::Claim { seq: 4 },
+            RelayRequest::Job(Job::default()),
+            RelayRequest::Job(made_up_job()),
+            RelayRequest::Told,
+            RelayRequest::Attach,
+            RelayRequest::Seen { offset: 9 },
+            RelayRequest::Signal { key: SignalKey::Interrupt },
+            RelayRequest::Modes,
+            RelayRequest::Press { byte: 3 },
+            RelayRequest::Secret { length: 5 },
+            RelayRequest::Folder,
+            RelayRequest::Untranslated { since: 7 },
+            RelayRequest::Resize { cols: 80, rows: 24 },
+            RelayRequest::View { cols: 80, rows: 24 },
+            RelayRequest::Ending { cause: "kill".into() },
+            RelayRequest::Done,
+            RelayRequest::Keeper,
+            RelayRequest::Level { secret: "5ec2e7".into(), dialect: Dialect::Zsh },
+            RelayRequest::Hide { secret: "5ec2e7".into() },
         ];
         for request in requests {
-            assert_eq!(Request::decode(without_end(&request.encode())), Some(request));
+            assert_eq!(RelayRequest::decode(without_end(&request.encode())), Some(request));
         }
     }
 
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
-            Response::Output { heeded: 4_087, ending: false },
-            Response::Output { heeded: 4_087, ending: true },
+            Response::Output { processed: 4_087, ending: false },
+            Response::Output { processed: 4_087, ending: true },
             Response::Changed { seen: 7, size: None },
             Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
             Response::Typed { count: 3, held: false },
@@ -473,7 +479,7 @@ mod tests {
                 offset: 7,
                 last: Some(3),
                 awaited: Some(4),
-                prompt: Prompt::Stands,
+                prompt: PromptState::Stands,
                 lines: true,
                 level: 2,
                 seq: Some(1),
@@ -508,8 +514,8 @@ mod tests {
                     entered: true,
                 },
                 folder: Some(b"/\xff".to_vec()),
-                doing: Doing::Raw,
-                program: Some(Holder {
+                doing: TerminalState::Raw,
+                program: Some(ForegroundProgram {
                     pid: 7,
                     name: "a b".into(),
                     is_shell: false,
@@ -550,8 +556,8 @@ mod tests {
             Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
             Response::Folder { path: b"/".to_vec(), removed: true },
             Response::Refused { why: "it is not at a secret prompt".into() },
-            Response::Typing(Typing { anchor: 7, total: 9, keys: Vec::new() }),
-            Response::Typing(Typing {
+            Response::Typing(InputHistory { anchor: 7, total: 9, keys: Vec::new() }),
+            Response::Typing(InputHistory {
                 anchor: 7,
                 total: 9,
                 keys: vec![
@@ -602,8 +608,8 @@ mod tests {
         for (seed, mut random) in rounds(500) {
             for line in LINES {
                 let line = spoiled(line.as_bytes(), &mut random);
-                if let Some(request) = Request::decode(&line) {
-                    let again = Request::decode(without_end(&request.encode()));
+                if let Some(request) = RelayRequest::decode(&line) {
+                    let again = RelayRequest::decode(without_end(&request.encode()));
                     assert_eq!(again, Some(request), "seed {seed}: {line:?}");
                 }
                 if let Some(response) = Response::decode(&line) {
@@ -617,8 +623,8 @@ mod tests {
     #[test]
     fn rubbish_is_no_request() {
         for line in ["", " ", "follow", "follow -1", "follow 1 2", "type", "type x", "\u{fffd}", "MODES"] {
-            assert_eq!(Request::decode(line.as_bytes()), None, "{line:?}");
+            assert_eq!(RelayRequest::decode(line.as_bytes()), None, "{line:?}");
         }
-        assert_eq!(Request::decode(b"\xff"), None);
+        assert_eq!(RelayRequest::decode(b"\xff"), None);
     }
 }

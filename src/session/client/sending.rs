@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         SessionDir,
-        client::{Diagnosis, Doing, News, Parts, RelayClient, Typed, waiting},
+        client::{Diagnosis, Parts, RelayClient, TerminalState, Typed, WaitOutcome, waiting},
         shell::inner::Drawn,
     },
     sys::deadline::Deadline,
@@ -39,7 +39,7 @@ pub(crate) fn wake(
         // Those that it does not lose look the same for a moment, in which it reads nothing.
         let now = turn.snapshot(Parts::TERMINAL)?.ok_or_else(|| session.ended())?;
         if again.has_passed() {
-            if now.offset == offset && now.doing != Doing::Running {
+            if now.offset == offset && now.doing != TerminalState::Running {
                 turn.interrupt()?;
             }
             again = Deadline::after(REPEAT);
@@ -49,7 +49,7 @@ pub(crate) fn wake(
             none => none.insert(RelayClient::open(session)?.ok_or_else(|| session.ended())?),
         };
         let until = again.min(deadline);
-        if news.news_or(until, stop)? == News::TimedOut && !until.has_passed() {
+        if news.news_or(until, stop)? == WaitOutcome::TimedOut && !until.has_passed() {
             return Ok(true);
         }
     }
@@ -177,9 +177,9 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
             return Ok(false);
         }
         match changes.news(deadline.min(Deadline::after(interval)))? {
-            News::Ended => return Err(session.ended()),
-            News::Changed => interval = FIRST_LOOK,
-            News::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+            WaitOutcome::Ended => return Err(session.ended()),
+            WaitOutcome::Changed => interval = FIRST_LOOK,
+            WaitOutcome::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::job::LeftJob;
 use super::protocol::{
-    Doing, Holder, Prompt,
+    ForegroundProgram, PromptState, TerminalState,
     words::{value, word},
 };
 use serde_json::Value;
@@ -204,7 +204,7 @@ pub(crate) struct Snapshot {
     /// The number of the completion that ends what was typed last, which may have come. `None` where
     /// nothing was typed.
     pub(crate) awaited: Option<u64>,
-    pub(crate) prompt: Prompt,
+    pub(crate) prompt: PromptState,
     /// The terminal takes whole lines, so no line editor has it.
     pub(crate) lines: bool,
     /// Which of the session's shells reports, and its own number for its last completion.
@@ -250,11 +250,11 @@ pub(crate) struct Snapshot {
     pub(crate) front: Front,
     pub(crate) folder: Option<Vec<u8>>,
     /// Of `Parts::TERMINAL`.
-    pub(crate) doing: Doing,
+    pub(crate) doing: TerminalState,
     /// Of `Parts::INPUT`.
     pub(crate) input: Input,
     /// Of `Parts::PROGRAM`: who has the foreground, if anybody is to be seen.
-    pub(crate) program: Option<Holder>,
+    pub(crate) program: Option<ForegroundProgram>,
     /// Of `Parts::SHELL`: whether the shell itself waits for input, and the name of the program that
     /// has taken its place, if one has.
     pub(crate) shell_waits: bool,
@@ -289,7 +289,7 @@ impl Snapshot {
         field("offset", number(Some(self.offset)));
         field("last", number(self.last));
         field("awaited", number(self.awaited));
-        field("prompt", Some(word(&Prompt::WORDS, self.prompt).to_owned()));
+        field("prompt", Some(word(&PromptState::WORDS, self.prompt).to_owned()));
         field("lines", flag(self.lines));
         field("level", Some(self.level.to_string()));
         field("seq", number(self.seq));
@@ -324,7 +324,7 @@ impl Snapshot {
         let (held, least) = (held.as_millis(), least.as_millis());
         let input = |reads| format!("{},{held},{least},{}", word(&Reads::WORDS, reads), u8::from(has_timer));
         field("input", reads.map(input));
-        field("program", self.program.as_ref().map(Holder::encode));
+        field("program", self.program.as_ref().map(ForegroundProgram::encode));
         field("shell-waits", flag(self.shell_waits));
         field("successor", text(&self.successor));
         line + "\n"
@@ -341,7 +341,7 @@ impl Snapshot {
                 "offset" => snapshot.offset = number()?,
                 "last" => snapshot.last = Some(number()?),
                 "awaited" => snapshot.awaited = Some(number()?),
-                "prompt" => snapshot.prompt = value(&Prompt::WORDS, told)?,
+                "prompt" => snapshot.prompt = value(&PromptState::WORDS, told)?,
                 "lines" => snapshot.lines = true,
                 "level" => snapshot.level = told.parse().ok()?,
                 "seq" => snapshot.seq = Some(number()?),
@@ -378,9 +378,9 @@ impl Snapshot {
                 "typed" => snapshot.front.typed = Some(Duration::from_millis(number()?)),
                 "entered" => snapshot.front.entered = true,
                 "folder" => snapshot.folder = Some(parse_hex(told)?),
-                "terminal" => snapshot.doing = Doing::parse(told),
+                "terminal" => snapshot.doing = TerminalState::parse(told),
                 "input" => snapshot.input = Input::decode(told)?,
-                "program" => snapshot.program = Some(Holder::decode(told)?),
+                "program" => snapshot.program = Some(ForegroundProgram::decode(told)?),
                 "shell-waits" => snapshot.shell_waits = true,
                 "successor" => snapshot.successor = Some(text(told)?),
                 _ => {}

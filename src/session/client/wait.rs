@@ -6,7 +6,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
-        client::{Diagnosis, News, RelayClient},
+        client::{Diagnosis, RelayClient, WaitOutcome},
     },
     sys::deadline::Deadline,
 };
@@ -40,10 +40,10 @@ impl<'a> Wait<'a> {
     pub(crate) fn next(&mut self) -> Option<WaitEnd> {
         let Some(client) = &mut self.client else { return Some(WaitEnd::Ended) };
         match client.news(self.deadline) {
-            Ok(News::Changed) if self.deadline.has_passed() => Some(WaitEnd::TimedOut),
-            Ok(News::Changed) => None,
-            Ok(News::TimedOut) => Some(WaitEnd::TimedOut),
-            Ok(News::Ended) => {
+            Ok(WaitOutcome::Changed) if self.deadline.has_passed() => Some(WaitEnd::TimedOut),
+            Ok(WaitOutcome::Changed) => None,
+            Ok(WaitOutcome::TimedOut) => Some(WaitEnd::TimedOut),
+            Ok(WaitOutcome::Ended) => {
                 self.client = None;
                 Some(WaitEnd::Ended)
             }

@@ -8,10 +8,10 @@ use crate::{
     outcome::Result,
     session::{
         OutputLog,
-        client::{Snapshot, typing::Typing},
-        dir::{LONGEST_WORD, Level, RUN, RUN_TEXT, SessionDir, SessionSpec},
+        client::{Snapshot, input_history::InputHistory},
+        dir::{LONGEST_WORD, RUN, RUN_TEXT, ReportingShell, SessionDir, SessionSpec},
         screen_cache,
-        shell::{Dialect, EchoFilter, Handover, Marks, ShellCommand, Task},
+        shell::{CommandDelivery, Dialect, EchoFilter, MarkParser, ShellCommand, Task},
     },
     sys::random,
 };
@@ -21,7 +21,7 @@ const BEFORE: u64 = 64 * 1024;
 
 impl SessionDir {
     /// Its shells that report: its own, which may be none, and those inside it.
-    pub(crate) fn levels(&self) -> Result<Vec<Level>> {
+    pub(crate) fn levels(&self) -> Result<Vec<ReportingShell>> {
         self.trying(SessionSpec::levels(&self.folder), "read the secret")
     }
 
@@ -38,11 +38,11 @@ impl SessionDir {
         log: &OutputLog,
         command: &[u8],
         place: &Snapshot,
-        levels: &[Level],
-    ) -> Result<Handover> {
+        levels: &[ReportingShell],
+    ) -> Result<CommandDelivery> {
         let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
         if let Some(dialect) = levels.get(place.level).and_then(|level| level.dialect) {
-            return Ok(Handover::inner(dialect, command));
+            return Ok(CommandDelivery::inner(dialect, command));
         }
         let folder = sessions.join(self.handle.as_str());
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
@@ -60,7 +60,7 @@ impl SessionDir {
             let rcfile = folder.join(shell.dialect.startup_file());
             let text = folder.join(RUN_TEXT);
             let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command, beside: &beside };
-            let handover = Handover::new(shell.dialect, &task, lines);
+            let handover = CommandDelivery::new(shell.dialect, &task, lines);
             if let Some(text) = &handover.text {
                 self.folder.exchange(RUN_TEXT, text)?;
             }
@@ -103,7 +103,7 @@ impl SessionDir {
     pub(crate) fn echo_from(
         &self,
         log: &OutputLog,
-        typing: Option<&Typing>,
+        typing: Option<&InputHistory>,
         anchor: u64,
     ) -> Result<(EchoFilter, u64)> {
         let keys = typing.map(|typing| typing.keys.as_slice()).unwrap_or_default();
@@ -138,7 +138,7 @@ impl SessionDir {
 
     /// For the marks of the shell of this level from `offset` on, where its prompt stands
     /// and its last completion was `last`.
-    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<Marks> {
-        Ok(Marks::resumed(self.secrets()?, offset, level, last))
+    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<MarkParser> {
+        Ok(MarkParser::resumed(self.secrets()?, offset, level, last))
     }
 }

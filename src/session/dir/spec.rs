@@ -32,19 +32,19 @@ use crate::{
 const LONGEST_SECRETS: u64 = 64 * 1024 * 1024;
 
 /// A shell of the session that reports.
-pub(crate) struct Level {
+pub(crate) struct ReportingShell {
     pub(crate) secret: String,
     /// `None`: it is the session's own.
     pub(crate) dialect: Option<Dialect>,
 }
 
-impl Level {
+impl ReportingShell {
     /// One whose line is not whole has not reported yet.
-    fn parse(number: usize, line: &str) -> Option<Level> {
+    fn parse(number: usize, line: &str) -> Option<ReportingShell> {
         match (number, line.split_once(' ')) {
-            (0, _) => Some(Level { secret: line.to_owned(), dialect: None }),
+            (0, _) => Some(ReportingShell { secret: line.to_owned(), dialect: None }),
             (_, Some((secret, word))) => {
-                Some(Level { secret: secret.to_owned(), dialect: Some(Dialect::from_word(word)?) })
+                Some(ReportingShell { secret: secret.to_owned(), dialect: Some(Dialect::from_word(word)?) })
             }
             (_, None) => None,
         }
@@ -148,14 +148,14 @@ impl SessionSpec {
 
     /// The shells of this session that report, each with the secret of its marks: first its own, whose
     /// secret is empty if it does not report.
-    pub(crate) fn levels(folder: &Folder) -> io::Result<Vec<Level>> {
+    pub(crate) fn levels(folder: &Folder) -> io::Result<Vec<ReportingShell>> {
         match folder.read(SECRET, LONGEST_SECRETS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             secrets => Ok(String::from_utf8(secrets?)
                 .map_err(io::Error::other)?
                 .split('\n')
                 .enumerate()
-                .filter_map(|(number, line)| Level::parse(number, line))
+                .filter_map(|(number, line)| ReportingShell::parse(number, line))
                 .collect()),
         }
     }

@@ -30,7 +30,7 @@ use memchr::memmem;
 
 use crate::{
     session::{
-        client::typing::{Keys, Mode},
+        client::input_history::{Keys, Mode},
         shell::marks::{self, OPENING},
     },
     terminal::{
@@ -85,9 +85,9 @@ struct Expected {
 
 impl EchoFilter {
     /// For the log's bytes from `start` on, the beginning of a line; `secrets` as of
-    /// [`Marks::new`].
+    /// [`MarkParser::new`].
     ///
-    /// [`Marks::new`]: crate::session::shell::marks::Marks::new
+    /// [`MarkParser::new`]: crate::session::shell::marks::MarkParser::new
     pub(crate) fn new<S: AsRef<str>>(
         secrets: impl IntoIterator<Item = S>,
         start: u64,
@@ -127,7 +127,7 @@ impl EchoFilter {
                 if let Some(mark) = sequence.bytes.strip_prefix(OPENING)
                     && self.tags.iter().any(|tag| memmem::find(mark, tag).is_some())
                 {
-                    self.heed_mark(mark[0], out);
+                    self.handle_mark(mark[0], out);
                 }
                 self.segment(sequence.bytes, out);
             }
@@ -163,7 +163,7 @@ impl EchoFilter {
         }
     }
 
-    fn heed_mark(&mut self, kind: u8, out: &mut Vec<u8>) {
+    fn handle_mark(&mut self, kind: u8, out: &mut Vec<u8>) {
         self.is_done |= kind == b'D';
         if self.hidden && (kind == b'I' || kind == b'B' && self.is_done) {
             (self.hidden, self.editing) = (false, false);

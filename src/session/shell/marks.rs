@@ -68,7 +68,7 @@ pub(crate) struct FoundMark {
     pub(crate) end: u64,
 }
 
-pub(crate) struct Marks {
+pub(crate) struct MarkParser {
     levels: Vec<TaggedShell>,
     // Whose marks are looked at; `None`: everybody's.
     only: Option<usize>,
@@ -112,13 +112,19 @@ enum MarkKind {
     Mended,
 }
 
-impl Marks {
+impl MarkParser {
     /// For a log whose byte at `offset` comes next, and whose shells, with these secrets,
     /// have not reported anything before that; an empty one: there is no such shell, and
     /// no mark.
-    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>, offset: u64) -> Marks {
-        let mut marks =
-            Marks { levels: Vec::new(), only: None, longest: 0, offset, held: Vec::new(), start: offset };
+    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>, offset: u64) -> MarkParser {
+        let mut marks = MarkParser {
+            levels: Vec::new(),
+            only: None,
+            longest: 0,
+            offset,
+            held: Vec::new(),
+            start: offset,
+        };
         secrets.into_iter().for_each(|secret| marks.add(secret.as_ref()));
         marks
     }
@@ -130,8 +136,8 @@ impl Marks {
         offset: u64,
         level: usize,
         last: Option<u64>,
-    ) -> Marks {
-        let mut marks = Marks { only: Some(level), ..Marks::new(secrets, offset) };
+    ) -> MarkParser {
+        let mut marks = MarkParser { only: Some(level), ..MarkParser::new(secrets, offset) };
         if let Some(level) = marks.levels.get_mut(level) {
             level.reached.last = last.map(|last| (last, MarkKind::PromptEnd));
         }
@@ -350,7 +356,7 @@ mod tests {
     }
 
     fn found_in(pieces: &[&[u8]], offset: u64) -> Vec<FoundMark> {
-        let mut marks = Marks::new(Some(SECRET), offset);
+        let mut marks = MarkParser::new(Some(SECRET), offset);
         let mut found = Vec::new();
         for piece in pieces {
             marks.feed(piece, &mut found);
@@ -411,12 +417,12 @@ mod tests {
         let of_inner = |mark: String| mark.replace(SECRET, &inner);
         let text = [a(3), b(3), c(4), of_inner(d(0, 0)), of_inner(b(0)), of_inner(c(1)), d(4, 7), b(4)];
         let text = [text.concat(), of_inner(d(1, 0)), of_inner(d(1, 0)), a(3)].concat();
-        let seen = |mut marks: Marks| {
+        let seen = |mut marks: MarkParser| {
             let mut found = Vec::new();
             marks.feed(text.as_bytes(), &mut found);
             found.into_iter().map(|found| (found.level, found.mark)).collect::<Vec<_>>()
         };
-        let all = seen(Marks::new([SECRET, &inner], 0));
+        let all = seen(MarkParser::new([SECRET, &inner], 0));
         let expected = [
             (0, PromptStart { seq: 3 }),
             (0, PromptEnd { seq: 3 }),
@@ -432,17 +438,17 @@ mod tests {
         ];
         assert_eq!(all, expected);
         // Who looks at one of them only.
-        let own = seen(Marks::resumed([SECRET, &inner], 0, 0, Some(2)));
+        let own = seen(MarkParser::resumed([SECRET, &inner], 0, 0, Some(2)));
         let only = |level: usize| expected.map(|(of, mark)| (of, if of == level { mark } else { Stale }));
         assert_eq!(own, only(0));
-        let within = seen(Marks::resumed([SECRET, &inner], 0, 1, None));
+        let within = seen(MarkParser::resumed([SECRET, &inner], 0, 1, None));
         let mut expected = only(1);
         expected[6].1 = Outer { code: 7 };
         assert_eq!(within, expected);
         // Nobody has told its secret.
-        let other = Marks::new([SECRET], 0);
+        let other = MarkParser::new([SECRET], 0);
         assert!(seen(other).iter().all(|(level, _)| *level == 0));
-        assert_eq!(seen(Marks::new([""; 1], 0)), []);
+        assert_eq!(seen(MarkParser::new([""; 1], 0)), []);
     }
 
     #[test]
@@ -492,7 +498,7 @@ mod tests {
 
     #[test]
     fn the_longest_mark_is_found() {
-        let mut marks = Marks::new(Some(SECRET), 0);
+        let mut marks = MarkParser::new(Some(SECRET), 0);
         marks.levels[0].reached.last = Some((u64::MAX - 1, MarkKind::Done));
         let mut found = Vec::new();
         marks.feed(d(u64::MAX, i32::MIN).as_bytes(), &mut found);

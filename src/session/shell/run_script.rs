@@ -60,7 +60,7 @@ pub(crate) struct Task<'a> {
 }
 
 /// How it is handed over.
-pub(crate) struct Handover {
+pub(crate) struct CommandDelivery {
     /// What is typed.
     pub(crate) keys: Vec<u8>,
     /// What is typed before that if it has been lost.
@@ -83,9 +83,9 @@ pub(crate) struct Handover {
     pub(crate) script: Option<Vec<u8>>,
 }
 
-impl Handover {
+impl CommandDelivery {
     /// `lines`: the shell has no line editor, and is typed to as by people.
-    pub(crate) fn new(dialect: Dialect, task: &Task, lines: bool) -> Handover {
+    pub(crate) fn new(dialect: Dialect, task: &Task, lines: bool) -> CommandDelivery {
         let line = trimmed(task.command);
         let count = |line: &[u8]| memchr::memchr_iter(b'\n', line).count() + 1;
         let beginning = match dialect {
@@ -93,7 +93,7 @@ impl Handover {
             Dialect::Fish => Beginning::MarkAndSequences,
             Dialect::Posix => Beginning::Line,
         };
-        let by_key = |keys: &[u8], script: Option<String>, can_look| Handover {
+        let by_key = |keys: &[u8], script: Option<String>, can_look| CommandDelivery {
             beginning,
             keys: keys.to_owned(),
             before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
@@ -122,7 +122,7 @@ impl Handover {
                 if lines {
                     keys.push(b'\r');
                 }
-                Handover {
+                CommandDelivery {
                     beginning,
                     keys,
                     before_again: b"",
@@ -140,10 +140,10 @@ impl Handover {
     }
 }
 
-impl Handover {
+impl CommandDelivery {
     /// Of a command that has been handed over, and left: `by_key`, it can be once more.
-    pub(crate) fn again(dialect: Dialect, by_key: bool, beginning: Beginning) -> Handover {
-        Handover {
+    pub(crate) fn again(dialect: Dialect, by_key: bool, beginning: Beginning) -> CommandDelivery {
+        CommandDelivery {
             keys: if dialect == Dialect::Fish { LOOK } else { TAKE }.to_owned(),
             before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
             is_taken: by_key,
@@ -159,7 +159,7 @@ impl Handover {
     }
 
     /// To a shell inside the session's own, which finds no file of ours.
-    pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> Handover {
+    pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> CommandDelivery {
         let line = trimmed(command);
         let is_plain = |byte: &u8| *byte >= b' ' && *byte < 0x7f;
         // What would be expanded, or be completed, is not what was given.
@@ -173,7 +173,7 @@ impl Handover {
             (Dialect::Posix, true) => Beginning::Line,
             (_, true) => Beginning::Mark,
         };
-        Handover {
+        CommandDelivery {
             keys: if typed { line.to_owned() } else { reading(dialect).to_owned() },
             before_again: b"",
             is_taken: false,

@@ -7,7 +7,7 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir, StateDir,
-        client::{News, RelayClient},
+        client::{RelayClient, WaitOutcome},
     },
     sys::{deadline::Deadline, poll::PollSet, term},
     terminal::{cells, screen::Screen},
@@ -16,7 +16,7 @@ use crate::{
             person::{PersonEvent, PersonSignals, PersonTerminal, read_keys},
             viewer::{DETACH, End, HINT, PREFIX, how_to_leave, last_words},
         },
-        top::drawing::{self, Frame},
+        top::drawing::{self, TopFrame},
     },
 };
 
@@ -39,7 +39,7 @@ struct Onlooker<'a> {
     relay: Option<RelayClient>,
     terminal: PersonTerminal,
     // The content of the terminal once all output is written.
-    frame: Frame,
+    frame: TopFrame,
     colours: bool,
     // Something has changed that is not drawn yet; and before when it is not to be.
     is_old: bool,
@@ -61,7 +61,7 @@ pub(crate) fn look_on(state_dir: &StateDir, session: &SessionDir, parent: &impl 
         cache: ScreenCache::look(session)?,
         relay: RelayClient::open(session)?.map(RelayClient::sized),
         terminal: PersonTerminal::look()?,
-        frame: Frame::default(),
+        frame: TopFrame::default(),
         colours: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         is_old: true,
         next: Deadline::after(Duration::ZERO),
@@ -80,14 +80,14 @@ impl Onlooker<'_> {
     fn enter(&mut self) -> Result<()> {
         self.terminal.make_raw()?;
         // The alternate screen, without wrapping: what is as wide as the row stays there.
-        self.terminal.say(b"\x1b[?1049h\x1b[?7l");
+        self.terminal.print(b"\x1b[?1049h\x1b[?7l");
         self.redraw();
         Ok(())
     }
 
     fn redraw(&mut self) {
-        self.terminal.say(b"\x1b[0m\x1b[H\x1b[2J");
-        self.frame = Frame::default();
+        self.terminal.print(b"\x1b[0m\x1b[H\x1b[2J");
+        self.frame = TopFrame::default();
         self.is_old = true;
         self.next = Deadline::after(Duration::ZERO);
     }
@@ -96,8 +96,8 @@ impl Onlooker<'_> {
     fn leave(&mut self, words: &str) -> Result<()> {
         // CAN ends what may have been under way.
         self.terminal.out.clear();
-        self.terminal.say(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
-        self.terminal.say(words.as_bytes());
+        self.terminal.print(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
+        self.terminal.print(words.as_bytes());
         self.terminal.finish()
     }
 
@@ -138,7 +138,7 @@ impl Onlooker<'_> {
                             return Ok(end);
                         }
                     }
-                    OnlookerEvent::News => self.hear_news()?,
+                    OnlookerEvent::News => self.receive_news()?,
                     OnlookerEvent::Room => {}
                     OnlookerEvent::Person(event) => {
                         signals.take(event);
@@ -161,12 +161,12 @@ impl Onlooker<'_> {
         }
     }
 
-    fn hear_news(&mut self) -> Result<()> {
+    fn receive_news(&mut self) -> Result<()> {
         let Some(relay) = &mut self.relay else { return Ok(()) };
-        match relay.hear_news(Deadline::after(Duration::ZERO), None)? {
-            News::Changed => self.is_old = true,
-            News::TimedOut => {}
-            News::Ended => {
+        match relay.receive_news(Deadline::after(Duration::ZERO), None)? {
+            WaitOutcome::Changed => self.is_old = true,
+            WaitOutcome::TimedOut => {}
+            WaitOutcome::Ended => {
                 self.code = relay.exit_code();
                 (self.relay, self.is_old) = (None, true);
             }
@@ -197,7 +197,7 @@ impl Onlooker<'_> {
             let (row, text) = how_to_leave(frame.cursor.map_or(0, |(row, _)| row), cols, rows);
             frame.rows[row - 1] = text;
         }
-        self.terminal.say(drawing::changes(&self.frame, &frame, cols).as_bytes());
+        self.terminal.print(drawing::changes(&self.frame, &frame, cols).as_bytes());
         self.frame = frame;
         self.is_old = false;
         self.next = Deadline::after(PAUSE);
@@ -207,7 +207,7 @@ impl Onlooker<'_> {
 
 /// A screen in a window of another size: all of it, or the part around the cursor, and
 /// below that a row which says so.
-fn frame(screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
+fn frame(screen: &Screen, cols: usize, rows: usize, colours: bool) -> TopFrame {
     let ((width, height), (row, col)) = (screen.size(), screen.cursor());
     let is_whole = width <= cols && height <= rows;
     let room = rows - usize::from(!is_whole && rows > 1);
@@ -223,7 +223,7 @@ fn frame(screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
         shown.push(format!("\x1b[2m{}\x1b[0m", cells::shortened(&about, cols)));
     }
     let cursor = screen.has_visible_cursor().then_some((row - top, col - left));
-    Frame { rows: shown, cursor }
+    TopFrame { rows: shown, cursor }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     machine::{
         CARRIED,
-        call::{Call, Came, End},
+        call::{Came, End, RemoteCall},
         far_lines::keep_last,
         name::MachineName,
     },
@@ -49,7 +49,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     let variables =
         CARRIED.iter().filter_map(|name| Some((name.as_bytes().to_vec(), env::var_os(name)?.into_vec())));
     let words = words.into_iter().map(OsString::into_vec).collect();
-    let mut call = Call::begin(machine, words, Some((window()?, variables.collect())), None)?;
+    let mut call = RemoteCall::begin(machine, words, Some((window()?, variables.collect())), None)?;
 
     let mut signals = PersonSignals::catch(parent)?;
     let mut said = Vec::new();
@@ -57,11 +57,11 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     let end = loop {
         let (mut came, mut end) = (Vec::new(), None);
         if terminal.out.len() < MOST {
-            call.tend(&mut came);
+            call.drive(&mut came);
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => terminal.say(&bytes),
+                Came::Stdout(bytes) => terminal.print(&bytes),
                 Came::Stderr(bytes) => keep_last(&mut said, &bytes),
                 Came::Ended(ended) => end = Some(ended),
             }
@@ -114,7 +114,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     let is_lost = matches!(end, End::Lost(_));
     if is_lost && is_raw {
         terminal.out.clear();
-        terminal.say(reset(&PrivateModes::strange(), true).as_bytes());
+        terminal.print(reset(&PrivateModes::strange(), true).as_bytes());
     }
     terminal.finish()?;
     terminal.give_back()?;

@@ -47,7 +47,7 @@ impl PersonTerminal {
         self.before.make_raw().trying("take the terminal")
     }
 
-    pub(crate) fn say(&mut self, bytes: &[u8]) {
+    pub(crate) fn print(&mut self, bytes: &[u8]) {
         self.out.extend(bytes.iter().copied());
     }
 

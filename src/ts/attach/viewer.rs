@@ -12,7 +12,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, ScreenCache, SessionDir, StateDir,
-        client::{News, Parts, RelayClient},
+        client::{Parts, RelayClient, WaitOutcome},
     },
     sys::{deadline::Deadline, poll::PollSet, term},
     terminal::{
@@ -166,7 +166,7 @@ impl End {
 impl Viewer<'_> {
     fn enter(&mut self) -> Result<()> {
         // The title, to be put back.
-        self.terminal.say(b"\x1b[22;0t");
+        self.terminal.print(b"\x1b[22;0t");
         self.take_terminal()
     }
 
@@ -225,8 +225,8 @@ impl Viewer<'_> {
                             return Ok(end);
                         }
                     }
-                    ViewerEvent::News => self.hear_news()?,
-                    ViewerEvent::Typed => self.hear_typed()?,
+                    ViewerEvent::News => self.receive_news()?,
+                    ViewerEvent::Typed => self.receive_typed()?,
                     ViewerEvent::Room => {}
                     ViewerEvent::Person(event) => {
                         signals.take(event);
@@ -286,7 +286,7 @@ impl Viewer<'_> {
             &PrivateModes::default().change(&modes),
             &cache.screen.placing(),
         ];
-        self.terminal.say(parts.concat().as_bytes());
+        self.terminal.print(parts.concat().as_bytes());
         self.sequences = Sequences::default();
         self.modes = modes;
         Ok(())
@@ -321,13 +321,13 @@ impl Viewer<'_> {
         self.shown = end.max(self.shown);
         let (terminal, modes, coloured) = (&mut self.terminal, &mut self.modes, &mut self.coloured);
         self.sequences.feed(&bytes, &mut |part, _| match part {
-            Part::Other(bytes) => terminal.say(bytes),
+            Part::Other(bytes) => terminal.print(bytes),
             Part::Sequence(sequence) if Query::parse(sequence).is_some() => {}
             Part::Sequence(sequence) if sequence.changes_keyboard() || sequence.copies() => {}
             Part::Sequence(sequence) => {
-                modes.heed(sequence);
+                modes.handle(sequence);
                 *coloured |= sequence.chooses_colours();
-                terminal.say(sequence.bytes);
+                terminal.print(sequence.bytes);
             }
         });
         Ok(())
@@ -363,7 +363,7 @@ impl Viewer<'_> {
             self.keys.push(key);
         } else {
             // BEL: the key was not accepted.
-            self.terminal.say(&[0x07]);
+            self.terminal.print(&[0x07]);
         }
         Ok(())
     }
@@ -381,18 +381,18 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    fn hear_typed(&mut self) -> Result<()> {
+    fn receive_typed(&mut self) -> Result<()> {
         if let Some(relay) = &mut self.relay
-            && relay.keys.has_typed()? != News::TimedOut
+            && relay.keys.has_typed()? != WaitOutcome::TimedOut
         {
             self.typing = false;
         }
         Ok(())
     }
 
-    fn hear_news(&mut self) -> Result<()> {
+    fn receive_news(&mut self) -> Result<()> {
         if let Some(relay) = &mut self.relay
-            && relay.news.hear_news(Deadline::after(Duration::ZERO), None)? == News::Ended
+            && relay.news.receive_news(Deadline::after(Duration::ZERO), None)? == WaitOutcome::Ended
         {
             self.code = relay.news.exit_code();
             self.relay = None;
@@ -404,8 +404,8 @@ impl Viewer<'_> {
     fn leave(&mut self, words: &str) -> Result<()> {
         // The terminal is given back also where the log cannot be read any more.
         let _ = self.take_hint();
-        self.terminal.say(reset(&self.modes, self.coloured).as_bytes());
-        self.terminal.say(words.as_bytes());
+        self.terminal.print(reset(&self.modes, self.coloured).as_bytes());
+        self.terminal.print(words.as_bytes());
         (self.modes, self.coloured, self.sequences) = Default::default();
         self.terminal.finish()
     }

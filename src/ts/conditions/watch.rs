@@ -8,9 +8,9 @@ use crate::{
     session::{
         Activity, Because, Completion, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
-            Diagnosis, Doing, News, Prompt, RelayClient, Start,
+            Diagnosis, PromptState, RelayClient, Start, TerminalState, WaitOutcome,
+            input_history::InputHistory,
             snapshot::{Parts, Reads, Snapshot},
-            typing::Typing,
             waiting::{self, HELD, OVER, Waits},
         },
         shell::EchoFilter,
@@ -64,7 +64,7 @@ pub(crate) enum WatchEnd {
 
 /// The beginning of a search.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct From {
+pub(crate) struct WatchStart {
     /// The first byte to search; otherwise the output after the last typed input.
     pub(crate) offset: Option<u64>,
     /// The first completion that counts; else that of what was typed last, or the next.
@@ -151,32 +151,36 @@ impl<'a> Beginning<'a> {
 pub(crate) fn begin_all<'a>(
     sessions: &'a [SessionDir],
     conditions: &'a Conditions,
-    from: From,
+    from: WatchStart,
 ) -> Result<Vec<SessionWatch<'a>>> {
     let asked: Vec<_> =
         sessions.iter().map(|session| Beginning::ask(session, conditions)).collect::<Result<_>>()?;
-    asked.into_iter().map(|beginning| SessionWatch::hear(beginning, conditions, from)).collect()
+    asked.into_iter().map(|beginning| SessionWatch::receive(beginning, conditions, from)).collect()
 }
 
 impl<'a> SessionWatch<'a> {
     pub(crate) fn begin(
         session: &'a SessionDir,
         conditions: &'a Conditions,
-        from: From,
+        from: WatchStart,
     ) -> Result<SessionWatch<'a>> {
-        SessionWatch::hear(Beginning::ask(session, conditions)?, conditions, from)
+        SessionWatch::receive(Beginning::ask(session, conditions)?, conditions, from)
     }
 
-    fn hear(beginning: Beginning<'a>, conditions: &'a Conditions, from: From) -> Result<SessionWatch<'a>> {
+    fn receive(
+        beginning: Beginning<'a>,
+        conditions: &'a Conditions,
+        from: WatchStart,
+    ) -> Result<SessionWatch<'a>> {
         let Beginning { session, log, mut client, standing } = beginning;
         let mut start = Start::default();
         if !conditions.are_at_a_glance() {
             client = client.map(RelayClient::waiting);
             if let Some(client) = &mut client {
-                start = client.hear_start()?;
+                start = client.receive_start()?;
             }
         } else if let Some(news) = &mut client
-            && news.news(Deadline::after(Duration::ZERO))? == News::Ended
+            && news.news(Deadline::after(Duration::ZERO))? == WaitOutcome::Ended
         {
             client = None;
         }
@@ -191,7 +195,7 @@ impl<'a> SessionWatch<'a> {
                 None => 0,
             },
         });
-        let typing = typing.or_else(|| Typing::last_of(session));
+        let typing = typing.or_else(|| InputHistory::last_of(session));
         let cache = match conditions.stable {
             // The cached screen; the steps add the output since then.
             Some(_) => Some((ScreenCache::look_at(session, &log, 0)?, Vec::new(), Instant::now())),
@@ -269,15 +273,15 @@ impl<'a> SessionWatch<'a> {
         Ok(())
     }
 
-    fn hear_news(&mut self) -> Result<()> {
+    fn receive_news(&mut self) -> Result<()> {
         let Some(client) = &mut self.client else { return Ok(()) };
-        match client.hear_news(Deadline::after(Duration::ZERO), None)? {
-            News::Changed => (self.stirred, self.told) = (true, Instant::now()),
-            News::Ended => self.note_end(),
-            News::TimedOut => {}
+        match client.receive_news(Deadline::after(Duration::ZERO), None)? {
+            WaitOutcome::Changed => (self.stirred, self.told) = (true, Instant::now()),
+            WaitOutcome::Ended => self.note_end(),
+            WaitOutcome::TimedOut => {}
         }
         if let Some(standing) = &mut self.standing
-            && standing.hear_news(Deadline::after(Duration::ZERO), None)? == News::Changed
+            && standing.receive_news(Deadline::after(Duration::ZERO), None)? == WaitOutcome::Changed
         {
             (self.stirred, self.told) = (true, Instant::now());
         }
@@ -328,10 +332,11 @@ impl<'a> SessionWatch<'a> {
     fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
         let length = self.asked.take().unwrap_or(self.length);
         let typing = match &mut self.client {
-            Some(client) if !self.conditions.are_at_a_glance() => client.hear_typing()?,
+            Some(client) if !self.conditions.are_at_a_glance() => client.receive_typing()?,
             _ => None,
         };
-        if let Some(typing) = typing.or_else(|| known_after(Typing::last_of(self.session), self.known)) {
+        if let Some(typing) = typing.or_else(|| known_after(InputHistory::last_of(self.session), self.known))
+        {
             if typing.total > self.known {
                 self.typed_at = Some(typing.anchor);
             }
@@ -420,7 +425,7 @@ impl<'a> SessionWatch<'a> {
         self.met(condition, text::escaped(&text))
     }
 
-    fn doing(&mut self) -> Result<Option<Doing>> {
+    fn doing(&mut self) -> Result<Option<TerminalState>> {
         self.client.as_mut().map_or(Ok(None), RelayClient::doing)
     }
 
@@ -451,7 +456,7 @@ impl<'a> SessionWatch<'a> {
                         self.session.completion_from(awaited)?
                     }
                     // The shell may be about to execute what it has read by now.
-                    None if self.doing()? == Some(Doing::Running) => {
+                    None if self.doing()? == Some(TerminalState::Running) => {
                         self.look_again = self.look_again.min(Deadline::after(LOOK_AHEAD));
                         None
                     }
@@ -565,7 +570,7 @@ impl<'a> SessionWatch<'a> {
 
     /// We poll: the kernel sends no event when a process goes to sleep in a read. So we check after
     /// each change, and again at growing intervals.
-    fn look_for_input(&mut self) -> Result<Option<Doing>> {
+    fn look_for_input(&mut self) -> Result<Option<TerminalState>> {
         let Some(client) = &mut self.client else { return Ok(None) };
         let Some(now) = client.snapshot(Parts::INPUT)? else { return Ok(None) };
         let Some(remaining) = now.input.remaining(HELD) else {
@@ -658,7 +663,9 @@ impl<'a> SessionWatch<'a> {
 
     fn is_passed_over(&mut self) -> Result<bool> {
         let Some(client) = &mut self.client else { return Ok(false) };
-        Ok(client.snapshot(Parts::SHELL)?.is_some_and(|now| now.prompt == Prompt::Entered && now.shell_waits))
+        Ok(client
+            .snapshot(Parts::SHELL)?
+            .is_some_and(|now| now.prompt == PromptState::Entered && now.shell_waits))
     }
 
     /// The error if the condition was not met.
@@ -683,7 +690,7 @@ impl<'a> SessionWatch<'a> {
 }
 
 /// The typed input after its first `known` bytes.
-fn known_after(typing: Option<Typing>, known: u64) -> Option<Typing> {
+fn known_after(typing: Option<InputHistory>, known: u64) -> Option<InputHistory> {
     let mut typing = typing?;
     let length: u64 = typing.keys.iter().map(|keys| keys.bytes.len() as u64).sum();
     let mut at = typing.total.saturating_sub(length);
@@ -766,7 +773,7 @@ fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()>
     }
     let stirred = poll_set.wait(until).trying("wait for an event")?;
     for index in stirred {
-        watches[index].hear_news()?;
+        watches[index].receive_news()?;
     }
     Ok(())
 }
@@ -774,13 +781,13 @@ fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::client::typing::{Keys, Mode};
+    use crate::session::client::input_history::{Keys, Mode};
 
     #[test]
     fn a_watch_gets_the_typed_text_once() {
         let keys = |offset, bytes: &[u8]| Keys { offset, mode: Mode::Lines, bytes: bytes.into() };
         // The first two bytes are not remembered any more.
-        let typing = Typing { anchor: 9, total: 9, keys: vec![keys(3, b"abc"), keys(9, b"defg")] };
+        let typing = InputHistory { anchor: 9, total: 9, keys: vec![keys(3, b"abc"), keys(9, b"defg")] };
         let after = |known| known_after(Some(typing.clone()), known).unwrap().keys;
         for known in 0..=2 {
             assert_eq!(after(known), typing.keys);

@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::{
-    session::{Activity, Address, Overview},
+    session::{Activity, ActivityView, Address},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
     ts::top::model::{Mode, Model, Wanted},
@@ -11,7 +11,7 @@ use crate::{
 
 /// The content of a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct TopFrame {
     /// Each no wider than the terminal, with its colours, and none of them at its end.
     pub(crate) rows: Vec<String>,
     /// The position of the input: a row and a column, from 1.
@@ -57,7 +57,7 @@ pub(crate) fn frame(
     columns: &Columns,
     (window, selected): (&[Address], usize),
     shown: &Shown,
-) -> Frame {
+) -> TopFrame {
     let colours = shown.colours;
     let mut rows = Vec::new();
     if layout.summary {
@@ -85,12 +85,12 @@ pub(crate) fn frame(
         rows.push(footer);
         cursor = col.map(|col| (rows.len(), col));
     }
-    Frame { rows, cursor }
+    TopFrame { rows, cursor }
 }
 
 /// The bytes that change a terminal from one frame to the other; none if they are equal. A terminal
 /// that supports it shows them at once (DEC private mode 2026).
-pub(crate) fn changes(before: &Frame, now: &Frame, cols: usize) -> String {
+pub(crate) fn changes(before: &TopFrame, now: &TopFrame, cols: usize) -> String {
     if before == now {
         return String::new();
     }
@@ -159,7 +159,7 @@ fn summary(model: &Model, cols: usize, colours: bool) -> String {
 fn row(
     model: &Model,
     columns: &Columns,
-    overview: &Overview,
+    overview: &ActivityView,
     selected: bool,
     cols: usize,
     colours: bool,
@@ -184,7 +184,7 @@ fn nothing(model: &Model, cols: usize) -> String {
 }
 
 /// The line above the screen: whose it is.
-fn rule(model: &Model, overview: Option<&Overview>, cols: usize) -> String {
+fn rule(model: &Model, overview: Option<&ActivityView>, cols: usize) -> String {
     let title = overview.map_or(String::new(), |overview| {
         let glance = &overview.glance;
         format!(" {} {} ", model.name(&overview.address()), glance.command)
@@ -244,24 +244,24 @@ fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Glance, Handle, client::ToldStanding};
+    use crate::session::{Handle, ListEntry, client::ReportedState};
     use std::time::UNIX_EPOCH;
 
-    fn overview(number: u32, command: &str) -> Overview {
-        let glance = Glance {
+    fn overview(number: u32, command: &str) -> ActivityView {
+        let glance = ListEntry {
             handle: Handle::parse(format!("{number:08x}").as_bytes()).unwrap(),
             alive: true,
             name: None,
             command: command.into(),
             started: Some(UNIX_EPOCH),
         };
-        let mut overview = Overview::brief(glance, ToldStanding::Nothing);
+        let mut overview = ActivityView::brief(glance, ReportedState::Nothing);
         overview.activity = Some([Activity::Waiting, Activity::Working, Activity::Dead][number as usize % 3]);
         overview.question = Some("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字?".into());
         overview
     }
 
-    fn drawn(model: &mut Model, screen: &Screen, cols: usize, rows: usize, colours: bool) -> Frame {
+    fn drawn(model: &mut Model, screen: &Screen, cols: usize, rows: usize, colours: bool) -> TopFrame {
         let layout = Layout::of(cols, rows, model.shown().len());
         let (window, selected) = model.in_window(layout.list);
         let names: Vec<String> = window.iter().map(|address| model.name(address)).collect();
@@ -311,10 +311,10 @@ mod tests {
         );
         // Drawing the changes has the same result as drawing everything.
         let mut followed = Screen::new(80, 24);
-        followed.feed(changes(&Frame::default(), &before, 80).as_bytes());
+        followed.feed(changes(&TopFrame::default(), &before, 80).as_bytes());
         followed.feed(changes(&before, &now, 80).as_bytes());
         let mut anew = Screen::new(80, 24);
-        anew.feed(changes(&Frame::default(), &now, 80).as_bytes());
+        anew.feed(changes(&TopFrame::default(), &now, 80).as_bytes());
         assert_eq!(followed.coloured_lines(0), anew.coloured_lines(0));
     }
 

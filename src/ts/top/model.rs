@@ -1,7 +1,7 @@
 //! The state of `top`, and its reaction to keys. Pure: the caller performs the actions.
 
 use crate::{
-    session::{Activity, Address, Overview},
+    session::{Activity, ActivityView, Address},
     sorted::{Map, Set},
     ts::listing,
     ts::top::keys::Key,
@@ -34,7 +34,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    fn by(overview: &Overview) -> Wanted {
+    fn by(overview: &ActivityView) -> Wanted {
         match overview.activity {
             _ if overview.terminal() == Some(b"secret") => Wanted::Secret,
             // A person types it as the program reads it.
@@ -70,7 +70,7 @@ pub(crate) enum Act {
 #[derive(Default)]
 pub(crate) struct Model {
     /// In the order in which they are shown.
-    pub(crate) overviews: Vec<Overview>,
+    pub(crate) overviews: Vec<ActivityView>,
     /// How people name them.
     names: Map<Address, String>,
     /// Those of which not all is known that is shown.
@@ -102,7 +102,7 @@ impl Model {
     }
 
     /// Takes these in, in place of those of the same addresses; of several of one, the last.
-    pub(crate) fn put(&mut self, overviews: Vec<Overview>) {
+    pub(crate) fn put(&mut self, overviews: Vec<ActivityView>) {
         let (count, mut same) = (self.overviews.len(), true);
         let mut new = Set::new();
         let mut last = Vec::new();
@@ -144,22 +144,22 @@ impl Model {
     }
 
     fn name_all(&mut self) {
-        let addresses = self.overviews.iter().map(Overview::address);
+        let addresses = self.overviews.iter().map(ActivityView::address);
         self.names = addresses.zip(listing::names(&self.overviews)).collect();
     }
 
-    pub(crate) fn overview(&self, address: &Address) -> Option<&Overview> {
+    pub(crate) fn overview(&self, address: &Address) -> Option<&ActivityView> {
         self.overviews.iter().find(|overview| overview.key() == address.key())
     }
 
-    pub(crate) fn overview_mut(&mut self, address: &Address) -> Option<&mut Overview> {
+    pub(crate) fn overview_mut(&mut self, address: &Address) -> Option<&mut ActivityView> {
         self.overviews.iter_mut().find(|overview| overview.key() == address.key())
     }
 
     /// Those that the filter lets through.
-    pub(crate) fn shown(&self) -> Vec<&Overview> {
+    pub(crate) fn shown(&self) -> Vec<&ActivityView> {
         let text = lower(&self.filter);
-        let has_it = |overview: &&Overview| {
+        let has_it = |overview: &&ActivityView| {
             let glance = &overview.glance;
             text.is_empty()
                 || lower(&self.name(&overview.address())).contains(&text)
@@ -174,7 +174,7 @@ impl Model {
     /// selected one. One is always selected, if there is any.
     pub(crate) fn in_window(&mut self, rows: usize) -> (Vec<Address>, usize) {
         let shown = self.shown();
-        let is_selected = |overview: &&Overview| {
+        let is_selected = |overview: &&ActivityView| {
             self.selected.as_ref().is_some_and(|selected| selected.key() == overview.key())
         };
         let (found, count) = (shown.iter().position(is_selected), shown.len());
@@ -262,7 +262,7 @@ impl Model {
             Key::Text('q') | Key::Interrupt => return Act::Quit,
             Key::Enter => return self.of_live(|overview| Act::Attach(overview.address())),
             Key::Text('a') => {
-                let address = |overview: &Overview| Mode::Answer {
+                let address = |overview: &ActivityView| Mode::Answer {
                     address: overview.address(),
                     text: String::new(),
                     wanted: Wanted::by(overview),
@@ -284,7 +284,7 @@ impl Model {
         Act::Nothing
     }
 
-    fn of_live(&mut self, act: impl FnOnce(&Overview) -> Act) -> Act {
+    fn of_live(&mut self, act: impl FnOnce(&ActivityView) -> Act) -> Act {
         let Some(address) = self.selected.clone() else { return Act::Nothing };
         match self.overview(&address) {
             Some(overview) if overview.glance.alive => act(overview),
@@ -331,7 +331,7 @@ fn lower(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Glance, Handle, client::ToldStanding};
+    use crate::session::{Handle, ListEntry, client::ReportedState};
     use std::time::{Duration, UNIX_EPOCH};
 
     fn handle(number: u32) -> Address {
@@ -339,15 +339,15 @@ mod tests {
         Address { machine: None, handle }
     }
 
-    fn overview(number: u32, activity: Activity) -> Overview {
-        let glance = Glance {
+    fn overview(number: u32, activity: Activity) -> ActivityView {
+        let glance = ListEntry {
             handle: handle(number).handle,
             alive: activity != Activity::Dead,
             name: None,
             command: format!("command {number}"),
             started: Some(UNIX_EPOCH + Duration::from_secs(number.into())),
         };
-        let mut overview = Overview::brief(glance, ToldStanding::Nothing);
+        let mut overview = ActivityView::brief(glance, ReportedState::Nothing);
         overview.activity = Some(activity);
         overview
     }

@@ -4,17 +4,17 @@ use crate::{
     outcome::Result,
     session::{
         SessionDir,
-        client::{Doing, Holder, Snapshot, job::LeftJob},
+        client::{ForegroundProgram, Snapshot, TerminalState, job::LeftJob},
     },
     sys::processes::Process,
 };
 
 /// Who has the foreground of a session whose terminal is `doing` this.
-pub(super) struct Foreground<'a> {
+pub(super) struct ForegroundAdvice<'a> {
     session: &'a SessionDir,
-    doing: Doing,
+    doing: TerminalState,
     // `None` where nobody is to be seen.
-    holder: Option<Holder>,
+    holder: Option<ForegroundProgram>,
     // It draws the screen as it likes.
     is_screen: bool,
 }
@@ -30,21 +30,21 @@ pub(super) enum Blocked {
     Interrupt,
 }
 
-impl<'a> Foreground<'a> {
+impl<'a> ForegroundAdvice<'a> {
     /// As this was seen, which has `Parts::PROGRAM`.
-    pub(super) fn of(session: &'a SessionDir, now: &Snapshot) -> Foreground<'a> {
+    pub(super) fn of(session: &'a SessionDir, now: &Snapshot) -> ForegroundAdvice<'a> {
         let (doing, holder) = (now.doing, now.program.clone());
-        Foreground { session, doing, holder, is_screen: now.modes.alternate() }
+        ForegroundAdvice { session, doing, holder, is_screen: now.modes.alternate() }
     }
 
     /// The program, if it is not the shell that reports.
-    fn program(&self) -> Option<&Holder> {
+    fn program(&self) -> Option<&ForegroundProgram> {
         self.holder.as_ref().filter(|holder| !holder.is_shell)
     }
 
     /// Which program it is, as a part of a sentence.
     pub(super) fn named(&self) -> Option<String> {
-        self.holder.as_ref().and_then(Holder::named)
+        self.holder.as_ref().and_then(ForegroundProgram::named)
     }
 
     /// What answers it, or ends it.
@@ -52,7 +52,7 @@ impl<'a> Foreground<'a> {
         let handle = self.session.handle();
         let program = self.program();
         match self.doing {
-            Doing::Secret => format!("try 'nbs-ts send --secret-stdin {handle}' to type the secret"),
+            TerminalState::Secret => format!("try 'nbs-ts send --secret-stdin {handle}' to type the secret"),
             // Or what mostly has one behind it.
             _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
                 format!(
@@ -60,26 +60,30 @@ impl<'a> Foreground<'a> {
                      talk to it, 'nbs-ts eof {handle}' to end it"
                 )
             }
-            Doing::Line if blocked == Blocked::Next => {
+            TerminalState::Line if blocked == Blocked::Next => {
                 format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts key {handle} C-c' to interrupt")
             }
-            Doing::Line if blocked == Blocked::Interrupt => {
+            TerminalState::Line if blocked == Blocked::Interrupt => {
                 format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts eof {handle}' to end it")
             }
-            Doing::Line => format!("try 'nbs-ts send {handle} TEXT' to answer"),
+            TerminalState::Line => format!("try 'nbs-ts send {handle} TEXT' to answer"),
             // The latter is a builtin that reads a key.
-            Doing::Raw if self.is_screen || program.is_none() && blocked == Blocked::Resumed => format!(
-                "try 'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY' and 'nbs-ts send \
+            TerminalState::Raw if self.is_screen || program.is_none() && blocked == Blocked::Resumed => {
+                format!(
+                    "try 'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY' and 'nbs-ts send \
                  {handle} TEXT' to answer"
-            ),
-            Doing::Raw => format!(
+                )
+            }
+            TerminalState::Raw => format!(
                 "try 'nbs-ts ask {handle} TEXT' to talk to it, 'nbs-ts key {handle} KEY' to type a key, \
                  'nbs-ts eof {handle}' to end it"
             ),
-            Doing::Prompt | Doing::Running if blocked == Blocked::Interrupt => {
+            TerminalState::Prompt | TerminalState::Running if blocked == Blocked::Interrupt => {
                 format!("try the key C-\\ to end it, 'nbs-ts kill {handle}' to end the session")
             }
-            Doing::Prompt | Doing::Running => format!("try 'nbs-ts key {handle} C-c' to interrupt"),
+            TerminalState::Prompt | TerminalState::Running => {
+                format!("try 'nbs-ts key {handle} C-c' to interrupt")
+            }
         }
     }
 }
@@ -87,8 +91,8 @@ impl<'a> Foreground<'a> {
 /// Why the shell at this place is not at its prompt, and the next step.
 pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String, String)> {
     let doing = now.doing;
-    let asked = matches!(doing, Doing::Line | Doing::Raw | Doing::Secret);
-    let foreground = Foreground::of(session, now);
+    let asked = matches!(doing, TerminalState::Line | TerminalState::Raw | TerminalState::Secret);
+    let foreground = ForegroundAdvice::of(session, now);
     let named = foreground.named();
     let runs = |left: LeftJob| (left.level, Some(left.last)) == (now.level, now.seq);
     if now.left.is_some_and(runs) {
@@ -103,7 +107,7 @@ pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String
         return Ok((why, format!("; {answer}'nbs-ts run --resume {}' to go on", session.handle())));
     }
     let answer = format!("; {}", foreground.next_step(Blocked::Next));
-    if doing == Doing::Secret {
+    if doing == TerminalState::Secret {
         return Ok(("it is at a secret prompt".to_owned(), answer));
     }
     let leads_elsewhere = foreground.holder.as_ref().is_none_or(|holder| holder.leads_elsewhere);

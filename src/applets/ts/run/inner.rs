@@ -6,8 +6,8 @@ use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
 use crate::{
     outcome::{Result, Trying},
     session::{
-        Level,
-        client::{News, Parts, Prompt, Snapshot, job::Handed, sending},
+        ReportingShell,
+        client::{Parts, PromptState, Snapshot, WaitOutcome, job::Handed, sending},
         shell::inner,
     },
     sys::deadline::Deadline,
@@ -27,7 +27,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// `None` where the shell at this place is the session's own.
-    pub(super) fn of(levels: &[Level], place: &Snapshot, command: &[u8]) -> Option<Inner> {
+    pub(super) fn of(levels: &[ReportingShell], place: &Snapshot, command: &[u8]) -> Option<Inner> {
         let level = levels.get(place.level).filter(|_| place.level > 0);
         level.map(|level| Inner {
             secret: level.secret.clone(),
@@ -62,10 +62,10 @@ impl Run<'_> {
                 return Ok(length);
             }
             // A line editor may show a part of it only: then the kernel tells that it was read.
-            if !self.is_far && length > offset {
+            if !self.is_remote && length > offset {
                 return self.await_drawn();
             }
-            let soon = if self.is_far { Deadline::NEVER } else { Deadline::after(GLANCE) };
+            let soon = if self.is_remote { Deadline::NEVER } else { Deadline::after(GLANCE) };
             self.relay.news_or(until.min(soon), None)?;
         }
     }
@@ -84,8 +84,8 @@ impl Run<'_> {
     /// Until the next call finds the shell around it at its prompt.
     pub(super) fn await_outer_prompt(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
-        while self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt != Prompt::Stands)
-            && self.relay.news_or(deadline, Some(self.signals.as_fd()))? == News::Changed
+        while self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt != PromptState::Stands)
+            && self.relay.news_or(deadline, Some(self.signals.as_fd()))? == WaitOutcome::Changed
         {}
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Run<'_> {
     pub(super) fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
         // A terminal that is elsewhere translates them all, and this one none.
         if !range.is_empty()
-            && !self.is_far
+            && !self.is_remote
             && let Some(ranges) = self.relay.untranslated(range.start)?
         {
             self.printer.untranslated = ranges;
@@ -168,7 +168,7 @@ impl Run<'_> {
             self.give_parts(&range, gap.as_ref(), &mut give)?;
         }
         if !json {
-            output::tell_lost(self.printer.lost, json);
+            output::warn_of_lost(self.printer.lost, json);
             return Ok(());
         }
         let code = match outcome {

@@ -2,12 +2,12 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use super::{GLANCE, INTERRUPTED, NEXT_PROMPT, TIMED_OUT, Wishes, foreground, status};
+use super::{GLANCE, INTERRUPTED, NEXT_PROMPT, RunOptions, TIMED_OUT, foreground, status};
 use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
-        client::{Diagnosis, Doing, News, Parts, Prompt, RelayClient, Snapshot, sending},
+        client::{Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome, sending},
         shell::Dialect,
     },
     sys::{deadline::Deadline, signals::Signals},
@@ -28,7 +28,7 @@ const CLEARS: u32 = 2;
 const NEARLY_DONE: Duration = Duration::from_secs(1);
 
 /// What to say where the time was over before the command was typed.
-pub(super) fn too_late(session: &SessionDir, wishes: Wishes, why: &str) -> Failure {
+pub(super) fn too_late(session: &SessionDir, wishes: RunOptions, why: &str) -> Failure {
     let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
     let message =
         format!("cannot run a command in session '{}': timed out {diagnosis}; {why}", session.handle());
@@ -58,14 +58,14 @@ impl BegunLine {
         session: &SessionDir,
         turn: &mut RelayClient,
         level: usize,
-        doing: Doing,
+        doing: TerminalState,
     ) -> Result<Deadline> {
         if let Some(again) = self.again.filter(|again| !again.has_passed()) {
             return Ok(again);
         }
         // Who still draws has not read the key; else half a key that was typed before may have
         // taken its beginning.
-        let draws = self.asked > 0 && doing == Doing::Running;
+        let draws = self.asked > 0 && doing == TerminalState::Running;
         let pause = if draws || self.asked < CLEARS && self.ask(session, turn, level)? {
             NEARLY_DONE
         } else {
@@ -89,7 +89,7 @@ impl BegunLine {
 /// a last completion. `now` is where it is.
 pub(super) fn await_prompt(
     session: &SessionDir,
-    wishes: Wishes,
+    wishes: RunOptions,
     now: Snapshot,
     turn: &mut RelayClient,
     signals: &mut Signals,
@@ -108,8 +108,8 @@ pub(super) fn await_prompt(
         if place.left_untaken && !next.has_passed() {
             // What a call has typed that was killed comes first.
             match turn.news_or(next.min(over), Some(signals.as_fd()))? {
-                News::Ended => return Err(session.ended()),
-                News::TimedOut if signals.take() => return Err(never_begun(session)),
+                WaitOutcome::Ended => return Err(session.ended()),
+                WaitOutcome::TimedOut if signals.take() => return Err(never_begun(session)),
                 _ => continue,
             }
         }
@@ -120,7 +120,7 @@ pub(super) fn await_prompt(
             .filter(|dealt| !dealt.has_passed() && !line.is_interrupted);
         // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
         // may be about to take it: ksh93's does so after the prompt.
-        let has_editor = place.prompt == Prompt::Stands && !place.lines && interrupted.is_none();
+        let has_editor = place.prompt == PromptState::Stands && !place.lines && interrupted.is_none();
         let reads = has_editor && !place.queued && takes_by_key(session, &place)?;
         if reads && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
@@ -134,8 +134,8 @@ pub(super) fn await_prompt(
         }
         let doing = turn.doing()?.ok_or_else(|| session.ended())?;
         let deadline = match (prompt, doing, place.seq, interrupted) {
-            (Prompt::Stands | Prompt::Touched | Prompt::Entered, .., Some(dealt)) => dealt,
-            (Prompt::Entered, ..) if place.interrupted && !next.has_passed() => {
+            (PromptState::Stands | PromptState::Touched | PromptState::Entered, .., Some(dealt)) => dealt,
+            (PromptState::Entered, ..) if place.interrupted && !next.has_passed() => {
                 // It may be lost; or a command is about to end by it, and wants no other.
                 match turn.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
                     true => line.drop_again(session, turn, place.level, doing)?.min(next),
@@ -143,19 +143,24 @@ pub(super) fn await_prompt(
                 }
             }
             // It is about to read a line that was typed before.
-            (Prompt::Stands | Prompt::Entered, ..) if place.queued && !next.has_passed() => {
+            (PromptState::Stands | PromptState::Entered, ..) if place.queued && !next.has_passed() => {
                 Deadline::after(GLANCE)
             }
             // Between its prompt and its read a shell is `running`; without its
             // line editor (`set +o emacs`) it reads a `line`, and without echo what looks
             // like a `secret`.
-            (Prompt::Stands, Doing::Prompt | Doing::Running | Doing::Line | Doing::Secret, Some(_), _) => {
+            (
+                PromptState::Stands,
+                TerminalState::Prompt | TerminalState::Running | TerminalState::Line | TerminalState::Secret,
+                Some(_),
+                _,
+            ) => {
                 let end = *prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
-                if doing != Doing::Running || end.has_passed() {
+                if doing != TerminalState::Running || end.has_passed() {
                     // The prompt was that of a command which was typed ahead, and runs, or reads.
-                    let is_other = doing != Doing::Prompt
+                    let is_other = doing != TerminalState::Prompt
                         && turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program).is_some_and(|holder| {
-                            !holder.is_shell && (doing == Doing::Running || holder.shell.is_none())
+                            !holder.is_shell && (doing == TerminalState::Running || holder.shell.is_none())
                         });
                     if is_other {
                         return stuck(session, turn, doing);
@@ -167,15 +172,18 @@ pub(super) fn await_prompt(
             }
             // Half a line, half a search or half a key: where the shell has no key for that, an
             // interrupt ends them all, at the price of a line in completion.log.
-            (Prompt::Touched, Doing::Prompt | Doing::Running | Doing::Line, ..) => {
-                line.drop_again(session, turn, place.level, doing)?.min(next)
-            }
-            (Prompt::Unknown, Doing::Running | Doing::Prompt, ..) => first,
-            (Prompt::Coming, Doing::Running | Doing::Prompt, ..) => next,
-            (Prompt::Unknown | Prompt::Coming | Prompt::Entered | Prompt::Left, ..) => {
+            (
+                PromptState::Touched,
+                TerminalState::Prompt | TerminalState::Running | TerminalState::Line,
+                ..,
+            ) => line.drop_again(session, turn, place.level, doing)?.min(next),
+            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => first,
+            (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => next,
+            (PromptState::Unknown | PromptState::Coming | PromptState::Entered | PromptState::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
-                let runs = doing == Doing::Running && matches!(prompt, Prompt::Left | Prompt::Entered);
+                let runs = doing == TerminalState::Running
+                    && matches!(prompt, PromptState::Left | PromptState::Entered);
                 let deadline = if runs { nearly_done } else { second_look };
                 if deadline.has_passed() {
                     return stuck(session, turn, doing);
@@ -186,15 +194,16 @@ pub(super) fn await_prompt(
         };
         let look = Deadline::after(interval);
         match turn.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
-            News::Changed => interval = LATER_LOOKS / 16,
-            News::Ended => return Err(session.ended()),
-            News::TimedOut if signals.take() => return Err(never_begun(session)),
-            News::TimedOut if over.has_passed() => {}
-            News::TimedOut if !deadline.has_passed() => interval = (2 * interval).min(LATER_LOOKS),
-            News::TimedOut if prompt == Prompt::Stands => {}
-            News::TimedOut if prompt == Prompt::Touched && !next.has_passed() => {}
-            News::TimedOut if deadline.has_passed() && matches!(prompt, Prompt::Entered | Prompt::Left) => {}
-            News::TimedOut => return stuck(session, turn, doing),
+            WaitOutcome::Changed => interval = LATER_LOOKS / 16,
+            WaitOutcome::Ended => return Err(session.ended()),
+            WaitOutcome::TimedOut if signals.take() => return Err(never_begun(session)),
+            WaitOutcome::TimedOut if over.has_passed() => {}
+            WaitOutcome::TimedOut if !deadline.has_passed() => interval = (2 * interval).min(LATER_LOOKS),
+            WaitOutcome::TimedOut if prompt == PromptState::Stands => {}
+            WaitOutcome::TimedOut if prompt == PromptState::Touched && !next.has_passed() => {}
+            WaitOutcome::TimedOut
+                if deadline.has_passed() && matches!(prompt, PromptState::Entered | PromptState::Left) => {}
+            WaitOutcome::TimedOut => return stuck(session, turn, doing),
         }
     }
 }
@@ -213,7 +222,7 @@ fn is_handed_by_key(level: usize, dialect: Dialect) -> bool {
 /// The shell's place all the same, where its prompt stands, but something keeps it
 /// from saying so: the hooks are part of what is typed, and put back what is gone.
 /// Else what to say.
-pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) -> Result<Snapshot> {
+pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Snapshot> {
     let parts = Parts::SHELL.and(Parts::PROGRAM);
     let mut now = turn.snapshot(parts)?.ok_or_else(|| session.ended())?;
     if let Some(stall) = now.stall() {
@@ -238,11 +247,11 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Doing) 
 /// it reads a line for somebody all the same, zsh knows that, and takes nothing.
 fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapshot) -> Result<bool> {
     let can_be_asked =
-        place.level == 0 && place.prompt == Prompt::Coming && session.dialect(0)? == Dialect::Zsh;
+        place.level == 0 && place.prompt == PromptState::Coming && session.dialect(0)? == Dialect::Zsh;
     Ok(can_be_asked && turn.modes()?.is_some_and(|modes| modes.bracketed_paste))
 }
 
-fn busy(session: &SessionDir, doing: Doing, why: &str, fix: &str) -> Failure {
+fn busy(session: &SessionDir, doing: TerminalState, why: &str, fix: &str) -> Failure {
     Failure::failed(format!(
         "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{fix}",
         session.handle(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Run,
-    foreground::{Blocked, Foreground},
+    foreground::{Blocked, ForegroundAdvice},
     status,
     watching::FIRST_LOOK,
 };
@@ -12,7 +12,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         client::{
-            Diagnosis, Doing,
+            Diagnosis, TerminalState,
             job::Handed,
             snapshot::{Parts, Snapshot},
             waiting::{self, Waits},
@@ -105,13 +105,13 @@ impl Run<'_> {
     pub(super) fn asked(&mut self, waiting: &Snapshot) -> Result<Failure> {
         let handle = self.session.handle();
         let shown = match waiting.doing {
-            Doing::Raw => match waiting::question(self.session, waiting.offset) {
+            TerminalState::Raw => match waiting::question(self.session, waiting.offset) {
                 Ok(Some(row)) => format!("; last line: '{}'", text::escaped(row.trim().as_bytes())),
                 _ => String::new(),
             },
             _ => Diagnosis::and_last_line(self.session),
         };
-        let foreground = Foreground::of(self.session, waiting);
+        let foreground = ForegroundAdvice::of(self.session, waiting);
         let program = foreground.named().map(|named| format!("; {named}")).unwrap_or_default();
         Ok(status(
             ASKS,
@@ -129,7 +129,7 @@ impl Run<'_> {
     pub(super) fn goes_on(&mut self) -> Result<String> {
         let parts = Parts::TERMINAL.and(Parts::PROGRAM);
         let now = self.relay.snapshot(parts)?.ok_or_else(|| self.session.ended())?;
-        let foreground = Foreground::of(self.session, &now);
+        let foreground = ForegroundAdvice::of(self.session, &now);
         let program = foreground.named().map(|named| format!(": {named}")).unwrap_or_default();
         Ok(format!("{program}; {}", foreground.next_step(Blocked::Interrupt)))
     }

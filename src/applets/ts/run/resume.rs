@@ -2,23 +2,27 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::{Run, Wishes};
+use super::{Run, RunOptions};
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         OutputLog, SessionDir,
         client::{
             RelayClient,
+            input_history::{InputHistory, Mode},
             job::{Handed, JobFlags},
-            typing::{Mode, Typing},
         },
-        shell::{Handover, Trace},
+        shell::{CommandDelivery, CommandTracker},
     },
     sys::signals::Signals,
 };
 
 impl<'a> Run<'a> {
-    pub(super) fn resume(session: &'a SessionDir, wishes: Wishes, mut signals: Signals) -> Result<Run<'a>> {
+    pub(super) fn resume(
+        session: &'a SessionDir,
+        wishes: RunOptions,
+        mut signals: Signals,
+    ) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         Run::take_turn(session, wishes, &mut turn, &mut signals)?;
@@ -28,24 +32,24 @@ impl<'a> Run<'a> {
                 session.handle()
             ))
         })?;
-        let handover = Handover {
+        let handover = CommandDelivery {
             can_look: job.flags.can_look,
             leaves_unfinished: job.flags.leaves_unfinished,
-            ..Handover::again(session.dialect(job.level)?, job.handed == Handed::Whole, job.beginning)
+            ..CommandDelivery::again(session.dialect(job.level)?, job.handed == Handed::Whole, job.beginning)
         };
         let marks = session.marks(job.place, job.level, Some(job.last))?;
         let trace = match job.handed {
-            Handed::Printed => Trace::resumed(marks, job.place, job.last, job.beginning),
-            _ => Trace::new(marks, job.place, job.last, job.lines, job.beginning),
+            Handed::Printed => CommandTracker::resumed(marks, job.place, job.last, job.beginning),
+            _ => CommandTracker::new(marks, job.place, job.last, job.lines, job.beginning),
         };
         let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
         if job.handed == Handed::Next {
             run.trace.note_typed(job.place);
         }
         (run.level, run.ahead, run.attempts) = (job.level, job.ahead, 1);
-        let JobFlags { is_far, is_nothing, marks_end, .. } = job.flags;
-        (run.is_far, run.is_nothing, run.trace.marks_end) = (is_far, is_nothing, marks_end);
-        run.answers = Some(Answers { known: job.typed, pending: VecDeque::new() });
+        let JobFlags { is_remote, is_nothing, marks_end, .. } = job.flags;
+        (run.is_remote, run.is_nothing, run.trace.marks_end) = (is_remote, is_nothing, marks_end);
+        run.answers = Some(AnswerEchoes { known: job.typed, pending: VecDeque::new() });
         run.confirmed = job.place;
         run.printer.from = job.place;
         run.question.note_change();
@@ -66,7 +70,7 @@ impl<'a> Run<'a> {
 }
 
 /// What was typed while nobody watched the command, or since.
-pub(super) struct Answers {
+pub(super) struct AnswerEchoes {
     // How much of all that was typed we have been told of.
     known: u64,
     // The echoes that have not been seen, in order.
@@ -85,8 +89,8 @@ struct Echo {
 /// The kernel echoes at once. What has not been echoed within so many bytes never will be.
 const LATEST: u64 = 4 * 1024;
 
-impl Answers {
-    fn note(&mut self, typing: Typing) {
+impl AnswerEchoes {
+    fn note(&mut self, typing: InputHistory) {
         self.known = typing.total;
         for keys in typing.keys {
             let exactly = keys.mode != Mode::Lines;
@@ -148,17 +152,17 @@ fn echo(typed: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::client::typing::Keys;
+    use crate::session::client::input_history::Keys;
 
     fn cut(output: &str, typed: &[(u64, Mode, &str)], over: bool) -> (String, usize) {
-        let mut answers = Answers { known: 0, pending: VecDeque::new() };
+        let mut answers = AnswerEchoes { known: 0, pending: VecDeque::new() };
         let keys = typed.iter();
         let keys = keys.map(|(offset, mode, text)| Keys {
             offset: *offset,
             mode: *mode,
             bytes: text.as_bytes().into(),
         });
-        answers.note(Typing { anchor: 0, total: 9, keys: keys.collect() });
+        answers.note(InputHistory { anchor: 0, total: 9, keys: keys.collect() });
         let (log, mut cuts) = (OutputLog::of(output.as_bytes()), Vec::new());
         let settled = answers.cut(&log, output.len() as u64, over, &mut cuts).unwrap();
         let is_cut = |at: usize| cuts.iter().any(|cut| cut.contains(&(at as u64)));

@@ -8,7 +8,7 @@ use crate::{
     cli,
     outcome::{Failure, Result},
     session::{
-        client::{Diagnosis, Doing, News, Parts, Prompt, sending},
+        client::{Diagnosis, Parts, PromptState, TerminalState, WaitOutcome, sending},
         shell::{LOOK, Stage},
     },
     sys::deadline::Deadline,
@@ -58,7 +58,7 @@ impl Limit {
 /// What nobody would tell us, and is looked for at times: that the command will never begin,
 /// or, once it has, that nobody will ever tell its end. Seen once, what tells it may be on
 /// its way; seen twice, it is certain.
-struct Doubt {
+struct Recheck {
     of: DoubtOf,
     look: Deadline,
     seen: bool,
@@ -73,11 +73,11 @@ enum DoubtOf {
     },
 }
 
-impl Doubt {
-    fn new(begun: bool) -> Doubt {
+impl Recheck {
+    fn new(begun: bool) -> Recheck {
         match begun {
-            true => Doubt { of: DoubtOf::End { interval: FIRST_LOOK }, look: Deadline::NEVER, seen: false },
-            false => Doubt { of: DoubtOf::Beginning, look: Deadline::after(BEGIN), seen: false },
+            true => Recheck { of: DoubtOf::End { interval: FIRST_LOOK }, look: Deadline::NEVER, seen: false },
+            false => Recheck { of: DoubtOf::Beginning, look: Deadline::after(BEGIN), seen: false },
         }
     }
 
@@ -85,7 +85,7 @@ impl Doubt {
     fn note_output(&mut self, begun: bool) {
         self.seen = false;
         if begun {
-            *self = Doubt { look: Deadline::after(FIRST_LOOK), ..Doubt::new(true) };
+            *self = Recheck { look: Deadline::after(FIRST_LOOK), ..Recheck::new(true) };
         }
     }
 
@@ -97,7 +97,7 @@ impl Doubt {
     }
 
     /// It has been looked, and `is_so`, or not. Is it certain?
-    fn heed(&mut self, is_so: bool, is_interrupted: bool) -> bool {
+    fn handle(&mut self, is_so: bool, is_interrupted: bool) -> bool {
         let is_certain = is_so && self.seen;
         self.seen = is_so && !is_certain;
         let until = match &mut self.of {
@@ -114,7 +114,7 @@ impl Doubt {
 }
 
 /// Why there will never be a mark that tells a command's end.
-enum Lost {
+enum UnreportedEnd {
     /// A program of this name has taken the shell's place.
     Replaced(String),
     /// The shell's prompt is back.
@@ -131,7 +131,7 @@ impl Run<'_> {
     }
 
     fn watch_within(&mut self, limit: &mut Limit) -> Result<Outcome> {
-        let mut doubt = Doubt::new(self.trace.begun.is_some());
+        let mut doubt = Recheck::new(self.trace.begun.is_some());
         let mut over = false;
         loop {
             let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
@@ -146,7 +146,7 @@ impl Run<'_> {
             if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
                 self.trace.again = false;
                 self.hand_over_again()?;
-                doubt = Doubt::new(false);
+                doubt = Recheck::new(false);
             }
             self.hand_text_over()?;
             if let Some(outcome) = self.look_for_outer()? {
@@ -206,7 +206,7 @@ impl Run<'_> {
                 let is_interrupted = limit.cause().is_some();
                 if doubt.of == DoubtOf::Beginning {
                     let is_passed_over = self.is_passed_over()?;
-                    if doubt.heed(!self.is_stalled()? && is_passed_over, is_interrupted) {
+                    if doubt.handle(!self.is_stalled()? && is_passed_over, is_interrupted) {
                         if is_interrupted {
                             // The interrupt has come before it.
                             self.await_shell()?;
@@ -220,18 +220,18 @@ impl Run<'_> {
                         // A key that is lost a second time will not come.
                         self.attempts += 1;
                         self.hand_over_again()?;
-                        doubt = Doubt::new(false);
+                        doubt = Recheck::new(false);
                     }
                 } else {
                     let mut lost = self.lost()?;
                     if self.is_stalled()? {
                         lost = None;
                     }
-                    if doubt.heed(lost.is_some(), is_interrupted)
+                    if doubt.handle(lost.is_some(), is_interrupted)
                         && let Some(lost) = lost
                     {
                         // Its report may be on its way to the log.
-                        if matches!(lost, Lost::Unreported) && self.ask_how_it_ended()? {
+                        if matches!(lost, UnreportedEnd::Unreported) && self.ask_how_it_ended()? {
                             doubt.look = Deadline::after(BEGIN);
                             continue;
                         }
@@ -240,7 +240,7 @@ impl Run<'_> {
                 }
             }
             let until = limit.next().min(doubt.look).min(soon).min(self.question.look());
-            over = self.await_output(until)? == News::Ended;
+            over = self.await_output(until)? == WaitOutcome::Ended;
         }
     }
 
@@ -264,7 +264,7 @@ impl Run<'_> {
     fn interrupt_again(&mut self) -> Result<bool> {
         // Who waits for input after the first has had it: another shell, say, which would draw
         // a prompt for each that follows.
-        let waits = |doing| matches!(doing, Doing::Raw | Doing::Line);
+        let waits = |doing| matches!(doing, TerminalState::Raw | TerminalState::Line);
         if self.interrupts > 0 && self.relay.doing()?.is_some_and(waits) {
             return Ok(true);
         }
@@ -291,7 +291,10 @@ impl Run<'_> {
     fn is_passed_over(&mut self) -> Result<bool> {
         if self.level > 0 {
             // How long it is on its way to another machine nobody knows: its prompt tells.
-            return Ok(self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt == Prompt::Stands));
+            return Ok(self
+                .relay
+                .snapshot(Parts::NONE)?
+                .is_some_and(|place| place.prompt == PromptState::Stands));
         }
         Ok(self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.unread == 0 && now.shell_waits))
     }
@@ -327,7 +330,7 @@ impl Run<'_> {
             {
                 return self.await_shell();
             }
-            if self.relay.news_or(deadline.min(again), None)? == News::Ended {
+            if self.relay.news_or(deadline.min(again), None)? == WaitOutcome::Ended {
                 return Err(self.session.ended());
             }
             if again.has_passed() {
@@ -353,32 +356,34 @@ impl Run<'_> {
         why
     }
 
-    fn reason(&mut self, lost: Lost) -> Result<String> {
+    fn reason(&mut self, lost: UnreportedEnd) -> Result<String> {
         match lost {
-            Lost::Replaced(name) => replaced(self.session, &mut self.relay, &name),
-            Lost::Unreported => Ok("the shell did not report the exit code: something prevents it ('enable \
+            UnreportedEnd::Replaced(name) => replaced(self.session, &mut self.relay, &name),
+            UnreportedEnd::Unreported => {
+                Ok("the shell did not report the exit code: something prevents it ('enable \
                 -n', functions or aliases \
                                     named as builtins or reserved words, readonly variables)"
-                .to_owned()),
+                    .to_owned())
+            }
         }
     }
 
     /// Why there will never be a mark that tells the command's end, if that is so.
-    fn lost(&mut self) -> Result<Option<Lost>> {
+    fn lost(&mut self) -> Result<Option<UnreportedEnd>> {
         let parts = Parts::SHELL.and(Parts::TERMINAL);
         let Some(now) = self.relay.snapshot(parts)? else { return Ok(None) };
         let waits = now.shell_waits;
         if let Some(name) = now.successor {
             // One that wants nothing may end, and so tell its code.
-            let asks = waits || now.doing != Doing::Running;
-            return Ok(asks.then_some(Lost::Replaced(name)));
+            let asks = waits || now.doing != TerminalState::Running;
+            return Ok(asks.then_some(UnreportedEnd::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
         if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
             // Who waits with the line editor on is at its prompt, or in `read -e`.
             unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
         }
-        Ok(unreported.then_some(Lost::Unreported))
+        Ok(unreported.then_some(UnreportedEnd::Unreported))
     }
 }
 
@@ -388,21 +393,21 @@ mod tests {
 
     #[test]
     fn a_reading_counts_if_it_is_repeated_without_output_between() {
-        let mut doubt = Doubt::new(false);
-        let certain = [true, false, true, true, true].map(|is_so| doubt.heed(is_so, false));
+        let mut doubt = Recheck::new(false);
+        let certain = [true, false, true, true, true].map(|is_so| doubt.handle(is_so, false));
         assert_eq!(certain, [false, false, false, true, false]);
         doubt.note_output(false);
-        assert_eq!((doubt.of, doubt.heed(true, false)), (DoubtOf::Beginning, false));
+        assert_eq!((doubt.of, doubt.handle(true, false)), (DoubtOf::Beginning, false));
         doubt.note_output(true);
-        assert_eq!((doubt.of, doubt.heed(true, false)), (DoubtOf::End { interval: FIRST_LOOK }, false));
-        assert!(doubt.heed(true, false));
+        assert_eq!((doubt.of, doubt.handle(true, false)), (DoubtOf::End { interval: FIRST_LOOK }, false));
+        assert!(doubt.handle(true, false));
     }
 
     #[test]
     fn the_end_is_looked_for_less_and_less_often_while_nothing_tells_of_it() {
-        let mut doubt = Doubt::new(true);
+        let mut doubt = Recheck::new(true);
         let mut interval = |is_so| {
-            doubt.heed(is_so, false);
+            doubt.handle(is_so, false);
             doubt.of
         };
         let ends = |factor: u32| DoubtOf::End { interval: (FIRST_LOOK * factor).min(LATER_LOOKS) };

@@ -143,7 +143,7 @@ impl SizeSince {
 
 /// What a terminal is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum TerminalState {
     /// Its shell waits at its prompt.
     Prompt,
     /// A program waits for a line.
@@ -157,27 +157,27 @@ pub(crate) enum Doing {
     Running,
 }
 
-impl Doing {
-    pub(super) const WORDS: [(&str, Doing); 5] = [
-        ("prompt", Doing::Prompt),
-        ("line", Doing::Line),
-        ("secret", Doing::Secret),
-        ("raw", Doing::Raw),
-        ("running", Doing::Running),
+impl TerminalState {
+    pub(super) const WORDS: [(&str, TerminalState); 5] = [
+        ("prompt", TerminalState::Prompt),
+        ("line", TerminalState::Line),
+        ("secret", TerminalState::Secret),
+        ("raw", TerminalState::Raw),
+        ("running", TerminalState::Running),
     ];
 
     pub(crate) fn word(self) -> &'static str {
-        word(&Doing::WORDS, self)
+        word(&TerminalState::WORDS, self)
     }
 
     /// Of a word that another version may have, no more is known than of who is not seen
     /// to wait.
-    pub(crate) fn parse(word: &str) -> Doing {
-        value(&Doing::WORDS, word).unwrap_or(Doing::Running)
+    pub(crate) fn parse(word: &str) -> TerminalState {
+        value(&TerminalState::WORDS, word).unwrap_or(TerminalState::Running)
     }
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for TerminalState {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.word())
     }
@@ -193,7 +193,7 @@ pub(crate) struct Asked {
 
 /// The program that has the foreground.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct ForegroundProgram {
     pub(crate) pid: u32,
     pub(crate) name: String,
     /// It is the shell that reports, or who passes on to that one what is typed.
@@ -205,7 +205,7 @@ pub(crate) struct Holder {
     pub(crate) shell: Option<Dialect>,
 }
 
-impl Holder {
+impl ForegroundProgram {
     pub(in crate::session::client) fn encode(&self) -> String {
         let flags =
             [self.is_shell, self.waits, self.leads_elsewhere].map(|flag| if flag { '1' } else { '0' });
@@ -213,10 +213,10 @@ impl Holder {
         format!("{},{},{shell},{}", self.pid, String::from_iter(flags), hex(self.name.as_bytes()))
     }
 
-    pub(in crate::session::client) fn decode(told: &str) -> Option<Holder> {
+    pub(in crate::session::client) fn decode(told: &str) -> Option<ForegroundProgram> {
         let [pid, flags, shell, name] = told.split(',').collect::<Vec<_>>()[..] else { return None };
         let &[is_shell, waits, leads_elsewhere] = flags.as_bytes() else { return None };
-        Some(Holder {
+        Some(ForegroundProgram {
             pid: pid.parse().ok()?,
             is_shell: is_shell == b'1',
             waits: waits == b'1',
@@ -234,7 +234,7 @@ impl Holder {
 
 /// Where the session's shell is, as its marks tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Prompt {
+pub(crate) enum PromptState {
     /// It has no marks, or has not come to its first.
     #[default]
     Unknown,
@@ -251,19 +251,19 @@ pub(crate) enum Prompt {
     Coming,
 }
 
-impl Prompt {
-    pub(in crate::session::client) const WORDS: [(&str, Prompt); 6] = [
-        ("unknown", Prompt::Unknown),
-        ("stands", Prompt::Stands),
-        ("touched", Prompt::Touched),
-        ("entered", Prompt::Entered),
-        ("left", Prompt::Left),
-        ("coming", Prompt::Coming),
+impl PromptState {
+    pub(in crate::session::client) const WORDS: [(&str, PromptState); 6] = [
+        ("unknown", PromptState::Unknown),
+        ("stands", PromptState::Stands),
+        ("touched", PromptState::Touched),
+        ("entered", PromptState::Entered),
+        ("left", PromptState::Left),
+        ("coming", PromptState::Coming),
     ];
 
     /// The shell is at it, whatever has been typed there.
     pub(crate) fn is_there(self) -> bool {
-        matches!(self, Prompt::Stands | Prompt::Touched)
+        matches!(self, PromptState::Stands | PromptState::Touched)
     }
 }
 

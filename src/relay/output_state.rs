@@ -10,10 +10,10 @@ use crate::{
     session::{
         Completion,
         client::{
-            Prompt, SignalKey,
+            PromptState, SignalKey,
             sending::{PASTE, PASTE_END},
         },
-        shell::{CLEAR, Mark, Marks},
+        shell::{CLEAR, Mark, MarkParser},
     },
     terminal::{
         queries::{KittyFlags, MOST_ASKED, Part, PrivateModes, Query, Sequences},
@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-pub(crate) struct Meaning {
+pub(crate) struct OutputState {
     // How many bytes there have been.
     length: u64,
-    marks: Marks,
+    marks: MarkParser,
     sequences: Sequences,
     private: PrivateModes,
     kitty: KittyFlags,
@@ -43,7 +43,7 @@ pub(crate) struct Meaning {
     interrupted: bool,
     // What is typed is in the middle of a bracketed paste.
     pasting: bool,
-    prompt: Prompt,
+    prompt: PromptState,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
     // Which shell's command that is, and its number there, until somebody asks.
@@ -85,17 +85,17 @@ struct Numbering {
     ahead: i64,
 }
 
-impl Meaning {
+impl OutputState {
     /// Of the terminal of a shell whose marks carry this secret; an empty one: of a program
     /// that has none.
-    pub(crate) fn new(secret: &str) -> Meaning {
-        Meaning {
+    pub(crate) fn new(secret: &str) -> OutputState {
+        OutputState {
             levels: vec![Numbering::default()],
             level: 0,
             joined: Vec::new(),
             awaited: None,
             length: 0,
-            marks: Marks::new([secret], 0),
+            marks: MarkParser::new([secret], 0),
             sequences: Sequences::default(),
             private: PrivateModes::default(),
             kitty: KittyFlags::default(),
@@ -106,7 +106,7 @@ impl Meaning {
             cleared: false,
             interrupted: false,
             pasting: false,
-            prompt: Prompt::Unknown,
+            prompt: PromptState::Unknown,
             taken: false,
             taken_as: None,
             edges: Edges::default(),
@@ -128,7 +128,7 @@ impl Meaning {
     }
 
     /// Where the shell is, as its marks tell.
-    pub(crate) fn prompt(&self) -> Prompt {
+    pub(crate) fn prompt(&self) -> PromptState {
         self.prompt
     }
 
@@ -223,7 +223,7 @@ impl Meaning {
         // Behind a terminal without lines there may be another, which has them.
         let held = held
             || to_shell
-                && (self.level > 0 || self.prompt == Prompt::Entered)
+                && (self.level > 0 || self.prompt == PromptState::Entered)
                 && bytes.last().is_some_and(|last| *last >= b' ');
         self.half_line = held && !self.prompt.is_there();
     }
@@ -233,8 +233,8 @@ impl Meaning {
         let (mut rest, mut ends) = (bytes, false);
         loop {
             let edge = if self.pasting { PASTE_END } else { PASTE };
-            let heeds = self.pasting || self.private.has(2004);
-            let at = memmem::find(rest, edge).filter(|_| heeds);
+            let handles = self.pasting || self.private.has(2004);
+            let at = memmem::find(rest, edge).filter(|_| handles);
             let before = &rest[..at.unwrap_or(rest.len())];
             ends |= !self.pasting && memchr::memchr2(b'\r', b'\n', before).is_some();
             let Some(at) = at else { return ends };
@@ -245,7 +245,7 @@ impl Meaning {
 
     /// The shell, or what it executes, has been interrupted.
     pub(crate) fn note_interrupted(&mut self) {
-        self.interrupted = self.prompt.is_there() || self.prompt == Prompt::Entered;
+        self.interrupted = self.prompt.is_there() || self.prompt == PromptState::Entered;
     }
 
     /// Has a shell that executes nothing yet been interrupted, and not dealt with that?
@@ -267,9 +267,9 @@ impl Meaning {
         let end = self.length + bytes.len() as u64;
         self.sequences.feed(bytes, &mut |part, left| {
             let Part::Sequence(sequence) = part else { return };
-            private.heed(sequence);
-            kitty.heed(sequence, private.alternate());
-            said.heed(sequence);
+            private.handle(sequence);
+            kitty.handle(sequence, private.alternate());
+            said.handle(sequence);
             if *weight < MOST_ASKED
                 && let Some(query) = Query::parse(sequence)
             {
@@ -286,7 +286,7 @@ impl Meaning {
         for found in found {
             tells |= found.start > at && self.prints_output();
             at = found.end;
-            done.extend(self.heed(found.level, &found.mark));
+            done.extend(self.handle(found.level, &found.mark));
             tells |= matches!(
                 found.mark,
                 Mark::PromptEnd { .. } | Mark::Mended { .. } | Mark::Unfinished { .. } | Mark::Reads { .. }
@@ -303,11 +303,11 @@ impl Meaning {
         !self.taken && !self.prompt.is_there()
     }
 
-    fn heed(&mut self, level: usize, mark: &Mark) -> Option<DoneCommand> {
+    fn handle(&mut self, level: usize, mark: &Mark) -> Option<DoneCommand> {
         let cleared = std::mem::take(&mut self.cleared);
         if *mark == Mark::Stale {
             if cleared {
-                self.prompt = Prompt::Stands;
+                self.prompt = PromptState::Stands;
             }
             return None;
         }
@@ -318,7 +318,7 @@ impl Meaning {
                 self.marks.end_inside(level);
             }
             self.level = level;
-            self.prompt = Prompt::Unknown;
+            self.prompt = PromptState::Unknown;
         }
         let joins = self.awaited == Some(level);
         if joins {
@@ -330,18 +330,18 @@ impl Meaning {
         let tells_nothing = ends || matches!(mark, Mark::Cleared { .. });
         self.prompt = match self.prompt {
             // The line has gone, and so may the interrupt have.
-            Prompt::Entered if tells_nothing && interrupted => Prompt::Touched,
-            Prompt::Entered if ends => Prompt::Entered,
+            PromptState::Entered if tells_nothing && interrupted => PromptState::Touched,
+            PromptState::Entered if ends => PromptState::Entered,
             prompt => prompt.after(mark),
         };
         self.interrupted = interrupted && tells_nothing;
-        self.cleared = matches!(mark, Mark::Cleared { .. }) && self.prompt == Prompt::Touched;
+        self.cleared = matches!(mark, Mark::Cleared { .. }) && self.prompt == PromptState::Touched;
         self.taken = matches!(mark, Mark::Taken { .. });
         if let Mark::Taken { seq } = *mark {
             self.taken_as = Some((level, seq.saturating_add(1)));
         }
-        if self.prompt == Prompt::Stands && self.half_line {
-            self.prompt = Prompt::Touched;
+        if self.prompt == PromptState::Stands && self.half_line {
+            self.prompt = PromptState::Touched;
         }
         // A prompt whose report is missing: ^C makes the kernel throw away
         // what was printed and not yet read. A command has ended all the
@@ -395,8 +395,8 @@ mod tests {
     }
 
     /// What these stretches of output, one after the other, come to.
-    fn after(output: &[&str]) -> (Prompt, Vec<(u64, i32)>) {
-        let mut meaning = Meaning::new("secret");
+    fn after(output: &[&str]) -> (PromptState, Vec<(u64, i32)>) {
+        let mut meaning = OutputState::new("secret");
         let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes()));
         let done = done.map(|done| done.completion).collect::<Vec<_>>();
         assert_eq!(meaning.last_completion(), done.last().map(|done| done.seq));
@@ -408,15 +408,15 @@ mod tests {
         let prompt = |seq| mark("A", seq) + "$ " + &mark("B", seq);
         let (first, second) = (mark("D;0", 0) + &prompt(0), mark("D;7", 1) + &prompt(1));
         let command = "false\r\n".to_owned() + &mark("C", 1) + "said\r\n";
-        assert_eq!(after(&["no mark"]), (Prompt::Unknown, vec![]));
-        assert_eq!(after(&[&first]), (Prompt::Stands, vec![(0, 0)]));
-        assert_eq!(after(&[&first, &command]), (Prompt::Left, vec![(0, 0)]));
-        assert_eq!(after(&[&first, &command, &mark("D;7", 1)]), (Prompt::Coming, vec![(0, 0), (1, 7)]));
-        assert_eq!(after(&[&first, &command, &second]), (Prompt::Stands, vec![(0, 0), (1, 7)]));
+        assert_eq!(after(&["no mark"]), (PromptState::Unknown, vec![]));
+        assert_eq!(after(&[&first]), (PromptState::Stands, vec![(0, 0)]));
+        assert_eq!(after(&[&first, &command]), (PromptState::Left, vec![(0, 0)]));
+        assert_eq!(after(&[&first, &command, &mark("D;7", 1)]), (PromptState::Coming, vec![(0, 0), (1, 7)]));
+        assert_eq!(after(&[&first, &command, &second]), (PromptState::Stands, vec![(0, 0), (1, 7)]));
         // Printed again, by whomever.
         assert_eq!(after(&[&first, &command, &second, &second, &first]).1, [(0, 0), (1, 7)]);
         // An interrupt has thrown the report away, and perhaps half of the prompt.
-        assert_eq!(after(&[&first, &command, &prompt(1)]), (Prompt::Stands, vec![(0, 0), (1, -1)]));
+        assert_eq!(after(&[&first, &command, &prompt(1)]), (PromptState::Stands, vec![(0, 0), (1, -1)]));
         assert_eq!(after(&[&first, &command, &mark("B", 1)]).1, [(0, 0), (1, -1)]);
         let third = command.replace(".1", ".2") + &mark("D;3", 2);
         assert_eq!(after(&[&first, &command, &prompt(1), &third]).1, [(0, 0), (1, -1), (2, 3)]);
@@ -433,8 +433,8 @@ mod tests {
             let all = mark(&format!("D;{code}"), seq) + &mark("A", seq) + "$ " + &mark("B", seq);
             all.replace("secret", secret)
         };
-        let mut meaning = Meaning::new("secret");
-        let done = |meaning: &mut Meaning, printed: String| {
+        let mut meaning = OutputState::new("secret");
+        let done = |meaning: &mut OutputState, printed: String| {
             let done: Vec<Completion> =
                 meaning.feed(printed.as_bytes()).iter().map(|done| done.completion).collect();
             let done: Vec<_> = done.iter().map(|done| (done.seq, done.code)).collect();
@@ -448,7 +448,7 @@ mod tests {
         assert!(meaning.take_joined().is_empty());
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), Some(1)));
         assert_eq!(meaning.take_joined(), [1]);
-        assert_eq!(meaning.prompt(), Prompt::Stands);
+        assert_eq!(meaning.prompt(), PromptState::Stands);
         assert_eq!(done(&mut meaning, prompt("inner", 1, 5)), (vec![(2, 5)], (1, Some(1)), Some(2)));
         assert_eq!(done(&mut meaning, prompt("never", 1, 5)).0, []);
         // Another inside that; and both end.
@@ -461,9 +461,9 @@ mod tests {
         // What still knows a secret of theirs is not believed.
         assert_eq!(done(&mut meaning, prompt("third", 9, 0)), (vec![], (0, Some(3)), Some(6)));
         assert_eq!(done(&mut meaning, prompt("inner", 9, 0) + &mark("C", 4)).0, []);
-        assert_eq!(meaning.prompt(), Prompt::Left);
+        assert_eq!(meaning.prompt(), PromptState::Left);
         // What has no shell of its own has no first prompt to count.
-        let mut meaning = Meaning::new("");
+        let mut meaning = OutputState::new("");
         meaning.await_level("inner");
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), None));
         assert_eq!(done(&mut meaning, prompt("inner", 1, 3)), (vec![(0, 3)], (1, Some(1)), Some(0)));
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn who_runs_a_command_is_told_of_output_and_prompts_and_not_of_the_steps_between() {
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         let mut tells = |printed: &str| {
             meaning.feed(printed.as_bytes());
             meaning.told() == meaning.length()
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn what_a_shell_prints_that_tells_no_beginning_is_output_once_its_line_is_entered() {
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         meaning.feed((mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0)).as_bytes());
         for (typed, printed, tells) in [("echo", "echo", false), ("\r", "\r\n", true)] {
             meaning.note_typed(typed.as_bytes(), false, true);
@@ -511,43 +511,43 @@ mod tests {
     #[test]
     fn an_answer_that_nobody_has_read_stands_at_the_next_prompt() {
         let prompt = |seq| mark("D;0", seq) + &mark("A", seq) + "$ " + &mark("B", seq);
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         meaning.feed(prompt(0).as_bytes());
         meaning.feed(mark("C", 1).as_bytes());
         meaning.note_answered_ahead();
-        assert_eq!(meaning.prompt(), Prompt::Left);
+        assert_eq!(meaning.prompt(), PromptState::Left);
         meaning.feed(prompt(1).as_bytes());
-        assert_eq!(meaning.prompt(), Prompt::Touched);
+        assert_eq!(meaning.prompt(), PromptState::Touched);
         meaning.note_discarded();
         meaning.feed(mark("C", 2).as_bytes());
         meaning.feed(prompt(2).as_bytes());
-        assert_eq!(meaning.prompt(), Prompt::Stands);
+        assert_eq!(meaning.prompt(), PromptState::Stands);
         meaning.note_typed(b"x", true, true);
-        assert_eq!(meaning.prompt(), Prompt::Touched);
+        assert_eq!(meaning.prompt(), PromptState::Touched);
     }
 
     #[test]
     fn a_line_that_the_shell_drops_is_gone_with_the_prompt_that_it_draws_then() {
         let prompt = mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0);
         let again = "\r$ ".to_owned() + &mark("B", 0);
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         let mut after = |typed: &[u8], printed: &str| {
             meaning.note_typed(typed, false, true);
             meaning.feed(printed.as_bytes());
             meaning.prompt()
         };
-        assert_eq!(after(b"", &prompt), Prompt::Stands);
-        assert_eq!(after(b"half", &again), Prompt::Touched);
-        assert_eq!(after(CLEAR, &mark("K", 0)), Prompt::Touched);
-        assert_eq!(after(b"", &again), Prompt::Stands);
+        assert_eq!(after(b"", &prompt), PromptState::Stands);
+        assert_eq!(after(b"half", &again), PromptState::Touched);
+        assert_eq!(after(CLEAR, &mark("K", 0)), PromptState::Touched);
+        assert_eq!(after(b"", &again), PromptState::Stands);
         // A line that was ended meanwhile is not dropped.
-        assert_eq!(after(b"whole\r", &(mark("K", 0) + &again)), Prompt::Entered);
+        assert_eq!(after(b"whole\r", &(mark("K", 0) + &again)), PromptState::Entered);
     }
 
     #[test]
     fn an_interrupt_is_dealt_with_once_the_shell_tells_something() {
         let begins = |seq| mark("D;0", seq) + &mark("A", seq);
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         meaning.feed((begins(0) + &mark("B", 0)).as_bytes());
         for (seq, typed) in [(1, &b""[..]), (2, b"half"), (3, b"a command\r")] {
             meaning.note_typed(typed, false, true);
@@ -555,14 +555,15 @@ mod tests {
             meaning.feed(b"^C");
             assert!(meaning.is_interrupted());
             meaning.feed((begins(seq) + &mark("B", seq)).as_bytes());
-            assert_eq!((meaning.is_interrupted(), meaning.prompt()), (false, Prompt::Stands));
+            assert_eq!((meaning.is_interrupted(), meaning.prompt()), (false, PromptState::Stands));
         }
         // What is executed is interrupted itself.
         meaning.feed(mark("C", 4).as_bytes());
         meaning.note_interrupted();
         assert!(!meaning.is_interrupted());
         // A line that is typed before the prompt ends is read behind that, if it is not gone.
-        for (seq, interrupted, prompt) in [(4, false, Prompt::Entered), (5, true, Prompt::Touched)] {
+        for (seq, interrupted, prompt) in [(4, false, PromptState::Entered), (5, true, PromptState::Touched)]
+        {
             meaning.feed(begins(seq).as_bytes());
             meaning.note_typed(b"a command\r", false, true);
             if interrupted {
@@ -576,20 +577,20 @@ mod tests {
         meaning.note_typed(b"a command\r\x03", false, true);
         meaning.note_typed(CLEAR, false, true);
         meaning.feed((mark("K", 6) + &mark("B", 6)).as_bytes());
-        assert_eq!(meaning.prompt(), Prompt::Stands);
+        assert_eq!(meaning.prompt(), PromptState::Stands);
     }
 
     #[test]
     fn what_is_pasted_does_not_end_a_line() {
         let prompt = mark("D;0", 0) + &mark("A", 0) + "\x1b[?2004h$ " + &mark("B", 0);
         for (typed, told, after) in [
-            (&["\x1b[200~one\ntwo\x1b[201~"][..], true, Prompt::Touched),
-            (&["\x1b[200~one\n", "two\n", "three\x1b[201~"], true, Prompt::Touched),
-            (&["\x1b[200~one\ntwo\x1b[201~", "\r"], true, Prompt::Entered),
-            (&["\x1b[200~one\x1b[201~\r\x1b[200~two"], true, Prompt::Entered),
-            (&["\x1b[200~one\ntwo\x1b[201~"], false, Prompt::Entered),
+            (&["\x1b[200~one\ntwo\x1b[201~"][..], true, PromptState::Touched),
+            (&["\x1b[200~one\n", "two\n", "three\x1b[201~"], true, PromptState::Touched),
+            (&["\x1b[200~one\ntwo\x1b[201~", "\r"], true, PromptState::Entered),
+            (&["\x1b[200~one\x1b[201~\r\x1b[200~two"], true, PromptState::Entered),
+            (&["\x1b[200~one\ntwo\x1b[201~"], false, PromptState::Entered),
         ] {
-            let mut meaning = Meaning::new("secret");
+            let mut meaning = OutputState::new("secret");
             let prompt = if told { prompt.clone() } else { prompt.replace("2004h", "2004l") };
             meaning.feed(prompt.as_bytes());
             typed.iter().for_each(|typed| meaning.note_typed(typed.as_bytes(), false, true));
@@ -600,7 +601,7 @@ mod tests {
     #[test]
     fn half_a_line_that_was_typed_ahead_stands_at_the_next_prompt() {
         let prompt = |seq| mark("D;0", seq) + &mark("A", seq) + "$ " + &mark("B", seq);
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         meaning.feed(prompt(0).as_bytes());
         let mut seq = 0;
         let mut typed_ahead = |typed: &[(&str, bool)], to_shell| {
@@ -610,17 +611,17 @@ mod tests {
             meaning.feed(prompt(seq).as_bytes());
             meaning.prompt()
         };
-        assert_eq!(typed_ahead(&[("touch ", true)], false), Prompt::Touched);
-        assert_eq!(typed_ahead(&[], false), Prompt::Stands);
-        assert_eq!(typed_ahead(&[("touch ", true), ("x\n", false)], false), Prompt::Stands);
-        assert_eq!(typed_ahead(&[("\u{3}", false)], true), Prompt::Stands);
-        assert_eq!(typed_ahead(&[("where lines are not ours", false)], true), Prompt::Touched);
-        assert_eq!(typed_ahead(&[("a key of a pager's", false)], false), Prompt::Stands);
+        assert_eq!(typed_ahead(&[("touch ", true)], false), PromptState::Touched);
+        assert_eq!(typed_ahead(&[], false), PromptState::Stands);
+        assert_eq!(typed_ahead(&[("touch ", true), ("x\n", false)], false), PromptState::Stands);
+        assert_eq!(typed_ahead(&[("\u{3}", false)], true), PromptState::Stands);
+        assert_eq!(typed_ahead(&[("where lines are not ours", false)], true), PromptState::Touched);
+        assert_eq!(typed_ahead(&[("a key of a pager's", false)], false), PromptState::Stands);
     }
 
     #[test]
     fn a_question_is_where_it_ended_and_not_too_many_are_kept() {
-        let mut meaning = Meaning::new("secret");
+        let mut meaning = OutputState::new("secret");
         meaning.feed(b"x\x1b[6");
         assert_eq!(meaning.take_asked(), []);
         meaning.feed(b"ny\x1b[?6nz");

@@ -7,7 +7,7 @@
 pub(crate) const LONGEST: usize = 16 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum InputLine {
     Message(Vec<u8>),
     /// There was one longer than [`LONGEST`].
     TooLong,
@@ -27,7 +27,7 @@ impl Frames {
     }
 
     /// Takes what has come, and gives the messages that are complete by that.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Vec<Frame> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Vec<InputLine> {
         let mut frames = Vec::new();
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             frames.extend(self.add(&bytes[..end]));
@@ -38,24 +38,24 @@ impl Frames {
         frames
     }
 
-    fn add(&mut self, part: &[u8]) -> Option<Frame> {
+    fn add(&mut self, part: &[u8]) -> Option<InputLine> {
         if self.passing {
             return None;
         }
         if self.line.len() + part.len() > self.longest {
             self.line = Vec::new();
             self.passing = true;
-            return Some(Frame::TooLong);
+            return Some(InputLine::TooLong);
         }
         self.line.extend_from_slice(part);
         None
     }
 
     /// The line is over, or nothing follows it. An empty one is nothing.
-    pub(crate) fn finish(&mut self) -> Option<Frame> {
+    pub(crate) fn finish(&mut self) -> Option<InputLine> {
         self.passing = false;
         let line = std::mem::take(&mut self.line);
-        (!line.trim_ascii().is_empty()).then_some(Frame::Message(line))
+        (!line.trim_ascii().is_empty()).then_some(InputLine::Message(line))
     }
 }
 
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use crate::rounds::{pieces, rounds};
 
-    fn message(text: &str) -> Frame {
-        Frame::Message(text.into())
+    fn message(text: &str) -> InputLine {
+        InputLine::Message(text.into())
     }
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
     fn what_is_too_long_is_told_once_and_passed_over() {
         let mut frames = Frames::new(4);
         assert_eq!(frames.feed(b"1234"), []);
-        assert_eq!(frames.feed(b"5"), [Frame::TooLong]);
+        assert_eq!(frames.feed(b"5"), [InputLine::TooLong]);
         assert_eq!(frames.feed(b"6789"), []);
         assert_eq!(frames.feed(b"\nnext\n"), [message("next")]);
     }
@@ -93,7 +93,7 @@ mod tests {
                 (0..random.usize(..80)).map(|_| *random.choice(b"ab\n{} ").unwrap()).collect();
             let gather = |parts: &[&[u8]]| {
                 let mut frames = Frames::new(5);
-                let mut all: Vec<Frame> = parts.iter().flat_map(|part| frames.feed(part)).collect();
+                let mut all: Vec<InputLine> = parts.iter().flat_map(|part| frames.feed(part)).collect();
                 all.extend(frames.finish());
                 all
             };

@@ -19,7 +19,7 @@ use crate::{
 /// going well may stay, and to look for a session's processes is some work.
 const END_AGAIN: Duration = Duration::from_secs(10);
 
-pub(crate) struct Ending {
+pub(crate) struct Shutdown {
     // The limit that has been reached, and ends the session.
     reached: Option<EndedBy>,
     terminator: Terminator,
@@ -40,9 +40,9 @@ enum Terminator {
     Runs(u32),
 }
 
-impl Ending {
-    pub(crate) fn new(now: Instant) -> Ending {
-        Ending { reached: None, terminator: Terminator::Due(now), killed: false, clients: Vec::new() }
+impl Shutdown {
+    pub(crate) fn new(now: Instant) -> Shutdown {
+        Shutdown { reached: None, terminator: Terminator::Due(now), killed: false, clients: Vec::new() }
     }
 
     /// May a limit end it? Whoever has begun to has come first.
@@ -186,7 +186,7 @@ mod tests {
     /// whether the command is to be killed.
     fn left_to_do(happens: &[Happens]) -> ((Start, String, EndedBy), bool) {
         let now = Instant::now();
-        let (mut ending, mut runs, mut kills) = (Ending::new(now), true, false);
+        let (mut ending, mut runs, mut kills) = (Shutdown::new(now), true, false);
         for each in happens {
             kills = false;
             match *each {
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn its_terminator_is_the_one_that_runs() {
         let now = Instant::now();
-        let mut ending = Ending::new(now);
+        let mut ending = Shutdown::new(now);
         assert!(ending.order().is_none());
         ending.note_reached(EndedBy::Owner);
         assert_eq!(ending.order(), Some((EndedBy::Owner, false)));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_unseen_end_has_an_unknown_cause_unless_nbs_ended_it() {
-        let mut ending = Ending::new(Instant::now());
+        let mut ending = Shutdown::new(Instant::now());
         assert_eq!(ending.cause(None), EndedBy::Unknown);
         ending.begin(ClientId::of(1), "kill");
         assert_eq!(ending.cause(None), EndedBy::Kill);

@@ -6,13 +6,13 @@ use crate::{
     outcome::{Failure, Result},
     session::client::{
         Parts, Received, RelayClient, Snapshot,
-        protocol::{Follower, Request, Response, SizeSince},
+        protocol::{Follower, RelayRequest, Response, SizeSince},
     },
     sys::deadline::Deadline,
 };
 
 /// What a relay has told of what its session does.
-pub(crate) enum ToldStanding {
+pub(crate) enum ReportedState {
     Standing(Box<Snapshot>),
     /// Nothing in time, or it is of an older version.
     Nothing,
@@ -33,7 +33,7 @@ pub(super) enum Follows {
 
 /// What there is to know when waiting is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum WaitOutcome {
     Changed,
     /// The relay has gone, and so the session has ended.
     Ended,
@@ -44,21 +44,25 @@ impl RelayClient {
     /// Waits until something has changed since the last time; the first time,
     /// no longer than for an answer. Where there was none in time, this may be asked
     /// again.
-    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<News> {
+    pub(crate) fn news(&mut self, deadline: Deadline) -> Result<WaitOutcome> {
         self.news_or(deadline, None)
     }
 
     /// The same; if `stop` can be read first, that is as if it had timed out.
-    pub(crate) fn news_or(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
+    pub(crate) fn news_or(
+        &mut self,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<WaitOutcome> {
         if !self.follow()? {
-            return Ok(News::Ended);
+            return Ok(WaitOutcome::Ended);
         }
         if self.seen > 0 || self.follows == Follows::Output {
-            return self.hear_news(deadline, stop);
+            return self.receive_news(deadline, stop);
         }
         let patience = self.patience();
-        match self.hear_news(patience, stop)? {
-            News::TimedOut if patience.has_passed() => Err(self.silent()),
+        match self.receive_news(patience, stop)? {
+            WaitOutcome::TimedOut if patience.has_passed() => Err(self.silent()),
             news => Ok(news),
         }
     }
@@ -70,18 +74,18 @@ impl RelayClient {
     pub(crate) fn follow(&mut self) -> Result<bool> {
         if self.following != Some(self.follows) {
             let request = self.follow_request(self.follows);
-            self.following = self.say(&request)?.then_some(self.follows);
+            self.following = self.send(&request)?.then_some(self.follows);
         }
         Ok(self.following.is_some())
     }
 
-    pub(super) fn follow_request(&self, follows: Follows) -> Request {
+    pub(super) fn follow_request(&self, follows: Follows) -> RelayRequest {
         match follows {
-            Follows::Changes(as_who) => Request::Follow { seen: self.seen, as_who },
+            Follows::Changes(as_who) => RelayRequest::Follow { seen: self.seen, as_who },
             Follows::Standing { waits } => {
-                Request::Snapshot { parts: Parts::ACTIVITY, seen: Some(self.seen), waits }
+                RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(self.seen), waits }
             }
-            Follows::Output => Request::Follow { seen: self.read, as_who: Follower::Runner },
+            Follows::Output => RelayRequest::Follow { seen: self.read, as_who: Follower::Runner },
         }
     }
 
@@ -92,7 +96,7 @@ impl RelayClient {
         read: u64,
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
-    ) -> Result<News> {
+    ) -> Result<WaitOutcome> {
         self.read = read;
         let follows = std::mem::replace(&mut self.follows, Follows::Output);
         let news = self.news_or(deadline, stop);
@@ -102,8 +106,8 @@ impl RelayClient {
 
     /// How long the log was when we were told of output last. What is in it until there has
     /// been heeded: it is in all other files, too.
-    pub(crate) fn heeded(&self) -> u64 {
-        self.heeded
+    pub(crate) fn processed(&self) -> u64 {
+        self.processed
     }
 
     /// Did a call or a limit end the session before that?
@@ -111,27 +115,31 @@ impl RelayClient {
         self.is_ending
     }
 
-    pub(crate) fn hear_news(&mut self, deadline: Deadline, stop: Option<BorrowedFd<'_>>) -> Result<News> {
-        match self.hear_or(deadline, stop)? {
+    pub(crate) fn receive_news(
+        &mut self,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<WaitOutcome> {
+        match self.receive_or(deadline, stop)? {
             Received::Response(Response::Changed { seen, size }) => {
                 (self.seen, self.size) = (seen, size);
                 self.following = None;
-                Ok(News::Changed)
+                Ok(WaitOutcome::Changed)
             }
-            Received::Response(Response::Output { heeded, ending }) => {
-                (self.heeded, self.is_ending) = (heeded, ending);
+            Received::Response(Response::Output { processed, ending }) => {
+                (self.processed, self.is_ending) = (processed, ending);
                 self.following = None;
-                Ok(News::Changed)
+                Ok(WaitOutcome::Changed)
             }
             Received::Response(Response::Snapshot(standing)) => {
                 self.seen = standing.seen;
                 self.standing = Some(*standing);
                 self.following = None;
-                Ok(News::Changed)
+                Ok(WaitOutcome::Changed)
             }
             Received::Response(Response::Ended { code }) => {
                 self.exit_code = code;
-                Ok(News::Ended)
+                Ok(WaitOutcome::Ended)
             }
             // A relay of an older version cannot tell, and answers nothing while it is followed.
             Received::Response(Response::Unknown) if self.follows == Follows::Output => {
@@ -145,11 +153,11 @@ impl RelayClient {
             Received::Response(Response::Unknown) if self.follows == Follows::Changes(Follower::Waiter) => {
                 self.follows = Follows::Changes(Follower::Viewer);
                 self.following = None;
-                if self.follow()? { self.hear_news(deadline, stop) } else { Ok(News::Ended) }
+                if self.follow()? { self.receive_news(deadline, stop) } else { Ok(WaitOutcome::Ended) }
             }
             Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Ok(News::Ended),
-            Received::Nothing => Ok(News::TimedOut),
+            Received::End => Ok(WaitOutcome::Ended),
+            Received::Nothing => Ok(WaitOutcome::TimedOut),
         }
     }
 
@@ -180,15 +188,15 @@ impl RelayClient {
     /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
     /// `false` where the session has ended.
     pub(crate) fn ask_standing(&mut self) -> Result<bool> {
-        self.say(&Request::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
+        self.send(&RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
     }
 
-    pub(crate) fn hear_standing(&mut self, deadline: Deadline) -> Result<ToldStanding> {
-        Ok(match self.hear(deadline)? {
-            Received::Response(Response::Snapshot(now)) => ToldStanding::Standing(now),
+    pub(crate) fn receive_standing(&mut self, deadline: Deadline) -> Result<ReportedState> {
+        Ok(match self.receive(deadline)? {
+            Received::Response(Response::Snapshot(now)) => ReportedState::Standing(now),
             // A relay of an older version cannot tell.
-            Received::Response(_) | Received::Nothing => ToldStanding::Nothing,
-            Received::End => ToldStanding::Ended,
+            Received::Response(_) | Received::Nothing => ReportedState::Nothing,
+            Received::End => ReportedState::Ended,
         })
     }
 
@@ -207,7 +215,7 @@ impl RelayClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Handle, Patience, client::Parts};
+    use crate::session::{Handle, ReplyTimeout, client::Parts};
     use std::{io::Write, os::unix::net::UnixStream};
 
     /// A client, and its relay's end, where this has been said.
@@ -215,7 +223,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         theirs.write_all(said.as_bytes()).unwrap();
-        (RelayClient::over(ours, Handle::parse(b"12345678").unwrap(), Patience::OF_ANY), theirs)
+        (RelayClient::over(ours, Handle::parse(b"12345678").unwrap(), ReplyTimeout::OF_ANY), theirs)
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     outcome::{Failure, Result},
     session::Handle,
     terminal::text::{self, Strip},
-    ts::elsewhere::{CHOOSE, LOST, Plan},
+    ts::remote::{CHOOSE, LOST, Plan},
     worker::WorkerHandle,
 };
 

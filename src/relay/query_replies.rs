@@ -23,7 +23,7 @@ use crate::{
 const MOST_READY: usize = 16 * 1024;
 
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(crate) struct QueryReplies {
     // In order, each with where in the log it was asked.
     waiting: VecDeque<(u64, Query)>,
     // What those take. Invariant: no more than `MOST_ASKED`.
@@ -35,12 +35,12 @@ pub(crate) struct Answers {
     // The first of those that wait has been asked there.
     is_asked: bool,
     // What has come of the answer.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     // The first of those that wait has been asked in vain.
     in_vain: bool,
 }
 
-impl Answers {
+impl QueryReplies {
     /// The connection on which an answer will be told, while it is.
     pub(crate) fn screen_process(&self) -> Option<&UnixStream> {
         self.screen_process.as_ref()
@@ -56,7 +56,7 @@ impl Answers {
     }
 
     pub(crate) fn forget(&mut self) {
-        *self = Answers::default();
+        *self = QueryReplies::default();
     }
 
     /// Whether something that was asked up to this place in the log is not answered.
@@ -109,7 +109,7 @@ impl Answers {
         {
             return Ok(());
         }
-        self.heard.clear();
+        self.received.clear();
         self.screen_process.insert(start()?).write_all(question.as_bytes())
     }
 
@@ -124,14 +124,14 @@ impl Answers {
 
     /// Hears an answer. A process that has gone is started again by the
     /// next question, which is the same one, but not a third time.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let Some(screen) = &mut self.screen_process else { return };
         let mut buffer = [0; 4096];
         match screen.read(&mut buffer) {
-            Ok(count @ 1..) => self.heard.extend_from_slice(&buffer[..count]),
+            Ok(count @ 1..) => self.received.extend_from_slice(&buffer[..count]),
             Err(error) if super::is_for_later(&error) => return,
             _ => {
-                (self.screen_process, self.heard) = (None, Vec::new());
+                (self.screen_process, self.received) = (None, Vec::new());
                 if self.is_asked && self.in_vain {
                     self.give(b"");
                 }
@@ -139,8 +139,8 @@ impl Answers {
                 return;
             }
         }
-        if self.heard.ends_with(b"\n") {
-            let mut answer = std::mem::take(&mut self.heard);
+        if self.received.ends_with(b"\n") {
+            let mut answer = std::mem::take(&mut self.received);
             answer.pop();
             if self.is_asked {
                 self.give(&answer);

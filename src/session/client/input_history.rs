@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 
 /// What there is to tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Typing {
+pub(crate) struct InputHistory {
     /// How long the log was when the typing of the last text began.
     pub(crate) anchor: u64,
     /// How many bytes have been typed in all.
@@ -35,12 +35,12 @@ pub(crate) struct Typing {
     pub(crate) keys: Vec<Keys>,
 }
 
-impl Typing {
+impl InputHistory {
     /// What was typed last into a session that has ended, if that is known.
-    pub(crate) fn last_of(session: &SessionDir) -> Option<Typing> {
+    pub(crate) fn last_of(session: &SessionDir) -> Option<InputHistory> {
         let lines = session.folder.read(TYPED, LONGEST_COMMAND).ok()?;
         let (anchor, rest) = std::str::from_utf8(&lines).ok()?.lines().next()?.split_once(' ')?;
-        Typing::decode(anchor, rest)
+        InputHistory::decode(anchor, rest)
     }
 
     pub(crate) fn encode(&self) -> String {
@@ -63,11 +63,11 @@ impl Typing {
         }
     }
 
-    pub(crate) fn decode(anchor: &str, rest: &str) -> Option<Typing> {
+    pub(crate) fn decode(anchor: &str, rest: &str) -> Option<InputHistory> {
         let mut words = rest.split(' ');
         let total = words.next()?.parse().ok()?;
         let keys = words.map(decode_keys).collect::<Option<Vec<_>>>()?;
-        Some(Typing { anchor: anchor.parse().ok()?, total, keys })
+        Some(InputHistory { anchor: anchor.parse().ok()?, total, keys })
     }
 }
 

@@ -23,11 +23,11 @@ use crate::{
     cli,
     machine::{
         WORKER,
-        call::{self as calls, Call, Came, End},
+        call::{self as calls, Came, End, RemoteCall},
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
-    session::{Overview, StateDir},
+    session::{ActivityView, StateDir},
     sys::{
         child,
         deadline::Deadline,
@@ -37,8 +37,9 @@ use crate::{
     ts::{
         attach,
         call_process::{CallProcess, default_on},
-        elsewhere::printer::{Printer, voice},
-        listing, output, secret,
+        listing, output,
+        remote::printer::{Printer, voice},
+        secret,
     },
 };
 
@@ -247,7 +248,7 @@ impl Plan {
         let mut printed = Ok(());
         loop {
             let mut came = Vec::new();
-            call.tend(&mut came);
+            call.drive(&mut came);
             for came in came {
                 match came {
                     Came::Ended(end) => {
@@ -348,7 +349,7 @@ impl Plan {
         let ordered = Deadline::after(ORDERED);
         loop {
             for running in &mut running {
-                running.tend()?;
+                running.drive()?;
             }
             let mut over = running.iter().all(|running| running.ended.is_some());
             if verb == "wait" {
@@ -461,9 +462,14 @@ fn on_machine(session: &OsStr) -> Result<(Option<MachineName>, OsString)> {
     }
 }
 
-fn begin(verb: &str, machine: &MachineName, words: Vec<OsString>, timeout: Option<Duration>) -> Result<Call> {
+fn begin(
+    verb: &str,
+    machine: &MachineName,
+    words: Vec<OsString>,
+    timeout: Option<Duration>,
+) -> Result<RemoteCall> {
     let words = [verb.into()].into_iter().chain(words).map(OsString::into_vec).collect();
-    Call::begin(machine, words, None, timeout)
+    RemoteCall::begin(machine, words, None, timeout)
 }
 
 /// A call that was executed there: what it came to here.
@@ -488,7 +494,7 @@ struct Running {
 }
 
 enum Side {
-    There(Box<Call>),
+    There(Box<RemoteCall>),
     /// The same call on this machine.
     Here(CallProcess),
 }
@@ -500,11 +506,11 @@ impl Running {
         chooses && matches!(&self.ended, Some(Err(failure)) if failure.code() == 2)
     }
 
-    fn tend(&mut self) -> Result<()> {
+    fn drive(&mut self) -> Result<()> {
         let (mut came, mut ended) = (Vec::new(), None);
         match &mut self.side {
-            Some(Side::There(call)) => call.tend(&mut came),
-            Some(Side::Here(here)) => here.tend(&mut came)?,
+            Some(Side::There(call)) => call.drive(&mut came),
+            Some(Side::Here(here)) => here.drive(&mut came)?,
             None => {}
         }
         for came in came {
@@ -540,11 +546,11 @@ impl Running {
 
 /// The lists, merged into one table.
 fn table(running: &[Running]) -> String {
-    let mut overviews: Vec<Overview> = Vec::new();
+    let mut overviews: Vec<ActivityView> = Vec::new();
     for Running { printer, .. } in running {
         let machine = printer.machine.as_ref().map(MachineName::as_str);
         overviews.extend(
-            printer.kept.split(|byte| *byte == b'\n').filter_map(|line| Overview::parse(line, machine)),
+            printer.kept.split(|byte| *byte == b'\n').filter_map(|line| ActivityView::parse(line, machine)),
         );
     }
     overviews.sort_by(listing::order);

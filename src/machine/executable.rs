@@ -16,7 +16,7 @@ use crate::sys::{
 const OURSELVES: &str = "/proc/self/exe";
 
 /// A copy of nbs that can be sent to a machine.
-pub(crate) struct Copy {
+pub(crate) struct Executable {
     /// As `uname -m` has it.
     pub(crate) architecture: &'static str,
     pub(crate) path: PathBuf,
@@ -24,10 +24,10 @@ pub(crate) struct Copy {
     pub(crate) size: u64,
 }
 
-impl Copy {
-    fn read(architecture: &'static str, path: PathBuf) -> io::Result<Copy> {
+impl Executable {
+    fn read(architecture: &'static str, path: PathBuf) -> io::Result<Executable> {
         let (content, size) = of(&path)?;
-        Ok(Copy { architecture, path, content, size })
+        Ok(Executable { architecture, path, content, size })
     }
 
     /// The names of these machines in `uname -m`. Without uname, we try our own.
@@ -43,13 +43,13 @@ const UNKNOWN: &str = "unknown";
 
 /// The available copies: our own file, and those beside it. If one is unusable, the error comes when
 /// it is needed.
-pub(crate) fn copies() -> io::Result<Vec<Copy>> {
+pub(crate) fn copies() -> io::Result<Vec<Executable>> {
     let ours = Program::look(Path::new(OURSELVES))?.filter(Program::is_whole);
-    let ours = ours.map(|_| Copy::read(ARCH, OURSELVES.into())).transpose()?;
+    let ours = ours.map(|_| Executable::read(ARCH, OURSELVES.into())).transpose()?;
     let (mut copies, ourselves) = (Vec::from_iter(ours), fs::read_link(OURSELVES)?);
     for architecture in siblings::architectures() {
         if let (path, Sibling::Usable) = siblings::look(&ourselves, architecture) {
-            copies.extend(Copy::read(architecture, path));
+            copies.extend(Executable::read(architecture, path));
         }
     }
     Ok(copies)

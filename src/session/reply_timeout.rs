@@ -21,26 +21,26 @@ const LONGEST: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ReplyTimeout {
     // When the call is to be over.
     over: Deadline,
     // When even what has a grace is; that of many is over for all at once.
     last: Deadline,
 }
 
-impl Patience {
+impl ReplyTimeout {
     /// Of a call that takes as long as it takes.
-    pub(crate) const OF_ANY: Patience = Patience { over: Deadline::NEVER, last: Deadline::NEVER };
+    pub(crate) const OF_ANY: ReplyTimeout = ReplyTimeout { over: Deadline::NEVER, last: Deadline::NEVER };
 
     /// Of a call that is to be over then.
-    pub(crate) fn until(over: Deadline) -> Patience {
-        Patience { over, last: Deadline::NEVER }
+    pub(crate) fn until(over: Deadline) -> ReplyTimeout {
+        ReplyTimeout { over, last: Deadline::NEVER }
     }
 
     /// The same of a call that has to do with many sessions: they have [`GRACE`] together, and not
     /// one after the other.
-    pub(crate) fn with_many_until(over: Deadline) -> Patience {
-        Patience { over, last: over.plus(GRACE) }
+    pub(crate) fn with_many_until(over: Deadline) -> ReplyTimeout {
+        ReplyTimeout { over, last: over.plus(GRACE) }
     }
 
     /// When the call is to be over.
@@ -58,7 +58,7 @@ impl Patience {
         self.over.at_least(GRACE).min(self.last)
     }
 
-    /// The same as [`Patience::deadline`] for an answer of this process: one that is
+    /// The same as [`ReplyTimeout::deadline`] for an answer of this process: one that is
     /// stopped when the time is over will not give it.
     pub(crate) fn deadline_for(self, pid: u32) -> Deadline {
         if self.over.has_passed() && is_stopped(pid) { self.over } else { self.deadline() }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn many_sessions_have_their_grace_together_and_one_has_it_for_each_answer() {
         let over = Deadline::after(Duration::ZERO);
-        let (one, many) = (Patience::until(over), Patience::with_many_until(over));
+        let (one, many) = (ReplyTimeout::until(over), ReplyTimeout::with_many_until(over));
         let moment = many.last();
         assert_eq!(moment, over.plus(GRACE));
         while !moment.has_passed() {
@@ -108,6 +108,6 @@ mod tests {
             assert_eq!(many.last(), moment);
         }
         assert!(!one.last().has_passed() && many.deadline().has_passed());
-        assert_eq!(Patience::with_many_until(Deadline::NEVER).last(), Deadline::NEVER);
+        assert_eq!(ReplyTimeout::with_many_until(Deadline::NEVER).last(), Deadline::NEVER);
     }
 }

@@ -33,7 +33,7 @@ const LONGEST_DRAWN: u64 = 16 * 1024;
 const LONGEST_HIDDEN: u64 = 64 * 1024;
 
 #[derive(Clone)]
-pub(crate) struct Unmarked {
+pub(crate) struct MarkStripper {
     tags: Vec<Vec<u8>>,
     longest: usize,
     // A report of the folder that is whole, if a mark follows at once.
@@ -50,16 +50,16 @@ pub(crate) struct Unmarked {
     is_done: bool,
 }
 
-impl Unmarked {
+impl MarkStripper {
     /// More than a mark has bytes.
     pub(crate) const LONGEST: u64 = 128;
 
-    /// `secrets` as of [`Marks::new`].
+    /// `secrets` as of [`MarkParser::new`].
     ///
-    /// [`Marks::new`]: crate::session::shell::marks::Marks::new
-    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Unmarked {
+    /// [`MarkParser::new`]: crate::session::shell::marks::MarkParser::new
+    pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> MarkStripper {
         let tags: Vec<_> = secrets.into_iter().map(|secret| marks::tag(secret.as_ref())).collect();
-        Unmarked {
+        MarkStripper {
             longest: tags.iter().map(|tag| marks::longest(tag)).max().unwrap_or(0),
             tags,
             hidden: None,
@@ -101,7 +101,7 @@ impl Unmarked {
                 self.held.push(byte);
                 at += 1;
             } else if byte == BEL && self.length_of_ours() == self.held.len() {
-                self.heed_mark(out);
+                self.handle_mark(out);
                 self.held.clear();
                 self.folder.clear();
                 at += 1;
@@ -136,7 +136,7 @@ impl Unmarked {
     }
 
     /// What a mark of ours, which is held, tells of the prompt.
-    fn heed_mark(&mut self, out: &mut Vec<u8>) {
+    fn handle_mark(&mut self, out: &mut Vec<u8>) {
         let kind = self.held.get(OPENING.len());
         match kind {
             Some(b'H') => {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn without(pieces: &[&[u8]]) -> Vec<u8> {
-        let (mut unmarked, mut rest) = (Unmarked::new(Some(SECRET)), Vec::new());
+        let (mut unmarked, mut rest) = (MarkStripper::new(Some(SECRET)), Vec::new());
         pieces.iter().for_each(|piece| unmarked.feed(piece, &mut rest));
         unmarked.finish(&mut rest);
         rest
@@ -298,7 +298,7 @@ mod tests {
         ] {
             assert_eq!(String::from_utf8(without(&[text.as_bytes()])).unwrap(), rest, "{text:?}");
         }
-        assert!(marks::longest(&marks::tag(SECRET)) as u64 <= Unmarked::LONGEST);
+        assert!(marks::longest(&marks::tag(SECRET)) as u64 <= MarkStripper::LONGEST);
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
             }
         }
         // Where the log ends within it, all of that is still to come.
-        let mut unmarked = Unmarked::new(Some(SECRET));
+        let mut unmarked = MarkStripper::new(Some(SECRET));
         let begun = format!("\r\x1b[K\r{r}$");
         unmarked.feed(format!("$ {b}{begun}").as_bytes(), &mut Vec::new());
         assert_eq!(unmarked.unfinished(), begun.len() as u64);
@@ -343,7 +343,7 @@ mod tests {
             let ended = String::from_utf8(without(&[format!("$ {start}").as_bytes()])).unwrap();
             assert!(ended.len() < "$ \x1b]133;".len(), "{ended:?}");
             // The same of its end, where something was cut off before it.
-            let unmarked = Unmarked::new(Some(SECRET));
+            let unmarked = MarkStripper::new(Some(SECRET));
             let behind = format!("{rest}text");
             let left = &behind[unmarked.rest_of_mark(behind.as_bytes())..];
             let is_whole = length == 0;
@@ -351,7 +351,7 @@ mod tests {
             assert_eq!(left, if is_whole || is_number { &behind } else { "text" });
         }
         let text = format!("text {whole}");
-        assert_eq!(Unmarked::new(Some(SECRET)).rest_of_mark(text.as_bytes()), 0);
+        assert_eq!(MarkStripper::new(Some(SECRET)).rest_of_mark(text.as_bytes()), 0);
     }
 
     #[test]

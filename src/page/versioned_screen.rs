@@ -42,7 +42,7 @@ impl Numbers {
 
 /// The rows of a screen at some moment.
 #[derive(Debug, Default)]
-pub(crate) struct Frame {
+pub(crate) struct VersionedScreen {
     rows: Vec<Row>,
     head: Head,
     number: u64,
@@ -63,7 +63,7 @@ struct Head {
     cursor: Option<(usize, usize)>,
 }
 
-impl Frame {
+impl VersionedScreen {
     /// When it changed last.
     pub(crate) fn number(&self) -> u64 {
         self.number
@@ -97,7 +97,7 @@ impl Frame {
         self.number = numbers.next();
     }
 
-    /// Makes it equal to another machine's [`Frame::object`]; `theirs` are the numbers of its rows
+    /// Makes it equal to another machine's [`VersionedScreen::object`]; `theirs` are the numbers of its rows
     /// there, before and after. `None` if the object is invalid: it accepts only text and our own
     /// styles.
     pub(crate) fn take_told(
@@ -236,13 +236,17 @@ mod tests {
 
     struct Shown {
         screen: Screen,
-        frame: Frame,
+        frame: VersionedScreen,
         numbers: Numbers,
     }
 
     impl Shown {
         fn new() -> Shown {
-            Shown { screen: Screen::new(10, 4), frame: Frame::default(), numbers: Numbers::default() }
+            Shown {
+                screen: Screen::new(10, 4),
+                frame: VersionedScreen::default(),
+                numbers: Numbers::default(),
+            }
         }
 
         /// The object after these bytes for a page that has seen everything before them.
@@ -304,7 +308,7 @@ mod tests {
         let at = "1,".repeat(100_000);
         let head = "{\"cols\":1,\"rows\":1,\"cursor\":null,\"fresh\":{\"1\":[\"a\"]}";
         let told = serde_json::from_str(&format!("{head},\"at\":[{at}1]}}")).unwrap();
-        let (mut frame, mut theirs) = (Frame::default(), Vec::new());
+        let (mut frame, mut theirs) = (VersionedScreen::default(), Vec::new());
         frame.take_told(&told, &mut theirs, &mut Numbers::default()).unwrap();
         assert_eq!((frame.rows.len(), theirs.len()), (MOST_ROWS, MOST_ROWS));
         assert!(theirs.capacity() < 2 * MOST_ROWS, "{}", theirs.capacity());
@@ -316,7 +320,7 @@ mod tests {
         for cell in 0..100_000 {
             screen.feed(format!("\x1b[38;2;{};{};7m<", cell % 251, cell % 241).as_bytes());
         }
-        let mut frame = Frame::default();
+        let mut frame = VersionedScreen::default();
         frame.take(&screen, &mut Numbers::default());
         assert!(frame.object(0).value().len() < MOST_ROWS * (LONGEST_ROW + 10));
         assert_eq!(frame.rows.len(), MOST_ROWS);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Clone)]
-pub(crate) struct Glance {
+pub(crate) struct ListEntry {
     pub(crate) handle: Handle,
     pub(crate) alive: bool,
     pub(crate) name: Option<Name>,
@@ -24,7 +24,7 @@ pub(crate) struct Glance {
     pub(crate) started: Option<SystemTime>,
 }
 
-impl Glance {
+impl ListEntry {
     /// Is it there? Every output has the same word for that.
     pub(crate) fn state(&self) -> &'static str {
         if self.alive { "alive" } else { "dead" }
@@ -38,13 +38,13 @@ impl Glance {
 
     /// At a live session of that name among others, if it is one, and its files are as
     /// they were made.
-    pub(super) fn at_live(sessions: &Folder, handle: &Handle, name: Option<&Name>) -> Option<Glance> {
+    pub(super) fn at_live(sessions: &Folder, handle: &Handle, name: Option<&Name>) -> Option<ListEntry> {
         let (meta, started) = sessions.open_file_within(handle.as_str(), dir::META).ok()?;
         if !files::is_locked(&meta).ok()? {
             return None;
         }
         let content = files::read(&meta, dir::META, dir::LONGEST_COMMAND).ok()?;
-        Some(Glance {
+        Some(ListEntry {
             handle: handle.clone(),
             alive: true,
             name: name.cloned(),
@@ -56,12 +56,12 @@ impl Glance {
     /// At any session. `None` if it has been removed meanwhile. Somebody's meddling
     /// with its files must not hide a session from `list` and `kill --all`: what cannot
     /// be read is shown as empty.
-    pub(crate) fn at(session: &SessionDir) -> Option<Glance> {
+    pub(crate) fn at(session: &SessionDir) -> Option<ListEntry> {
         let started = session.started();
         if started.is_none() && session.is_gone() {
             return None;
         }
-        Some(Glance {
+        Some(ListEntry {
             handle: session.handle().clone(),
             // Where that cannot be told, nothing may be done that harms a live one.
             alive: session.is_alive().unwrap_or(true),

@@ -24,7 +24,7 @@ const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// changed its terminal's mode. The kernel does not tell that either.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-pub(crate) struct Keyboard {
+pub(crate) struct InputScheduler {
     line: CanonicalLine,
     // Until then, what was typed last may be on its way to where it is read.
     settled: Instant,
@@ -42,9 +42,9 @@ pub(crate) enum Hold {
     Nothing,
 }
 
-impl Keyboard {
-    pub(crate) fn new(now: Instant) -> Keyboard {
-        Keyboard { line: CanonicalLine::default(), settled: now, held: false, answers_first: None }
+impl InputScheduler {
+    pub(crate) fn new(now: Instant) -> InputScheduler {
+        InputScheduler { line: CanonicalLine::default(), settled: now, held: false, answers_first: None }
     }
 
     /// Does what is to be typed wait for nothing but that the terminal has room?
@@ -150,17 +150,17 @@ mod tests {
         let (hidden, shown, keys) =
             (TerminalModes::of(true, false), TerminalModes::of(true, true), TerminalModes::of(false, false));
         let just_typed = |bytes: &[u8]| {
-            let mut keyboard = Keyboard::new(now);
+            let mut keyboard = InputScheduler::new(now);
             keyboard.note_typed(bytes, &hidden, now);
             keyboard
         };
         let longest = [b'x'; 4_000];
         let (on_its_way, settled) = (now + SETTLE - MILLISECOND, now + SETTLE);
         let cases = [
-            (Keyboard::new(now), &hidden, false, now, true),
-            (Keyboard::new(now), &shown, false, now, false),
-            (Keyboard::new(now), &keys, false, now, false),
-            (Keyboard::new(now), &hidden, true, now, false),
+            (InputScheduler::new(now), &hidden, false, now, true),
+            (InputScheduler::new(now), &shown, false, now, false),
+            (InputScheduler::new(now), &keys, false, now, false),
+            (InputScheduler::new(now), &hidden, true, now, false),
             (just_typed(b"y\n"), &hidden, false, now, false),
             (just_typed(b"y\n"), &hidden, false, on_its_way, false),
             (just_typed(b"y\n"), &hidden, false, settled, true),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn earlier_queries_are_answered_first_for_a_while() {
         let now = Instant::now();
-        let mut keyboard = Keyboard::new(now);
+        let mut keyboard = InputScheduler::new(now);
         let asked_until = |end: u64| move |place: u64| place >= end;
         assert!(!keyboard.may_type(false, 10, now, |_| true), "there is nothing to type");
         assert!(keyboard.may_type(true, 10, now, asked_until(11)), "it was asked later");
@@ -201,7 +201,7 @@ mod tests {
     fn text_too_long_for_a_line_waits_for_room() {
         let now = Instant::now();
         let (lines, keys) = (TerminalModes::of(true, true), TerminalModes::of(false, false));
-        let mut keyboard = Keyboard::new(now);
+        let mut keyboard = InputScheduler::new(now);
         assert_eq!(keyboard.room_for(&[b'x'; 5_000], &lines, Hold::Nothing), 5_000);
         assert_eq!(keyboard.room_for(&[b'x'; 5_000], &lines, Hold::WhatIsTooLong), 4_095);
         assert!(keyboard.waits_for_room());

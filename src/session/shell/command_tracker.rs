@@ -12,13 +12,13 @@ use crate::{
     outcome::{Result, Trying},
     session::{
         OutputLog, Piece,
-        shell::{FoundMark, Mark, Marks},
+        shell::{FoundMark, Mark, MarkParser},
     },
     terminal::tokenizer::{BEL, ESC},
 };
 
-pub(crate) struct Trace {
-    marks: Marks,
+pub(crate) struct CommandTracker {
+    marks: MarkParser,
     pub(crate) stage: Stage,
     // The number of the completion before the command's.
     last: u64,
@@ -109,11 +109,17 @@ pub(crate) enum Stage {
     },
 }
 
-impl Trace {
+impl CommandTracker {
     /// Of a command of so many lines that is handed over where the log has come to
     /// `offset`, and the shell's last completion was `last`, for which `marks` were made.
-    pub(crate) fn new(marks: Marks, offset: u64, last: u64, lines: usize, beginning: Beginning) -> Trace {
-        Trace {
+    pub(crate) fn new(
+        marks: MarkParser,
+        offset: u64,
+        last: u64,
+        lines: usize,
+        beginning: Beginning,
+    ) -> CommandTracker {
+        CommandTracker {
             marks,
             stage: Stage::Typed,
             last,
@@ -139,8 +145,8 @@ impl Trace {
 
     /// Of one that has been left while it ran, whose next output comes behind `from`;
     /// `marks` were made for there.
-    pub(crate) fn resumed(marks: Marks, from: u64, last: u64, beginning: Beginning) -> Trace {
-        let mut trace = Trace::new(marks, from, last, 1, beginning);
+    pub(crate) fn resumed(marks: MarkParser, from: u64, last: u64, beginning: Beginning) -> CommandTracker {
+        let mut trace = CommandTracker::new(marks, from, last, 1, beginning);
         trace.has_started = true;
         trace.begin(last.saturating_add(1), from);
         trace
@@ -187,7 +193,7 @@ impl Trace {
         self.next = pieces.offset();
         self.look_for_line(log)?;
         for found in std::mem::take(&mut self.found) {
-            self.heed(&found, log)?;
+            self.handle(&found, log)?;
         }
         self.pass_sequences(log)?;
         if lost > 0 {
@@ -250,7 +256,7 @@ impl Trace {
         self.stage = Stage::Running { seq, start };
     }
 
-    fn heed(&mut self, found: &FoundMark, log: &OutputLog) -> Result<()> {
+    fn handle(&mut self, found: &FoundMark, log: &OutputLog) -> Result<()> {
         match (self.stage, found.mark) {
             (Stage::Typed, Mark::Mended { .. }) => self.mended = true,
             (Stage::Typed, Mark::Done { seq, .. }) if self.mended => self.last = seq,

@@ -14,7 +14,7 @@ use crate::{
     session::{
         Activity, Because, Report, ReportState,
         client::{
-            Doing,
+            TerminalState,
             snapshot::{Input, Reads},
             waiting::{HELD, HELD_LONG},
         },
@@ -46,7 +46,7 @@ pub(crate) enum Audience {
 /// What was seen at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    pub(crate) doing: Doing,
+    pub(crate) doing: TerminalState,
     pub(crate) input: Input,
     /// A program has the keyboard, so that it may draw a screen.
     pub(crate) has_keys: bool,
@@ -55,11 +55,11 @@ pub(crate) struct Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Judged {
     activity: Activity,
-    doing: Doing,
+    doing: TerminalState,
     since: Instant,
 }
 
-pub(crate) struct Judge {
+pub(crate) struct ActivityTracker {
     // How many times what there is to tell has changed.
     seen: u64,
     judged: Judged,
@@ -100,11 +100,11 @@ impl Stir {
     }
 }
 
-impl Judge {
-    pub(crate) fn new(now: Instant) -> Judge {
-        Judge {
+impl ActivityTracker {
+    pub(crate) fn new(now: Instant) -> ActivityTracker {
+        ActivityTracker {
             seen: 1,
-            judged: Judged { activity: Activity::Working, doing: Doing::Running, since: now },
+            judged: Judged { activity: Activity::Working, doing: TerminalState::Running, since: now },
             report: None,
             said: None,
             turn: None,
@@ -134,11 +134,11 @@ impl Judge {
             (None, Some(said)) if !said.is_over() || self.turn.is_some() => {
                 (said.activity(), Because::ProgramStatus)
             }
-            (None, Some(_)) if (activity, doing) == (Activity::Waiting, Doing::Raw) => {
+            (None, Some(_)) if (activity, doing) == (Activity::Waiting, TerminalState::Raw) => {
                 (Activity::Idle, Because::ProgramStatus)
             }
             _ if activity == Activity::Idle => (activity, Because::Shell),
-            _ if doing == Doing::Raw => (activity, Because::Quiet),
+            _ if doing == TerminalState::Raw => (activity, Because::Quiet),
             _ => (activity, Because::Kernel),
         }
     }
@@ -167,7 +167,7 @@ impl Judge {
         }
     }
 
-    pub(crate) fn doing(&self) -> Doing {
+    pub(crate) fn doing(&self) -> TerminalState {
         self.judged.doing
     }
 
@@ -232,7 +232,8 @@ impl Judge {
             return Deadline::NEVER;
         }
         let Some(stir) = self.stirred else {
-            let silent = self.judged.doing == Doing::Running || self.judged.activity == Activity::Waiting;
+            let silent =
+                self.judged.doing == TerminalState::Running || self.judged.activity == Activity::Waiting;
             let silent = silent && !is_followed;
             let pause = self.pause.filter(|_| !silent);
             return pause.map_or(Deadline::NEVER, |pause| Deadline::at(self.looked + pause));
@@ -280,11 +281,11 @@ impl Judge {
         let begins = anew || activity != self.judged.activity;
         if begins {
             self.judged.since = match (look.doing, stir) {
-                (Doing::Running, Some(stir)) => stir.first,
-                (Doing::Raw, _) if activity == Activity::Waiting => {
+                (TerminalState::Running, Some(stir)) => stir.first,
+                (TerminalState::Raw, _) if activity == Activity::Waiting => {
                     now.checked_sub(look.input.held).map_or(self.changed, |since| since.max(self.changed))
                 }
-                (Doing::Raw, Some(stir)) => stir.first,
+                (TerminalState::Raw, Some(stir)) => stir.first,
                 (_, Some(stir)) => stir.last,
                 // It had not waited long enough at the last look.
                 (doing, None) if doing == self.judged.doing => self.changed,
@@ -320,13 +321,13 @@ mod tests {
     }
 
     /// At something that has held for so many milliseconds.
-    fn look(doing: Doing, held: u32) -> Look {
+    fn look(doing: TerminalState, held: u32) -> Look {
         let reads = match doing {
-            Doing::Prompt => Some(Reads::Prompt),
-            Doing::Line => Some(Reads::Line),
-            Doing::Secret => Some(Reads::Secret),
-            Doing::Raw => Some(Reads::Raw),
-            Doing::Running => None,
+            TerminalState::Prompt => Some(Reads::Prompt),
+            TerminalState::Line => Some(Reads::Line),
+            TerminalState::Secret => Some(Reads::Secret),
+            TerminalState::Raw => Some(Reads::Raw),
+            TerminalState::Running => None,
         };
         let (held, least) = (MILLISECOND * held, MILLISECOND);
         Look { doing, input: Input { reads, held, least, has_timer: false }, has_keys: false }
@@ -335,46 +336,47 @@ mod tests {
     #[test]
     fn each_activity_has_a_beginning() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
-        let told = |judge: &Judge| (judge.verdict().0, judge.since().duration_since(begin).as_millis());
-        assert!(judge.look(look(Doing::Prompt, 50), at(begin, 60)));
+        let mut judge = ActivityTracker::new(begin);
+        let told =
+            |judge: &ActivityTracker| (judge.verdict().0, judge.since().duration_since(begin).as_millis());
+        assert!(judge.look(look(TerminalState::Prompt, 50), at(begin, 60)));
         assert_eq!(told(&judge), (Activity::Idle, 0));
         assert!(!judge.note_typed(at(begin, 1_000)), "there was no report");
-        assert!(judge.look(look(Doing::Running, 0), at(begin, 1_050)));
+        assert!(judge.look(look(TerminalState::Running, 0), at(begin, 1_050)));
         assert_eq!(told(&judge), (Activity::Working, 1_000));
         // In silence it has come to ask something.
-        assert!(!judge.look(look(Doing::Running, 0), at(begin, 1_100)));
-        assert!(judge.look(look(Doing::Line, 50), at(begin, 2_000)));
+        assert!(!judge.look(look(TerminalState::Running, 0), at(begin, 1_100)));
+        assert!(judge.look(look(TerminalState::Line, 50), at(begin, 2_000)));
         assert_eq!(told(&judge), (Activity::Waiting, 2_000));
         let seen = judge.seen();
         // What others print meanwhile changes nothing.
         judge.note_printed(at(begin, 3_000));
-        assert!(!judge.look(look(Doing::Line, 50), at(begin, 3_050)));
+        assert!(!judge.look(look(TerminalState::Line, 50), at(begin, 3_050)));
         assert_eq!((told(&judge), judge.seen()), ((Activity::Waiting, 2_000), seen));
         // It is given a line, and asks for another.
         judge.note_typed(at(begin, 4_000));
         judge.note_printed(at(begin, 4_010));
-        assert!(judge.look(look(Doing::Secret, 50), at(begin, 4_060)));
-        assert_eq!((told(&judge), judge.doing()), ((Activity::Waiting, 4_010), Doing::Secret));
+        assert!(judge.look(look(TerminalState::Secret, 50), at(begin, 4_060)));
+        assert_eq!((told(&judge), judge.doing()), ((Activity::Waiting, 4_010), TerminalState::Secret));
         assert_eq!(judge.seen(), seen + 1);
     }
 
     #[test]
     fn a_raw_program_waits_after_a_second_of_rest() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
+        let mut judge = ActivityTracker::new(begin);
         judge.note_printed(at(begin, 500));
         assert_eq!(judge.deadline(Audience::None, false), Deadline::NEVER);
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 550)));
-        judge.look(look(Doing::Raw, 0), at(begin, 550));
+        judge.look(look(TerminalState::Raw, 0), at(begin, 550));
         assert_eq!(judge.verdict().0, Activity::Working);
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 1_550)));
         // It uses the CPU, on and on.
-        judge.look(look(Doing::Raw, 0), at(begin, 1_550));
+        judge.look(look(TerminalState::Raw, 0), at(begin, 1_550));
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 3_050)));
-        judge.look(look(Doing::Raw, 400), at(begin, 3_050));
+        judge.look(look(TerminalState::Raw, 400), at(begin, 3_050));
         assert_eq!(judge.deadline(Audience::None, true), Deadline::at(at(begin, 3_650)));
-        assert!(judge.look(look(Doing::Raw, 1_000), at(begin, 3_650)));
+        assert!(judge.look(look(TerminalState::Raw, 1_000), at(begin, 3_650)));
         assert_eq!((judge.verdict().0, judge.since()), (Activity::Waiting, at(begin, 2_650)));
         // And then there is nothing to look for any more.
         assert_eq!(judge.deadline(Audience::Told, true), Deadline::NEVER);
@@ -383,11 +385,11 @@ mod tests {
     #[test]
     fn a_silent_program_is_checked_less_often_and_only_for_followers() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
+        let mut judge = ActivityTracker::new(begin);
         let mut now = at(begin, 50);
         let mut looks = 0;
         while now < begin + Duration::from_secs(3_600) {
-            judge.look(look(Doing::Running, 0), now);
+            judge.look(look(TerminalState::Running, 0), now);
             assert_eq!(judge.deadline(Audience::None, false), Deadline::NEVER);
             assert_eq!(judge.deadline(Audience::None, true), Deadline::NEVER);
             now = now.max(judge.looked + judge.pause.unwrap());
@@ -399,13 +401,13 @@ mod tests {
     #[test]
     fn a_printing_program_is_checked_only_if_its_activity_may_change() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
-        judge.look(look(Doing::Prompt, 50), at(begin, 50));
+        let mut judge = ActivityTracker::new(begin);
+        judge.look(look(TerminalState::Prompt, 50), at(begin, 50));
         for time in 1..=10 {
             judge.note_printed(at(begin, 50 + time * 40));
         }
         assert_eq!(judge.deadline(Audience::Told, false), Deadline::at(at(begin, 340)));
-        judge.look(look(Doing::Running, 0), at(begin, 400));
+        judge.look(look(TerminalState::Running, 0), at(begin, 400));
         judge.note_printed(at(begin, 410));
         judge.note_printed(at(begin, 790));
         assert_eq!(judge.deadline(Audience::Told, false), Deadline::at(at(begin, 840)));
@@ -415,16 +417,16 @@ mod tests {
     #[test]
     fn an_early_reading_is_repeated_before_it_is_sent() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
-        judge.look(look(Doing::Line, 50), at(begin, 100));
+        let mut judge = ActivityTracker::new(begin);
+        judge.look(look(TerminalState::Line, 50), at(begin, 100));
         assert!(judge.is_settled());
         let seen = judge.seen();
         judge.note_typed(at(begin, 1_000));
         // The line is on its way.
-        assert!(!judge.look(look(Doing::Line, 50), at(begin, 1_001)));
+        assert!(!judge.look(look(TerminalState::Line, 50), at(begin, 1_001)));
         assert!(!judge.is_settled());
         assert_eq!(judge.deadline(Audience::New, false), Deadline::at(at(begin, 1_050)));
-        assert!(judge.look(look(Doing::Line, 50), at(begin, 1_050)));
+        assert!(judge.look(look(TerminalState::Line, 50), at(begin, 1_050)));
         assert!(judge.is_settled());
         assert_eq!((judge.seen(), judge.since()), (seen + 1, at(begin, 1_000)));
     }
@@ -432,33 +434,33 @@ mod tests {
     #[test]
     fn a_program_waits_for_a_line_even_after_another_printed() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
+        let mut judge = ActivityTracker::new(begin);
         judge.note_printed(at(begin, 100));
         // Too soon after that to be settled.
-        judge.look(look(Doing::Line, 31), at(begin, 131));
-        let told = |judge: &Judge| (judge.verdict().0, judge.since());
+        judge.look(look(TerminalState::Line, 31), at(begin, 131));
+        let told = |judge: &ActivityTracker| (judge.verdict().0, judge.since());
         assert_eq!(told(&judge), (Activity::Waiting, at(begin, 100)));
         judge.note_printed(at(begin, 1_000));
         for soon in [1, 2] {
-            judge.look(look(Doing::Line, soon), at(begin, 1_000 + soon));
+            judge.look(look(TerminalState::Line, soon), at(begin, 1_000 + soon));
             assert_eq!(told(&judge), (Activity::Waiting, at(begin, 100)));
         }
         judge.note_typed(at(begin, 2_000));
-        judge.look(look(Doing::Line, 0), at(begin, 2_001));
+        judge.look(look(TerminalState::Line, 0), at(begin, 2_001));
         assert_eq!(judge.verdict().0, Activity::Working);
     }
 
     #[test]
     fn a_report_takes_precedence_until_input() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
+        let mut judge = ActivityTracker::new(begin);
         let report = |state| Some(Report { state, text: b"may I?".to_vec(), since: Duration::ZERO });
-        judge.look(look(Doing::Running, 0), begin);
+        judge.look(look(TerminalState::Running, 0), begin);
         let seen = judge.seen();
         assert!(!judge.note_report(report(ReportState::Waiting)));
         assert_eq!((judge.verdict().0, judge.seen()), (Activity::Waiting, seen + 1));
         judge.note_printed(begin);
-        judge.look(look(Doing::Running, 0), begin);
+        judge.look(look(TerminalState::Running, 0), begin);
         assert_eq!(judge.verdict().0, Activity::Waiting);
         assert!(judge.note_report(report(ReportState::Done)));
         assert_eq!(judge.verdict().0, Activity::Done);
@@ -499,7 +501,7 @@ mod tests {
             // A part of it is done.
             &[Some((Working, true, None)), Some((Done, true, Some(Done))), Some((Working, false, None))],
         ] {
-            let mut judge = Judge::new(begin);
+            let mut judge = ActivityTracker::new(begin);
             for step in steps {
                 match step {
                     Some((state, ended, turn)) => {
@@ -514,7 +516,7 @@ mod tests {
             }
         }
         let report = |state| Some(Report { state, text: Vec::new(), since: Duration::ZERO });
-        let mut judge = Judge::new(begin);
+        let mut judge = ActivityTracker::new(begin);
         for (state, turn) in [(Working, None), (Idle, Some(Idle)), (Failed, Some(Failed)), (Waiting, None)] {
             judge.note_report(report(state));
             assert_eq!(judge.turn(), turn, "{state:?}");
@@ -527,14 +529,14 @@ mod tests {
     #[test]
     fn input_ends_the_state_done() {
         let begin = Instant::now();
-        let mut judge = Judge::new(begin);
-        judge.look(look(Doing::Raw, 2_000), at(begin, 3_000));
+        let mut judge = ActivityTracker::new(begin);
+        judge.look(look(TerminalState::Raw, 2_000), at(begin, 3_000));
         assert_eq!(judge.verdict(), (Activity::Waiting, Because::Quiet));
         judge.note_said(Some(ReportState::Done), true);
         assert_eq!(judge.verdict(), (Activity::Done, Because::ProgramStatus));
         judge.note_typed(at(begin, 4_000));
         assert_eq!(judge.verdict(), (Activity::Idle, Because::ProgramStatus));
-        judge.look(look(Doing::Line, 50), at(begin, 5_000));
+        judge.look(look(TerminalState::Line, 50), at(begin, 5_000));
         assert_eq!(judge.verdict(), (Activity::Waiting, Because::Kernel));
     }
 
@@ -542,11 +544,11 @@ mod tests {
     fn a_waiter_is_notified_of_a_turn() {
         let begin = Instant::now();
         for (waited_on, attended) in [(400, false), (500, true), (700, true)] {
-            let mut judge = Judge::new(begin);
-            judge.look(look(Doing::Running, 0), begin);
+            let mut judge = ActivityTracker::new(begin);
+            judge.look(look(TerminalState::Running, 0), begin);
             judge.note_waited_on(at(begin, waited_on));
             judge.note_printed(at(begin, 500));
-            judge.look(look(Doing::Line, 50), at(begin, 900));
+            judge.look(look(TerminalState::Line, 50), at(begin, 900));
             assert_eq!(judge.is_attended(), attended, "{waited_on}");
         }
     }

@@ -1,6 +1,6 @@
 //! All that is known of a session at one moment: what it is, what it does, since when, where,
 //! and what it asks. Every output of nbs that shows a session has this, and says it by the same
-//! fields ([`Overview::json`]).
+//! fields ([`ActivityView::json`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,10 +11,10 @@ use crate::{
     numbers,
     outcome::{Failure, Result},
     session::{
-        Activity, Address, Because, Glance, Handle, Name, Notice, ProgramSaid, Report, ReportState,
+        Activity, Address, Because, Handle, ListEntry, Name, Notice, ProgramSaid, Report, ReportState,
         ScreenCache, SessionDir, Settings, StateDir, Target, Verdict,
         client::{
-            Doing, Parts, RelayClient, ToldStanding,
+            Parts, RelayClient, ReportedState, TerminalState,
             snapshot::{Front, InputState, Reads},
         },
         exit::End,
@@ -33,15 +33,15 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How many relays are asked at a time: each takes a descriptor.
 const BATCH: usize = 200;
 
-pub(crate) struct Overview {
-    pub(crate) glance: Glance,
+pub(crate) struct ActivityView {
+    pub(crate) glance: ListEntry,
     /// The one that it is on; `None`: here.
     pub(crate) machine: Option<String>,
     /// `None` where the relay does not tell.
     pub(crate) activity: Option<Activity>,
     /// What that stands on, where it is not plain.
     pub(crate) because: Option<Because>,
-    pub(crate) doing: Option<Doing>,
+    pub(crate) doing: Option<TerminalState>,
     /// Whether a program waits for input.
     pub(crate) input: Option<InputState>,
     /// Since 1970; of a dead one, since when it is.
@@ -84,17 +84,17 @@ pub(crate) struct Files {
     settings: Settings,
 }
 
-impl Overview {
+impl ActivityView {
     /// Of a session whose relay has told this.
-    pub(crate) fn of(session: &SessionDir, glance: Glance, told: ToldStanding) -> Overview {
-        let mut overview = Overview::brief(glance, told);
+    pub(crate) fn of(session: &SessionDir, glance: ListEntry, told: ReportedState) -> ActivityView {
+        let mut overview = ActivityView::brief(glance, told);
         overview.look(session);
         overview
     }
 
-    /// The same as far as its relay tells it; the rest is for [`Overview::look`].
-    pub(crate) fn brief(glance: Glance, told: ToldStanding) -> Overview {
-        let unknown = Overview {
+    /// The same as far as its relay tells it; the rest is for [`ActivityView::look`].
+    pub(crate) fn brief(glance: ListEntry, told: ReportedState) -> ActivityView {
+        let unknown = ActivityView {
             glance,
             machine: None,
             activity: None,
@@ -121,7 +121,7 @@ impl Overview {
             front: Front::default(),
         };
         match told {
-            ToldStanding::Standing(now) => Overview {
+            ReportedState::Standing(now) => ActivityView {
                 told: Verdict::told(&now),
                 front: now.front,
                 activity: now.activity,
@@ -140,24 +140,24 @@ impl Overview {
                 passes_on: now.input.reads == Some(Reads::Far),
                 ..unknown
             },
-            ToldStanding::Nothing => unknown,
-            ToldStanding::Ended => {
-                let glance = Glance { alive: false, ..unknown.glance };
-                Overview { glance, activity: Some(Activity::Dead), ..unknown }
+            ReportedState::Nothing => unknown,
+            ReportedState::Ended => {
+                let glance = ListEntry { alive: false, ..unknown.glance };
+                ActivityView { glance, activity: Some(Activity::Dead), ..unknown }
             }
         }
     }
 
     /// Of a session whose relay has told nothing yet.
-    pub(crate) fn untold(glance: Glance) -> Overview {
-        let told = if glance.alive { ToldStanding::Nothing } else { ToldStanding::Ended };
-        Overview::brief(glance, told)
+    pub(crate) fn untold(glance: ListEntry) -> ActivityView {
+        let told = if glance.alive { ReportedState::Nothing } else { ReportedState::Ended };
+        ActivityView::brief(glance, told)
     }
 
     /// Of one that another machine tells of, by the line that `list --json` prints there, with or
     /// without that machine's name in the handle; `None` where that is no such line. No control
     /// characters are taken.
-    pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<Overview> {
+    pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<ActivityView> {
         let told: Value = serde_json::from_slice(line).ok()?;
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
         let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_str().as_bytes());
@@ -168,18 +168,18 @@ impl Overview {
             text: told["report"]["text"].as_str().unwrap_or_default().into(),
             since: seconds(&told["report"]["since"]).unwrap_or_default(),
         });
-        let glance = Glance {
+        let glance = ListEntry {
             handle: of_machine(told["handle"].as_str()?, machine)?,
             alive: text("state") != Some(b"dead"),
             name: text("name").and_then(Name::parse),
             command: shown("command")?,
             started: seconds(&told["started"]).and_then(|since| UNIX_EPOCH.checked_add(since)),
         };
-        Some(Overview {
+        Some(ActivityView {
             machine: machine.map(str::to_owned),
             activity: told["activity"].as_str().and_then(Activity::parse),
             because: told["because"].as_str().and_then(Because::parse),
-            doing: told["terminal"].as_str().map(Doing::parse),
+            doing: told["terminal"].as_str().map(TerminalState::parse),
             input: InputState::parse(&told["input"]),
             since: seconds(&told["since"]),
             program: text("program").map(<[u8]>::to_vec),
@@ -195,7 +195,7 @@ impl Overview {
             exit_code: told["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
             end: End::parse(&told),
             said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
-            ..Overview::brief(glance, ToldStanding::Nothing)
+            ..ActivityView::brief(glance, ReportedState::Nothing)
         })
     }
 
@@ -232,11 +232,11 @@ impl Overview {
         self.choices.clear();
         let rules = self.told.rules(session, &self.front);
         // What was printed to draw a screen is no line.
-        let is_drawn = self.doing == Some(Doing::Raw) || rules.is_some();
+        let is_drawn = self.doing == Some(TerminalState::Raw) || rules.is_some();
         let cache = if is_drawn && screen.is_none() { ScreenCache::look(session).ok() } else { None };
         let screen = cache.as_ref().map(|cache| &cache.screen).or(screen);
         let Some(screen) = screen.filter(|_| is_drawn) else {
-            self.last_line = session.last_line(self.doing == Some(Doing::Prompt));
+            self.last_line = session.last_line(self.doing == Some(TerminalState::Prompt));
             return self.note_question(|overview| overview.last_line.clone());
         };
         let (rows, before) = (screen.lines(0), screen.before_cursor());
@@ -270,7 +270,7 @@ impl Overview {
     }
 
     /// Of one that waits: what it says itself, or what is seen of it.
-    fn note_question(&mut self, seen: impl FnOnce(&Overview) -> Option<String>) {
+    fn note_question(&mut self, seen: impl FnOnce(&ActivityView) -> Option<String>) {
         self.question = match (self.activity, &self.report) {
             (Some(Activity::Waiting), Some(report)) => text::last_line_shown(&report.text),
             (Some(Activity::Waiting), None) => {
@@ -309,7 +309,7 @@ impl Overview {
         }
     }
 
-    /// When [`Overview::age`] will be another.
+    /// When [`ActivityView::age`] will be another.
     pub(crate) fn next_age(&self, now: SystemTime) -> Option<Duration> {
         let lasted = unix_seconds(now).saturating_sub(self.since?);
         let unit = match lasted.as_secs() / 60 {
@@ -323,7 +323,7 @@ impl Overview {
 
     /// The object that tells of it, in every output.
     pub(crate) fn json(&self) -> Object {
-        let Glance { name, command, started, alive, .. } = &self.glance;
+        let ListEntry { name, command, started, alive, .. } = &self.glance;
         let object = match &self.machine {
             Some(machine) => Object::new().text("machine", machine),
             None => Object::new(),
@@ -394,8 +394,8 @@ fn question_among(rows: &[String]) -> Option<String> {
 impl SessionDir {
     /// What a program asks that waits for input now, its terminal being at this: the row before
     /// the cursor, else a row above it that looks like a question. In one line that can be shown.
-    pub(crate) fn question(&self, doing: Doing) -> Result<Option<String>> {
-        if matches!(doing, Doing::Prompt | Doing::Running) {
+    pub(crate) fn question(&self, doing: TerminalState) -> Result<Option<String>> {
+        if matches!(doing, TerminalState::Prompt | TerminalState::Running) {
             return Ok(None);
         }
         let screen = ScreenCache::look(self)?.screen;
@@ -404,7 +404,7 @@ impl SessionDir {
             return Ok(before);
         }
         let mut rows = screen.lines(0);
-        if doing != Doing::Raw {
+        if doing != TerminalState::Raw {
             // What was printed before the last line is no question any more.
             let last = rows.iter().rposition(|row| !row.trim().is_empty());
             rows.drain(..last.unwrap_or(rows.len()));
@@ -441,7 +441,7 @@ fn of_machine(handle: &str, machine: Option<&str>) -> Option<Handle> {
 impl StateDir {
     /// Looks at a session of which its relay has told this, if it has told anything; `None` where
     /// it has been removed.
-    pub(crate) fn looked_at(&self, mut told: Overview) -> Option<Overview> {
+    pub(crate) fn looked_at(&self, mut told: ActivityView) -> Option<ActivityView> {
         let session = self.session(&Target::Handle(told.glance.handle.clone())).ok()?;
         told.look(&session);
         Some(told)
@@ -450,20 +450,20 @@ impl StateDir {
 
 impl SessionDir {
     /// All that is known of it; `None` where it has been removed.
-    pub(crate) fn overview(&self) -> Result<Option<Overview>> {
-        let Some(glance) = Glance::at(self) else { return Ok(None) };
+    pub(crate) fn overview(&self) -> Result<Option<ActivityView>> {
+        let Some(glance) = ListEntry::at(self) else { return Ok(None) };
         let client = if glance.alive { RelayClient::open(self)? } else { None };
         let now = client.map_or(Ok(None), |mut client| client.snapshot(Parts::ACTIVITY.and(Parts::SAID)))?;
-        let told = now.map_or(ToldStanding::Ended, |now| ToldStanding::Standing(Box::new(now)));
-        Ok(Some(Overview::of(self, glance, self.really(told))))
+        let told = now.map_or(ReportedState::Ended, |now| ReportedState::Standing(Box::new(now)));
+        Ok(Some(ActivityView::of(self, glance, self.really(told))))
     }
 }
 
 impl SessionDir {
     /// A relay that does not serve us (we are confined, and it is not) hangs up, too.
-    pub(crate) fn really(&self, told: ToldStanding) -> ToldStanding {
+    pub(crate) fn really(&self, told: ReportedState) -> ReportedState {
         match told {
-            ToldStanding::Ended if !self.ends().unwrap_or(true) => ToldStanding::Nothing,
+            ReportedState::Ended if !self.ends().unwrap_or(true) => ReportedState::Nothing,
             told => told,
         }
     }
@@ -471,7 +471,7 @@ impl SessionDir {
 
 impl StateDir {
     /// What those sessions do that `wanted` picks by their names, oldest first.
-    pub(crate) fn overviews(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<Overview>> {
+    pub(crate) fn overviews(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<ActivityView>> {
         let mut overviews = Vec::new();
         let mut glances = self.glances(wanted)?.into_iter().peekable();
         // However long it took to look which there are.
@@ -494,12 +494,12 @@ impl StateDir {
             for (session, glance, client) in asked {
                 let told = match client {
                     Ok(Some(mut client)) => {
-                        session.really(client.hear_standing(deadline).unwrap_or(ToldStanding::Nothing))
+                        session.really(client.receive_standing(deadline).unwrap_or(ReportedState::Nothing))
                     }
-                    Ok(None) => ToldStanding::Ended,
-                    Err(_) => ToldStanding::Nothing,
+                    Ok(None) => ReportedState::Ended,
+                    Err(_) => ReportedState::Nothing,
                 };
-                overviews.push(Overview::of(&session, glance, told));
+                overviews.push(ActivityView::of(&session, glance, told));
             }
         }
         Ok(overviews)
@@ -515,20 +515,20 @@ mod tests {
 
     #[test]
     fn a_machine_is_trusted_only_about_its_own_sessions() {
-        let told = Overview::parse(LINE.as_bytes(), Some("box")).unwrap();
+        let told = ActivityView::parse(LINE.as_bytes(), Some("box")).unwrap();
         assert_eq!(told.address().to_string(), "box:1f3a9c02");
-        assert_eq!((told.activity, told.doing), (Some(Activity::Waiting), Some(Doing::Line)));
+        assert_eq!((told.activity, told.doing), (Some(Activity::Waiting), Some(TerminalState::Line)));
         assert_eq!(told.since, Some(Duration::new(1_790_000_000, 1_000)));
         assert_eq!(told.report.map(|report| report.state), Some(ReportState::Failed));
         for machine in [None, Some("bo"), Some("box2"), Some("other")] {
-            assert!(Overview::parse(LINE.as_bytes(), machine).is_none(), "{machine:?}");
+            assert!(ActivityView::parse(LINE.as_bytes(), machine).is_none(), "{machine:?}");
         }
         let removed = LINE.replace("alive", "removed");
         assert!(removed_of(LINE.as_bytes(), Some("box")).is_none());
         let (address, name) = removed_of(removed.as_bytes(), Some("box")).unwrap();
         assert_eq!((&*address.to_string(), name), ("box:1f3a9c02", Name::parse(b"a")));
         let bare = LINE.replace("box:", "");
-        assert_eq!(Overview::parse(bare.as_bytes(), Some("box")).unwrap().address(), address);
+        assert_eq!(ActivityView::parse(bare.as_bytes(), Some("box")).unwrap().address(), address);
         assert!(removed_of(removed.as_bytes(), Some("other")).is_none());
     }
 
@@ -536,7 +536,7 @@ mod tests {
     fn nothing_that_another_machine_tells_reaches_a_terminal_raw() {
         for (seed, mut random) in rounds(500) {
             let line = spoiled(LINE.as_bytes(), &mut random);
-            let Some(told) = Overview::parse(&line, Some("box")) else { continue };
+            let Some(told) = ActivityView::parse(&line, Some("box")) else { continue };
             let shown = [Some(told.glance.command), told.last_line, told.question];
             let text: String = shown.into_iter().flatten().collect();
             assert!(!text.chars().any(char::is_control), "seed {seed}: {text:?}");
