@@ -249,12 +249,18 @@ fn numbered(row: &str, number: usize) -> Option<&str> {
     text.starts_with(' ').then(|| text.trim()).filter(|text| !text.is_empty())
 }
 
-/// Those of a line that names them at its end, as `[Y/n]` and `(yes/no)` do, in lower case.
+/// The choices that a line names at its end: in lower case those of `[Y/n]` and `(yes/no)`, and as they are
+/// the keys of `[y,n,q,?]`, as git lists them.
 pub(crate) fn choices_in(line: &str) -> Vec<Choice> {
     let line = line.trim_end().trim_end_matches([':', '?', ' ', '>']);
     let Some(end) = line.strip_suffix([']', ')']) else { return Vec::new() };
     let Some(at) = end.rfind(['[', '(']) else { return Vec::new() };
-    let words: Vec<&str> = end[at + 1..].split('/').map(str::trim).collect();
+    let listed = &end[at + 1..];
+    let keys: Vec<&str> = listed.split(',').collect();
+    if keys.len() > 1 && keys.iter().all(|key| key.len() == 1 && key.as_bytes()[0].is_ascii_graphic()) {
+        return keys.into_iter().map(|key| Choice { is_marked: false, text: key.to_owned() }).collect();
+    }
+    let words: Vec<&str> = listed.split('/').map(str::trim).collect();
     let is_word = |word: &&str| {
         !word.is_empty()
             && word.len() <= 12
@@ -617,6 +623,8 @@ mod tests {
         assert_eq!(choices("Install now? [y/N]"), pair("y", "n", 2));
         assert_eq!(choices("Go on (yes/no)? "), pair("yes", "no", 0));
         assert_eq!(choices("Do it? [Y/n]: "), pair("y", "n", 1));
+        let keys = |keys: &str| keys.chars().map(|key| (key.to_string(), false)).collect::<Vec<_>>();
+        assert_eq!(choices("(1/2) Stage this hunk [y,n,q,a,d,J,j,/,?]? "), keys("ynqadJj/?"));
         for line in ["Name (a b): ", "Delete build/? ", "[1/2]", "see [x]", "", "a/b"] {
             assert_eq!(choices(line), [], "{line}");
         }
