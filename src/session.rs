@@ -32,7 +32,7 @@ mod verdict;
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
 pub(crate) use activity_view::{ActivityView, removed, removed_of};
 pub(crate) use answering::answer;
-pub(crate) use check::{CheckReport, Fault, TRIAL, TRIAL_SOCKET};
+pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
     CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, OUTPUT, Removal, ReportingShell, SIZES, SOCKET, SessionDir,

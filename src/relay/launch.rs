@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{PendingSession, SOCKET, SessionSpec},
+    session::{Handle, PendingSession, SessionSpec},
     sys::{child, files::Folder, gate::Environment, socket},
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn start(
     via: SpawnVia,
 ) -> Result<Option<String>> {
     let what = "start the relay";
-    check_sockets(&pending.folder, SOCKET)?;
+    check_sockets(&pending.handle)?;
     let (mut ours, theirs) = UnixStream::pair().trying(what)?;
     let mut command = child::ourselves(crate::session::RELAY);
     command
@@ -131,9 +131,9 @@ fn send_ready(mut relay: &UnixStream) -> io::Result<()> {
 }
 
 /// Fails where a sandbox refuses what every session needs: there a relay could not be reached,
-/// nor say so. `name` is that of a socket which is made in the folder for a moment.
-fn check_sockets(folder: &Folder, name: &str) -> Result<()> {
-    match socket::refused_call(folder, name) {
+/// nor say so.
+fn check_sockets(handle: &Handle) -> Result<()> {
+    match socket::refused_call(&format!("nbs-{handle}")) {
         Some((call, error)) => {
             Err(Failure::failed(format!("cannot start a session: {}; {SOCKETS_FIX}", refusal(call, &error))))
         }

@@ -112,8 +112,6 @@ const MOST_OF_PANICS: u64 = 1 << 20;
 
 /// The prefix of the file by which `doctor` checks that it can write.
 pub(crate) const TRIAL: &str = ".doctor.";
-/// The same of a socket.
-pub(crate) const TRIAL_SOCKET: &str = ".doctor.socket.";
 
 /// How long a process may take to go once its session has ended: the kernel may be
 /// closing its files, and a shell may still be acting on its hang-up.
@@ -145,9 +143,7 @@ impl StateDir {
 
     fn strangers_in_state_dir(&self) -> Vec<Fault> {
         let Ok(folder) = Folder::open(self.path()) else { return Vec::new() };
-        let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
-        let known = |name: &OsStr| match begins(name, TRIAL) {
-            true if begins(name, TRIAL_SOCKET) => Some(Nature::Socket),
+        let known = |name: &OsStr| match name.as_bytes().starts_with(TRIAL.as_bytes()) {
             true => Some(Nature::File),
             false => OF_THE_STATE_DIR.iter().find(|(known, _)| name == *known).map(|(_, nature)| *nature),
         };

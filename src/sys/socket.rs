@@ -42,22 +42,19 @@ pub(crate) fn listen(folder: &Folder, name: &str) -> io::Result<UnixListener> {
 
 /// The first system call on Unix sockets that a session needs and that is not permitted here, with its
 /// error; `None` if all are. A sandbox may refuse only some of them (seccomp(2)). This tries each on a
-/// socket of this name in the directory, and removes it again. It ignores other errors: the code that
-/// needs the socket reports those.
-pub(crate) fn refused_call(folder: &Folder, name: &str) -> Option<(&'static str, io::Error)> {
-    let tried = try_calls(folder, name);
-    // If bind was refused, there is no file.
-    let _ = folder.remove_file(name.as_ref());
+/// socket of this abstract name (unix(7)), since a file costs `create` more than all of this. It ignores
+/// other errors: the code that needs the socket reports those.
+pub(crate) fn refused_call(name: &str) -> Option<(&'static str, io::Error)> {
     let is_refused = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
     };
-    tried.err().filter(|(_, error)| is_refused(error))
+    try_calls(name).err().filter(|(_, error)| is_refused(error))
 }
 
-fn try_calls(folder: &Folder, name: &str) -> Result<(), (&'static str, io::Error)> {
+fn try_calls(name: &str) -> Result<(), (&'static str, io::Error)> {
     let refused = |call| move |error: io::Error| (call, error);
     let no = |call| move |error: rustix::io::Errno| (call, error.into());
-    let address = SocketAddrUnix::new(address(folder, name)).map_err(no("bind"))?;
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(no("bind"))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let listener =
         net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(no("socket"))?;
@@ -99,7 +96,6 @@ pub(crate) fn is_nobody(error: &io::Error) -> bool {
 ///
 /// Without free descriptors a connection stays in the queue, and poll(2) reports it again and again.
 /// No event reports a free descriptor, so we retry after a pause.
-/// without end; but of a descriptor that is free nobody tells. So then it is tried again later.
 #[derive(Default)]
 pub(crate) struct Entrance {
     shut: Option<Deadline>,

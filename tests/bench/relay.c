@@ -150,6 +150,7 @@ static int session(const char *folder, char **program)
     }
     close(talk[1]);
     make(new, "command", "serve");
+    make(new, "settings", "cwd: /\nboot: 23a2ead4-dcf4-4847-a511-fa0eb35bf0d1\n");
     static const char text[] = "command: serve\nstart: 1774449000\n";
     write(meta, text, sizeof text - 1);
     mkfifoat(new, "fifo", 0600);

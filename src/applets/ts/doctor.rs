@@ -26,9 +26,8 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     relay,
-    session::{CheckReport, Fault, StateDir, TRIAL, TRIAL_SOCKET},
+    session::{CheckReport, Fault, StateDir, TRIAL},
     sys::{
-        files::Folder,
         pty::{Master, Size},
         socket,
         watch::Watch,
@@ -114,12 +113,7 @@ fn state_directory() -> CheckResult {
 
 /// Sandboxes may refuse system calls on sockets.
 fn sockets() -> CheckResult {
-    // Another check reports faults of the directory itself.
-    let folder = StateDir::open().ok().and_then(|state_dir| Folder::open(state_dir.path()).ok());
-    let folder = folder.ok_or_else(|| {
-        ("there is no directory to create it in".to_owned(), "fix the state directory first".to_owned())
-    })?;
-    match socket::refused_call(&folder, &format!("{TRIAL_SOCKET}{}", std::process::id())) {
+    match socket::refused_call(&format!("nbs-doctor-{}", std::process::id())) {
         Some((call, error)) => Err((relay::refusal(call, &error), relay::SOCKETS_FIX.to_owned())),
         None => Ok("may be used".to_owned()),
     }
